@@ -11,8 +11,9 @@ HAS_JAVA := test -n "$$JAVA_HOME" || command -v java >/dev/null
 NO_JAVA := "Java not found: tests that use Spark are skipped. Install Java 17 or newer: apt install openjdk-17-jre-headless," \
 	"dnf install java-17-openjdk-headless, brew install openjdk@17, or https://adoptium.net"
 
-# Tests that share a node or a JVM run in one process (tests/conftest.py).
-PARALLEL := --numprocesses auto --dist loadscope --no-loadscope-reorder
+# Tests that share a node or a JVM run in one process (tests/conftest.py). Many wait for other processes: two processors serve three.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
+PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) \
 	$(if $(SEED),--seed $(SEED))
@@ -20,7 +21,7 @@ SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference questions quick lint types sim sim-raft mutants kills chaos bank streams mixed-groups prometheus sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages clean help
+.PHONY: demo test reference questions quick lint types sim sim-raft mutants kills upgrade chaos bank streams mixed-groups prometheus sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages docs clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -69,6 +70,9 @@ mutants: $(VENV)/.with-test  ## Plant bugs one at a time; the suite must catch e
 kills: $(VENV)/.with-test  ## Kill the leader of three nodes fifty times under load
 	MINIKAFKA_KILLS=50 $(BIN)/python -m pytest tests/cluster/test_failover.py -k killed_again -s
 
+upgrade: $(VENV)/.with-test  ## Upgrade three nodes one after the other under load (FROM=commit, by default 0.1.0)
+	$(if $(FROM),MINIKAFKA_UPGRADE_FROM=$(FROM)) $(BIN)/python -m pytest tests/cluster/test_rolling_upgrade.py
+
 chaos: $(VENV)/.with-test  ## Break processes, network, disks and clocks of a cluster under load (MINUTES=30; SEED=number; ON=kafka)
 	MINIKAFKA_CHAOS_MINUTES=$(or $(MINUTES),30) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) MINIKAFKA_TESTS_ON=$(ON) \
 		MINIKAFKA_CHAOS_FOLDER=build/chaos $(BIN)/python -m pytest tests/cluster/test_chaos.py -s
@@ -115,6 +119,9 @@ pages: $(VENV)/.with-test  ## Update the generated pages: settings, commands, lo
 	PYTHONPATH=tests $(BIN)/python -m support.settings_page > docs/settings.md
 	PYTHONPATH=tests $(BIN)/python -m support.log_events
 	PYTHONPATH=tests $(BIN)/python -m support.file_list
+
+docs: $(VENV)/.with-docs build/typing/minikafka/__init__.py  ## Build the site of the documentation in build/site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # The type checker and the import linter find the packages under their import names through a folder of links.
 build/typing/minikafka/__init__.py:

@@ -15,6 +15,7 @@ from bench.results import Figure, Goal
 from minikafka.protocol.apis import api_of
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.records.batch import encode_batch
@@ -56,16 +57,26 @@ class Connection:
         self.socket.close()
 
 
-def create_topic(address: tuple[str, int], topic: str, configs: dict[str, str] | None = None) -> None:
-    """Create a topic with one partition and wait until it accepts records."""
+def create_topic(
+    address: tuple[str, int], topic: str, configs: dict[str, str] | None = None, partitions: int = 1
+) -> None:
+    """Create a topic and wait until its first partition accepts records."""
     settings = [CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
-    wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1, configs=settings)
+    wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=settings)
     connection = Connection(address)
     created = connection.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000), 5).topics[0]
     if created.error_code:
         raise SystemExit(f"topic {topic} was not created: error {created.error_code}")
     while connection.ask(list_offsets(topic, LATEST), 5).topics[0].partitions[0].error_code in NOT_READY:
         time.sleep(0.05)
+    connection.close()
+
+
+def delete_topic(address: tuple[str, int], topic: str) -> None:
+    connection = Connection(address)
+    deleted = connection.ask(DeleteTopicsRequest(topic_names=[topic], timeout_ms=30_000), 5).responses[0]
+    if deleted.error_code:
+        raise SystemExit(f"topic {topic} was not deleted: error {deleted.error_code}")
     connection.close()
 
 

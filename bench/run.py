@@ -24,6 +24,7 @@ from bench.nodes import Node, kinds
 from bench.raw import measure_latency, measure_requests
 from bench.results import Figure, machine, table
 from bench.spark import measure_spark
+from bench.spark_sink import measure_sink
 from bench.startup import measure_log_sizes, measure_start
 from bench.three_nodes import measure_cluster
 from bench.throughput import measure_clients, measure_confluent
@@ -38,6 +39,7 @@ WITH_A_RUNNING_NODE: dict[str, Callable[[Node, bool], Iterator[Figure]]] = {
     "connections": measure_connections,
     "codecs": measure_codecs,
     "spark": measure_spark,
+    "spark-sink": measure_sink,
 }
 STARTING_NODES: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] = {
     "start": measure_start,

@@ -39,7 +39,9 @@ one line on standard error and an exit code.
     log_dirs.py         `log-dirs`: data directories and the replicas in them
     features.py         `features`: levels, upgrades and downgrades
     api_versions.py     `api-versions`: APIs of a broker
-    quorum.py           `quorum`: the controller quorum
+    storage.py          `storage`: formats data directories
+    quorum.py           `quorum`: the controller quorum, voters that are added and removed
+    controller_identity.py  what a controller is called in its quorum, from its own files
     elect_leaders.py    `elect-leaders`: preferred and unclean elections
     reassign.py         `reassign`: partition reassignments from JSON plans
     dump_log.py         `dump-log`: segments, indexes, snapshots, checkpoints
@@ -57,6 +59,7 @@ one line on standard error and an exit code.
     output.py           tables or JSON, and words that commands share
     running.py          runs async code until it ends or a signal arrives
     lines.py            input lines as keys and values
+    failures.py         errors as text or JSON: codes and messages
     json_lines.py       input lines in the JSON of `consume --json` (pure)
     template.py         records as lines: --format and --json (pure)
     times.py            points in time in options (pure)

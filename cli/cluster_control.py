@@ -67,8 +67,9 @@ def status(context: click.Context, data_dir: Path | None, as_json: bool) -> None
 @click.command()
 @directory_option
 @nodes_argument
+@json_option
 @click.pass_context
-def stop(context: click.Context, data_dir: Path | None, node_ids: tuple[int, ...]) -> None:
+def stop(context: click.Context, data_dir: Path | None, node_ids: tuple[int, ...], as_json: bool) -> None:
     """Stop NODEs cleanly, or all nodes and the `minikafka cluster` that runs them.
 
     A node that takes longer than 30 s is killed.
@@ -89,14 +90,16 @@ def stop(context: click.Context, data_dir: Path | None, node_ids: tuple[int, ...
         nodes.stop(*node_ids)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"Stopped {shown(sorted(before))}." if before else "Nothing ran.")
+    said = f"Stopped {shown(sorted(before))}." if before else "Nothing ran."
+    output({"stopped": sorted(before)}, [said], as_json=as_json)
 
 
 @click.command()
 @directory_option
 @nodes_argument
+@json_option
 @click.pass_context
-def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, ...]) -> None:
+def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, ...], as_json: bool) -> None:
     """Restart NODEs, or all nodes, one after the other, each when all replicas are in sync again.
 
     Nodes that do not run are started first, all at once. Nodes that are restarted go on when this command has ended.
@@ -115,16 +118,24 @@ def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, 
     try:
         if down:
             nodes.start(*down)
-            click.echo(f"Started {shown(down)}.")
+            say(f"Started {shown(down)}.", as_json=as_json)
         for node_id in chosen:
             if node_id not in down:
                 nodes.wait_in_sync()
                 nodes.restart(node_id)
-                click.echo(f"Restarted node {node_id} (pid {nodes.pid(node_id)}).")
+                say(f"Restarted node {node_id} (pid {nodes.pid(node_id)}).", as_json=as_json)
+        restarted = [{"node": node_id, "pid": nodes.pid(node_id)} for node_id in chosen if node_id not in down]
+        output({"started": down, "restarted": restarted}, [], as_json=as_json)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     finally:
         nodes.release()
+
+
+def say(line: str, *, as_json: bool) -> None:
+    """Tell a user at once what was done; a program gets it in the result."""
+    if not as_json:
+        click.echo(line)
 
 
 def cluster_at(context: click.Context, data_dir: Path | None) -> LocalCluster:

@@ -48,7 +48,8 @@ def list_contexts(as_json: bool) -> None:
 @click.argument("name")
 @click.argument("addresses", metavar="HOST[:PORT],...")
 @click.option("--use", "used", is_flag=True, help="Use it from now on.")
-def add(name: str, addresses: str, used: bool) -> None:
+@json_option
+def add(name: str, addresses: str, used: bool, as_json: bool) -> None:
     """Add the context NAME, or change its addresses. The port is 9092 where there is none.
 
     Example: minikafka context add test localhost:9093,localhost:9094 --use
@@ -56,12 +57,15 @@ def add(name: str, addresses: str, used: bool) -> None:
     found = read_contexts()
     servers = {**found.bootstrap_servers, name: checked_addresses(addresses)}
     write_contexts(Contexts(servers, name if used else found.current))
-    click.echo(f"Context {name} is {servers[name]}{', and in use' if used or name == found.current else ''}.")
+    current = used or name == found.current
+    said = f"Context {name} is {servers[name]}{', and in use' if current else ''}."
+    output({"name": name, "bootstrap_server": servers[name], "current": current}, [said], as_json=as_json)
 
 
 @context.command()
 @click.argument("name", shell_complete=complete_context)
-def use(name: str) -> None:
+@json_option
+def use(name: str, as_json: bool) -> None:
     """Have commands ask the cluster NAME from now on.
 
     Example: minikafka context use prod
@@ -69,12 +73,14 @@ def use(name: str) -> None:
     found = read_contexts()
     addresses = found.find(name)
     write_contexts(replace(found, current=name))
-    click.echo(f"Commands now ask {name} ({addresses}).")
+    details = {"name": name, "bootstrap_server": addresses, "current": True}
+    output(details, [f"Commands now ask {name} ({addresses})."], as_json=as_json)
 
 
 @context.command()
 @click.argument("name", shell_complete=complete_context)
-def remove(name: str) -> None:
+@json_option
+def remove(name: str, as_json: bool) -> None:
     """Remove the context NAME. The cluster is left as it is.
 
     Example: minikafka context remove prod
@@ -84,4 +90,5 @@ def remove(name: str) -> None:
     servers = {other: one for other, one in found.bootstrap_servers.items() if other != name}
     was_used = found.current == name
     write_contexts(Contexts(servers, "" if was_used else found.current))
-    click.echo(f"Removed context {name}{', which was in use: now none is' if was_used else ''}.")
+    said = f"Removed context {name}{', which was in use: now none is' if was_used else ''}."
+    output({"removed": name, "was_current": was_used}, [said], as_json=as_json)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.elect_leaders import partitions_of
+from minikafka.cli.failures import Failure, fail_if, failure
 from minikafka.cli.offsets import NOWHERE, led_partitions
 from minikafka.cli.options import Time, client_options
-from minikafka.cli.output import fail_if, json_option, output
+from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import table
 from minikafka.cli.times import KNOWN
@@ -86,14 +87,14 @@ async def check_led(admin: Admin, chosen: Sequence[TopicPartition], bootstrap_se
     fail_if(f"{tp} has no leader, so that nothing was deleted" for tp in chosen if tp not in led)
 
 
-def refusal(tp: TopicPartition, offset: int, error: KafkaError) -> str:
+def refusal(tp: TopicPartition, offset: int, error: KafkaError) -> Failure:
     """Why the records of a partition were not deleted."""
     from minikafka.protocol.errors import OffsetOutOfRangeError
 
     if isinstance(error, OffsetOutOfRangeError):
         shows = f"`minikafka offsets {tp.topic}:{tp.partition}` shows which there are"
-        return f"{tp} has no offset {offset}, so that nothing was deleted from it; {shows}"
-    return str(error)
+        return failure(error, f"{tp} has no offset {offset}, so that nothing was deleted from it; {shows}")
+    return failure(error)
 
 
 def parse_plan(path: Path) -> dict[TopicPartition, int]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from minikafka.cli.failures import fail_if
 from minikafka.cli.options import client_options, no_topic
-from minikafka.cli.output import fail_if, json_option, output
+from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted
 

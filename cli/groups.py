@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from minikafka.cli.failures import fail_if
 from minikafka.cli.group_rows import (
     GroupOffsets,
     description_json,
@@ -25,7 +26,7 @@ from minikafka.cli.group_rows import (
 )
 from minikafka.cli.offset_reset import Change, Scenario, export_text, plan_changes, read_csv
 from minikafka.cli.options import F, Time, client_options
-from minikafka.cli.output import json_option
+from minikafka.cli.output import json_option, output
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
@@ -196,6 +197,7 @@ def lag(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json:
 @click.option("--execute", is_flag=True, help="Commit the offsets; without it, nothing is changed.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change: the default.")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
+@json_option
 def reset_offsets(
     bootstrap_server: str,
     group_id: str,
@@ -205,6 +207,7 @@ def reset_offsets(
     execute: bool,
     dry_run: bool,
     export: bool,
+    as_json: bool,
     **scenarios: Any,
 ) -> None:
     """Change the committed offsets of a GROUP without members. Shows old and new ones; --execute commits them.
@@ -225,14 +228,20 @@ def reset_offsets(
         raise click.UsageError("one of the reset scopes must be given: --topic or --all-topics")
     if execute and dry_run:
         raise click.UsageError("--execute and --dry-run are mutually exclusive")
+    if export and as_json:
+        raise click.UsageError("--export and --json are mutually exclusive")
 
     async def work(admin: Admin) -> None:
         await check_inactive(admin, group_id)
         changes = await plan_changes(admin, group_id, scenario, None if all_topics else topics, bootstrap_server)
         if execute and changes:
             await admin.alter_group_offsets(group_id, {one.partition: one.new for one in changes})
-        click.echo(export_text(changes) if export else changes_text(group_id, changes), nl=not export)
-        if not execute:
+        if export:
+            click.echo(export_text(changes), nl=False)
+        else:
+            details = {"group": group_id, "executed": execute, "offsets": [change_json(one) for one in changes]}
+            output(details, [changes_text(group_id, changes)], as_json=as_json)
+        if not execute and not as_json:
             click.echo("Nothing was changed: add --execute to commit these offsets.", err=True)
 
     with_admin(bootstrap_server, work)
@@ -241,7 +250,8 @@ def reset_offsets(
 @groups.command()
 @client_options
 @click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
-def delete(bootstrap_server: str, group_ids: tuple[str, ...]) -> None:
+@json_option
+def delete(bootstrap_server: str, group_ids: tuple[str, ...], as_json: bool) -> None:
     """Delete groups without members, with their committed offsets.
 
     Example: minikafka groups delete readers
@@ -249,15 +259,16 @@ def delete(bootstrap_server: str, group_ids: tuple[str, ...]) -> None:
     from minikafka.protocol.errors import KafkaError
 
     async def work(admin: Admin) -> None:
-        errors: list[str] = []
+        deleted: list[str] = []
+        errors: list[KafkaError] = []
         for group_id in group_ids:
             try:
                 await admin.delete_group(group_id)
-                click.echo(f"Deleted group {group_id}.")
+                deleted.append(group_id)
             except KafkaError as error:
-                errors.append(error.message)
-        if errors:
-            raise click.ClickException("\n".join(errors))
+                errors.append(error)
+        output({"deleted": deleted}, [f"Deleted group {group_id}." for group_id in deleted], as_json=as_json)
+        fail_if(errors)
 
     with_admin(bootstrap_server, work)
 
@@ -318,6 +329,12 @@ async def check_inactive(admin: Admin, group_id: str) -> None:
         raise click.ClickException(
             f"Assignments can only be reset if the group '{group_id}' is inactive, but the current state is {state}."
         )
+
+
+def change_json(change: Change) -> dict[str, Any]:
+    """A committed offset and the new one, for JSON; null where nothing is committed."""
+    tp = change.partition
+    return {"topic": tp.topic, "partition": tp.partition, "committed": change.old, "new_offset": change.new}
 
 
 def notes_of(found: Sequence[GroupDescription]) -> list[str]:

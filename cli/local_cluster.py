@@ -105,7 +105,7 @@ class LocalCluster:
             wanted = brokers or BROKERS
             return layout(brokers=wanted, controllers=controllers, isolated=isolated, port=base, metrics=metrics)
 
-        nodes = nodes_from(port or _free_port(lambda base: ports(nodes_from(base))))
+        nodes = nodes_from(port or free_port(lambda base: ports(nodes_from(base))))
         nodes = [node for node in nodes if node.node_id in existing or not existing or grows]
         kept = {node.node_id: _kept(existing.get(node.node_id), node) for node in nodes}
         self.nodes = dict(sorted({**existing, **kept}.items()))
@@ -393,7 +393,7 @@ def _texts(settings: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in settings.items()}
 
 
-def _free_port(wanted: Callable[[int], list[int]]) -> int:
+def free_port(wanted: Callable[[int], list[int]]) -> int:
     """A base port for which all ports that `wanted` returns are free.
 
     The range avoids the system's ephemeral ports: the port of a stopped node must still be free at its restart.

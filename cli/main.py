@@ -1,15 +1,18 @@
 """The entry point: dispatches to subcommands and reports errors in one line."""
 
 import importlib
+import json
 import sys
 from typing import NoReturn
 
 import click
 
 from minikafka import __version__
+from minikafka.cli.failures import failures_of, wants_json
 
 COMMANDS = {
     "server": ("minikafka.cli.server:server", "Run a node."),
+    "storage": ("minikafka.cli.storage:storage", "Format data directories, and show what they are."),
     "cluster": ("minikafka.cli.cluster:cluster", "Run a local cluster, one process per node."),
     "topics": ("minikafka.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "configs": ("minikafka.cli.configs:configs", "Describe and alter settings, and the quotas of clients."),
@@ -27,7 +30,7 @@ COMMANDS = {
     "log-dirs": ("minikafka.cli.log_dirs:log_dirs", "Show the data directories of brokers, and their replicas."),
     "features": ("minikafka.cli.features:features", "Describe and change features and their levels."),
     "api-versions": ("minikafka.cli.api_versions:api_versions", "List the APIs of a broker, and their versions."),
-    "quorum": ("minikafka.cli.quorum:quorum", "Describe the controller quorum."),
+    "quorum": ("minikafka.cli.quorum:quorum", "Describe the controller quorum, add and remove voters."),
     "elect-leaders": ("minikafka.cli.elect_leaders:elect_leaders", "Elect preferred replicas as leaders."),
     "reassign": ("minikafka.cli.reassign:reassign", "Reassign partitions to other brokers."),
     "transactions": ("minikafka.cli.transactions:transactions", "List, describe and find hanging transactions."),
@@ -74,24 +77,24 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line. Exits with 0, 1 (failure), 2 (usage error) or 130 (Ctrl-C)."""
     from minikafka.protocol.errors import KafkaError
 
+    as_json = wants_json(sys.argv[1:] if arguments is None else arguments)
     try:
         sys.exit(cli.main(arguments, prog_name="minikafka", standalone_mode=False))
     except click.Abort:
         sys.exit(130)
-    except click.ClickException as error:
-        show(error)
-        sys.exit(error.exit_code)
-    except KafkaError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        click.echo(f"Error: {error.strerror or error}{where}", err=True)
-        sys.exit(1)
+    except (click.ClickException, KafkaError, OSError) as error:
+        show(error, as_json=as_json)
+        sys.exit(error.exit_code if isinstance(error, click.ClickException) else 1)
 
 
-def show(error: click.ClickException) -> None:
-    """Print an error in one line, with a hint to the command's help for usage errors."""
+def show(error: Exception, *, as_json: bool) -> None:
+    """Print an error in one line, with a hint to the command's help for usage errors; or as JSON."""
+    if as_json:
+        click.echo(json.dumps({"errors": failures_of(error)}), err=True)
+        return
+    if not isinstance(error, click.ClickException):
+        click.echo(f"Error: {failures_of(error)[0]['message']}", err=True)
+        return
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from minikafka.cli.contexts import DEFAULT_BOOTSTRAP_SERVER, chosen_addresses, complete_context
+from minikafka.cli.failures import Failed, failure
 from minikafka.cli.times import parse_time
 
 if TYPE_CHECKING:
@@ -189,12 +190,15 @@ async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: s
         raise no_topic(name, bootstrap_server) from None
 
 
-def no_topic(name: str, bootstrap_server: str) -> click.ClickException:
+def no_topic(name: str, bootstrap_server: str) -> Failed:
     """The error for a missing topic."""
-    return click.ClickException(
+    from minikafka.protocol.errors import UnknownTopicOrPartitionError
+
+    message = (
         f"topic {name!r} does not exist at {bootstrap_server}: "
         f"`minikafka topics list` lists all topics, `minikafka topics create {name}` creates it"
     )
+    return Failed([failure(UnknownTopicOrPartitionError(), message)])
 
 
 def check_partition(topic: str, count: int, partition: int) -> None:

@@ -20,7 +20,7 @@ SET_BY = {
 }
 """The source of a setting by its number in Kafka's protocol (`ConfigSource`)."""
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, of errors too.")
 
 
 def output(details: Any, lines: Iterable[str], *, as_json: bool) -> None:
@@ -28,10 +28,3 @@ def output(details: Any, lines: Iterable[str], *, as_json: bool) -> None:
     text = json.dumps(details) if as_json else "\n".join(lines)
     if text:
         click.echo(text)
-
-
-def fail_if(errors: Iterable[object]) -> None:
-    """Raise click.ClickException that lists the errors, if there are any."""
-    texts = list(map(str, errors))
-    if texts:
-        raise click.ClickException("\n".join(texts))

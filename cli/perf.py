@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.options import CODECS, NameValue, client_arguments, client_options, find_topic
+from minikafka.cli.output import json_option, output
 from minikafka.cli.running import Stop, run
-from minikafka.cli.statistics import Latencies, rates, total_line, window_line
+from minikafka.cli.statistics import Latencies, rates, read, total, total_line, window_line
 
 if TYPE_CHECKING:
     from minikafka.client import KafkaError, Producer, RecordMetadata
@@ -59,6 +60,7 @@ def perf() -> None:
 @click.option("--compression-type", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
 @click.option("--acks", type=acks_choice, help="Required acknowledgements.  [default: all]")
 @option_option
+@json_option
 def produce(
     bootstrap_server: str,
     topic: str,
@@ -68,6 +70,7 @@ def produce(
     compression_type: str | None,
     acks: str | None,
     options: tuple[tuple[str, str], ...],
+    as_json: bool,
 ) -> None:
     """Send records as fast as possible, or at a given --rate.
 
@@ -87,7 +90,7 @@ def produce(
 
         async with Producer(**arguments) as producer:
             await find_topic(producer, topic, bootstrap_server)
-            await Load(producer, topic, payloads(size), rate).run(records, stop)
+            await Load(producer, topic, payloads(size), rate, as_json=as_json).run(records, stop)
 
     run(work)
 
@@ -106,8 +109,14 @@ def produce(
     help="Exit when no record arrives for this long.",
 )
 @option_option
+@json_option
 def consume(
-    bootstrap_server: str, topic: str, records: int | None, timeout_ms: int, options: tuple[tuple[str, str], ...]
+    bootstrap_server: str,
+    topic: str,
+    records: int | None,
+    timeout_ms: int,
+    options: tuple[tuple[str, str], ...],
+    as_json: bool,
 ) -> None:
     """Read a topic from the beginning as fast as possible.
 
@@ -123,7 +132,10 @@ def consume(
     )
 
     async def work(stop: Stop) -> None:
-        await read_all(arguments, topic, bootstrap_server, records, timeout_ms, stop)
+        found = await read_all(arguments, topic, bootstrap_server, records, timeout_ms, stop)
+        count, _, elapsed_s = found
+        line = f"{count} records read in {elapsed_s:.2f} s, {rates(*found)}."
+        output(read(*found), [line], as_json=as_json)
 
     run(work)
 
@@ -135,8 +147,15 @@ def consume(
 @size_option
 @click.option("--acks", type=acks_choice, default="1", show_default=True, help="Required acknowledgements.")
 @option_option
+@json_option
 def latency(
-    bootstrap_server: str, topic: str, records: int, size: int, acks: str, options: tuple[tuple[str, str], ...]
+    bootstrap_server: str,
+    topic: str,
+    records: int,
+    size: int,
+    acks: str,
+    options: tuple[tuple[str, str], ...],
+    as_json: bool,
 ) -> None:
     """Send records one at a time, each after the acknowledgement of the previous one.
 
@@ -154,7 +173,7 @@ def latency(
 
         async with Producer(**arguments) as producer:
             await find_topic(producer, topic, bootstrap_server)
-            await one_at_a_time(producer, topic, payloads(size), records, stop)
+            await one_at_a_time(producer, topic, payloads(size), records, stop, as_json=as_json)
 
     run(work)
 
@@ -168,7 +187,10 @@ def payloads(size: int) -> list[bytes]:
 class Load:
     """Sends records and measures rate and latency."""
 
-    def __init__(self, producer: Producer, topic: str, values: list[bytes], rate: int | None) -> None:
+    def __init__(
+        self, producer: Producer, topic: str, values: list[bytes], rate: int | None, *, as_json: bool
+    ) -> None:
+        self._as_json = as_json
         self._producer = producer
         self._topic = topic
         self._values = values * (SLICE_RECORDS // len(values) + 2)
@@ -190,13 +212,15 @@ class Load:
             now = time.monotonic()
             if now - window_started >= WINDOW_S:
                 count = sent - window_sent
-                click.echo(window_line(count, count * size, now - window_started, self._window))
+                if not self._as_json:
+                    click.echo(window_line(count, count * size, now - window_started, self._window))
                 window_started, window_sent, self._window = now, sent, Latencies()
             await self._throttle(started, sent, stop)
         await self._producer.flush()
         if self._failure is not None:
             raise self._failure
-        click.echo(total_line(sent, sent * size, time.monotonic() - started, self._all))
+        shown = sent, sent * size, time.monotonic() - started, self._all
+        output(total(*shown), [total_line(*shown)], as_json=self._as_json)
 
     async def _send(self, number: int, count: int) -> None:
         first = number % self._distinct
@@ -219,7 +243,9 @@ class Load:
                 await anyio.sleep(max(0.0, started + sent / self._rate - time.monotonic()))
 
 
-async def one_at_a_time(producer: Producer, topic: str, values: list[bytes], records: int, stop: Stop) -> None:
+async def one_at_a_time(
+    producer: Producer, topic: str, values: list[bytes], records: int, stop: Stop, *, as_json: bool
+) -> None:
     """Send each record after the acknowledgement of the previous one, and print statistics."""
     latencies = Latencies()
     await producer.send_and_wait(topic, values[0])  # The first record opens the connections.
@@ -230,14 +256,14 @@ async def one_at_a_time(producer: Producer, topic: str, values: list[bytes], rec
         sent_at = time.monotonic()
         await producer.send_and_wait(topic, values[number % len(values)])
         latencies.add((time.monotonic() - sent_at) * 1000)
-    elapsed_s = time.monotonic() - started
-    click.echo(total_line(len(latencies), len(latencies) * len(values[0]), elapsed_s, latencies))
+    shown = len(latencies), len(latencies) * len(values[0]), time.monotonic() - started, latencies
+    output(total(*shown), [total_line(*shown)], as_json=as_json)
 
 
 async def read_all(
     arguments: dict[str, Any], topic: str, bootstrap_server: str, records: int | None, timeout_ms: int, stop: Stop
-) -> None:
-    """Read records (None: all existing ones) and print statistics."""
+) -> tuple[int, int, float]:
+    """Read records (None: all existing ones); returns their number, bytes, and the seconds."""
     import anyio
 
     from minikafka.client import Consumer, TopicPartition
@@ -262,4 +288,4 @@ async def read_all(
             if batch.records[-1].offset + 1 >= end[tp]:
                 left.discard(tp)
             latest = time.monotonic()
-    click.echo(f"{count} records read in {latest - started:.2f} s, {rates(count, size_bytes, latest - started)}.")
+    return count, size_bytes, latest - started

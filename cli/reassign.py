@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from minikafka.cli.failures import fail_if
 from minikafka.cli.options import client_options
+from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, numbers, table
 
 if TYPE_CHECKING:
-    from minikafka.client import Admin, KafkaError, Reassignment, TopicPartition
+    from minikafka.client import Admin, Reassignment, TopicPartition
 
 POLL_S = 0.2
 
@@ -40,13 +42,14 @@ def reassign() -> None:
 @client_options
 @click.argument("plan", type=plan_file)
 @click.option("--wait", is_flag=True, help="Wait until all reassignments are complete.")
-def execute(bootstrap_server: str, plan: Path, wait: bool) -> None:
+@json_option
+def execute(bootstrap_server: str, plan: Path, wait: bool, as_json: bool) -> None:
     """Start the reassignments of a PLAN. The first replica of a partition is its preferred leader.
 
     PLAN is a file, or - for standard input, in the JSON format of kafka-reassign-partitions:
     {"partitions": [{"topic": "flights", "partition": 0, "replicas": [3, 2]}]}
 
-    Prints a plan that restores the current assignment.
+    Prints a plan that restores the current assignment, in JSON.
 
     \b
     Examples:
@@ -60,8 +63,9 @@ def execute(bootstrap_server: str, plan: Path, wait: bool) -> None:
 
         before = await replicas_of(admin, targets)
         click.echo(plan_text({tp: replicas for tp, replicas in before.items() if replicas is not None}))
-        raise_errors(await admin.alter_partition_reassignments(targets))
-        click.echo(f"Started the reassignment of {counted(len(targets), 'partition')}.", err=True)
+        fail_if(error for error in (await admin.alter_partition_reassignments(targets)).values() if error is not None)
+        if not as_json:
+            click.echo(f"Started the reassignment of {counted(len(targets), 'partition')}.", err=True)
         while wait and await admin.list_partition_reassignments(targets):
             await anyio.sleep(POLL_S)
 
@@ -71,7 +75,8 @@ def execute(bootstrap_server: str, plan: Path, wait: bool) -> None:
 @reassign.command()
 @client_options
 @click.argument("plan", type=plan_file)
-def verify(bootstrap_server: str, plan: Path) -> None:
+@json_option
+def verify(bootstrap_server: str, plan: Path, as_json: bool) -> None:
     """Show the state of the reassignments of a PLAN. The exit code is 1 until all are complete.
 
     Example: minikafka reassign verify plan.json
@@ -83,7 +88,11 @@ def verify(bootstrap_server: str, plan: Path) -> None:
         now = await replicas_of(admin, targets)
         states = {tp: state_of(targets[tp], now[tp], in_progress.get(tp)) for tp in targets}
         rows = [[f"{tp.topic}-{tp.partition}", numbers(now[tp] or []), state] for tp, state in states.items()]
-        click.echo("\n".join(table(("partition", "replicas", "state"), rows)))
+        found = [
+            {"topic": tp.topic, "partition": tp.partition, "replicas": list(now[tp] or ()), "state": state}
+            for tp, state in states.items()
+        ]
+        output(found, table(("partition", "replicas", "state"), rows), as_json=as_json)
         if set(states.values()) != {"complete"}:
             raise click.exceptions.Exit(1)
 
@@ -119,7 +128,8 @@ def list_reassignments(bootstrap_server: str, as_json: bool) -> None:
 @client_options
 @click.argument("plan", type=plan_file, required=False)
 @click.option("--all", "everything", is_flag=True, help="Cancel all reassignments in progress.")
-def cancel(bootstrap_server: str, plan: Path | None, everything: bool) -> None:
+@json_option
+def cancel(bootstrap_server: str, plan: Path | None, everything: bool, as_json: bool) -> None:
     """Cancel the reassignments of a PLAN that are in progress, or --all.
 
     Example: minikafka reassign cancel plan.json
@@ -131,8 +141,11 @@ def cancel(bootstrap_server: str, plan: Path | None, everything: bool) -> None:
     async def work(admin: Admin) -> None:
         in_progress = await admin.list_partition_reassignments(targets)
         if in_progress:
-            raise_errors(await admin.alter_partition_reassignments(dict.fromkeys(in_progress)))
-        click.echo(f"Cancelled the reassignment of {counted(len(in_progress), 'partition')}.")
+            results = await admin.alter_partition_reassignments(dict.fromkeys(in_progress))
+            fail_if(error for error in results.values() if error is not None)
+        cancelled = [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(in_progress)]
+        said = f"Cancelled the reassignment of {counted(len(in_progress), 'partition')}."
+        output({"cancelled": cancelled}, [said], as_json=as_json)
 
     with_admin(bootstrap_server, work)
 
@@ -199,9 +212,3 @@ def details(tp: TopicPartition, one: Reassignment) -> dict[str, Any]:
         "removing_replicas": list(one.removing),
     }
 
-
-def raise_errors(results: Mapping[TopicPartition, KafkaError | None]) -> None:
-    """Raise click.ClickException with all errors of a result."""
-    errors = [str(error) for error in results.values() if error is not None]
-    if errors:
-        raise click.ClickException("\n".join(errors))

@@ -20,6 +20,12 @@ same.
 
 Results go to standard output; logs, progress and errors to standard error. Exit codes: 0 success, 1 failure,
 2 usage error, 130 after Ctrl-C, 143 after SIGTERM.
+
+With `--json` a command prints its result as one line of JSON (`consume`, `top` and `dump-log` one for each record or
+look), and its errors as one line on standard error:
+`{"errors": [{"code": "TOPIC_ALREADY_EXISTS", "number": 36, "message": "…"}]}`. `code` is the name of Kafka's error with
+its number, that of the operating system (`ENOENT`), `USAGE`, or `FAILED` where there is no other. A command that has
+done a part prints it and the errors. `produce --json` reads JSON, and prints errors as text.
 """
 
 
@@ -43,7 +49,7 @@ def _section(path: tuple[str, ...], command: click.Command) -> str:
     arguments = [_argument(one) for one in command.params if isinstance(one, click.Argument)]
     options = [_option(one) for one in command.params if isinstance(one, click.Option)]
     words = [*path, *(["[OPTIONS]"] if options else []), *_subcommand(command)]
-    lines = [f"## {' '.join(path)}", "", f"    {' '.join([*words, *arguments])}", "", *_blocks(command.help or "")]
+    lines = [f"## {' '.join(path)}", "", *_fenced([" ".join([*words, *arguments])]), "", *_blocks(command.help or "")]
     lines += [*options, ""] if options else []
     return "\n".join(lines + _blocks(command.epilog or ""))
 
@@ -62,13 +68,17 @@ def _blocks(text: str) -> list[str]:
             continue
         if block.startswith("\b\n"):
             title, *rest = block.removeprefix("\b\n").splitlines()
-            lines += [title, "", *(f"    {line.removeprefix('  ')}" for line in rest)]
+            lines += [title, "", *_fenced([line.removeprefix("  ") for line in rest])]
         elif block.startswith("Example: "):
-            lines += ["Example:", "", f"    {block.removeprefix('Example: ')}"]
+            lines += ["Example:", "", *_fenced([block.removeprefix("Example: ")])]
         else:
             lines += block.splitlines()
         lines.append("")
     return lines
+
+
+def _fenced(lines: list[str]) -> list[str]:
+    return ["```text", *lines, "```"]
 
 
 def _argument(argument: click.Argument) -> str:

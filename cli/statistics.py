@@ -49,6 +49,25 @@ def window_line(count: int, size_bytes: int, elapsed_s: float, latencies: Latenc
     )
 
 
+def total(count: int, size_bytes: int, elapsed_s: float, latencies: Latencies) -> dict[str, float]:
+    """The whole run, for JSON; latencies in ms."""
+    p50, p95, p99, p999 = latencies.percentiles(50, 95, 99, 99.9)
+    return {
+        **read(count, size_bytes, elapsed_s),
+        "average_ms": latencies.average,
+        "max_ms": latencies.maximum,
+        "p50_ms": p50,
+        "p95_ms": p95,
+        "p99_ms": p99,
+        "p999_ms": p999,
+    }
+
+
+def read(count: int, size_bytes: int, elapsed_s: float) -> dict[str, float]:
+    """How much was sent or read, in how many seconds, for JSON."""
+    return {"records": count, "bytes": size_bytes, "seconds": elapsed_s}
+
+
 def total_line(count: int, size_bytes: int, elapsed_s: float, latencies: Latencies) -> str:
     """The line for the whole run."""
     p50, p95, p99, p999 = latencies.percentiles(50, 95, 99, 99.9)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from minikafka.cli.failures import fail_if
 from minikafka.cli.options import NameValue, client_options, no_topic
-from minikafka.cli.output import SET_BY, json_option
+from minikafka.cli.output import SET_BY, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, numbers, table
 
@@ -43,6 +44,7 @@ def topics() -> None:
 )
 @config_option
 @click.option("--if-not-exists", is_flag=True, help="Exit with 0 if the topic already exists.")
+@json_option
 def create(
     bootstrap_server: str,
     name: str,
@@ -50,6 +52,7 @@ def create(
     replication_factor: int | None,
     configs: tuple[tuple[str, str], ...],
     if_not_exists: bool,
+    as_json: bool,
 ) -> None:
     """Create a topic.
 
@@ -61,6 +64,7 @@ def create(
     from minikafka.protocol.errors import TopicAlreadyExistsError
 
     async def work(admin: Admin) -> None:
+        said = f"Created topic {name}."
         try:
             await admin.create_topic(
                 name,
@@ -71,9 +75,8 @@ def create(
         except TopicAlreadyExistsError:
             if not if_not_exists:
                 raise
-            click.echo(f"Topic {name} already exists.")
-        else:
-            click.echo(f"Created topic {name}.")
+            said = f"Topic {name} already exists."
+        output({"name": name, "created": said.startswith("Created")}, [said], as_json=as_json)
 
     with_admin(bootstrap_server, work)
 
@@ -152,12 +155,14 @@ def describe(
 @click.option(
     "--delete-config", "deleted", multiple=True, metavar="NAME", help="Reset a setting to its default; repeatable."
 )
+@json_option
 def alter(
     bootstrap_server: str,
     name: str,
     partitions: int | None,
     configs: tuple[tuple[str, str], ...],
     deleted: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Add partitions to a topic, or change its settings.
 
@@ -172,15 +177,22 @@ def alter(
         raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
 
     async def work(admin: Admin) -> None:
+        done: dict[str, Any] = {"name": name, "altered": 0}
+        lines: list[str] = []
         try:
             if configs or deleted:
                 await admin.alter_configs("topic", name, set=dict(configs), delete=deleted)
-                click.echo(f"Altered {counted(len(configs) + len(deleted), 'setting')} of topic {name}.")
+                done["altered"] = len(configs) + len(deleted)
+                lines.append(f"Altered {counted(done['altered'], 'setting')} of topic {name}.")
             if partitions:
                 await admin.create_partitions(name, partitions)
-                click.echo(f"Topic {name} now has {counted(partitions, 'partition')}.")
+                done["partitions"] = partitions
+                lines.append(f"Topic {name} now has {counted(partitions, 'partition')}.")
         except UnknownTopicOrPartitionError:
             raise no_topic(name, bootstrap_server) from None
+        finally:
+            if lines:
+                output(done, lines, as_json=as_json)
 
     with_admin(bootstrap_server, work)
 
@@ -189,7 +201,8 @@ def alter(
 @client_options
 @click.argument("names", nargs=-1, required=True)
 @click.option("--if-exists", is_flag=True, help="Ignore topics that do not exist.")
-def delete(bootstrap_server: str, names: tuple[str, ...], if_exists: bool) -> None:
+@json_option
+def delete(bootstrap_server: str, names: tuple[str, ...], if_exists: bool, as_json: bool) -> None:
     """Delete topics, with all their records.
 
     \b
@@ -201,15 +214,14 @@ def delete(bootstrap_server: str, names: tuple[str, ...], if_exists: bool) -> No
 
     async def work(admin: Admin) -> None:
         results: Mapping[str, KafkaError | None] = await admin.delete_topics(names)
-        errors: list[str] = []
+        deleted = [name for name, error in results.items() if error is None]
+        output({"deleted": deleted}, [f"Deleted topic {name}." for name in deleted], as_json=as_json)
+        errors: list[Any] = []
         for name, error in results.items():
             missing = isinstance(error, UnknownTopicOrPartitionError)
-            if error is None:
-                click.echo(f"Deleted topic {name}.")
-            elif not (missing and if_exists):
-                errors.append(no_topic(name, bootstrap_server).message if missing else str(error))
-        if errors:
-            raise click.ClickException("\n".join(errors))
+            if error is not None and not (missing and if_exists):
+                errors += no_topic(name, bootstrap_server).failures if missing else [error]
+        fail_if(errors)
 
     with_admin(bootstrap_server, work)
 

@@ -141,7 +141,8 @@ def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: fl
 @client_options
 @click.argument("name", metavar="TOPIC:PARTITION")
 @click.option("--start-offset", type=click.IntRange(0), required=True, help="The first offset of the transaction.")
-def abort(bootstrap_server: str, name: str, start_offset: int) -> None:
+@json_option
+def abort(bootstrap_server: str, name: str, start_offset: int, as_json: bool) -> None:
     """Abort a hanging transaction that `find-hanging` has shown.
 
     The marker is written whatever the coordinator says: a transaction that is in progress would be torn.
@@ -158,7 +159,9 @@ def abort(bootstrap_server: str, name: str, start_offset: int) -> None:
                 await admin.abort_transaction(
                     tp, one.producer_id, one.producer_epoch, max(one.coordinator_epoch, 0)
                 )
-                click.echo(f"Aborted the transaction of producer {one.producer_id} in {tp}.")
+                done = {"topic": tp.topic, "partition": tp.partition, "producer_id": one.producer_id}
+                said = f"Aborted the transaction of producer {one.producer_id} in {tp}."
+                output(done, [said], as_json=as_json)
                 return
         raise click.ClickException(f"{tp} has no open transaction that starts at offset {start_offset}")
 

@@ -52,29 +52,72 @@ async def list_offsets(
 
     Sends one request to every leader. Raises the first partition's KafkaError, and has metadata refreshed then.
     """
-    by_leader: dict[int, dict[TopicPartition, int]] = {}
-    for tp, timestamp in wanted.items():
-        if cluster.topics is not None:
-            cluster.topics[tp.topic] = None
-        leader = cluster.metadata.leader(*tp)
-        if leader < 0:
-            await cluster.refresh()
-            leader = cluster.metadata.leader(*tp)
-        if leader < 0:
-            raise cluster.metadata.errors.get(tp.topic) or LeaderNotAvailableError(f"{tp} has no leader")
-        by_leader.setdefault(leader, {})[tp] = timestamp
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    results = await list_offsets_of_each(
+        cluster, wanted, isolation_level=isolation_level, timeout_ms=timeout_ms, partly=False
+    )
+    for tp, one in results.items():
+        if isinstance(one, KafkaError):
+            raise one
+        found[tp] = one
+    return found
+
+
+async def list_offsets_of_each(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation_level: int,
+    timeout_ms: int,
+    partly: bool = True,
+) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+    """As `list_offsets`, with the KafkaError of each partition that has one.
+
+    Args:
+        partly: Whether the others are asked for if some have no leader. Otherwise these alone are returned then.
+
+    Raises:
+        KafkaError: Metadata cannot be had.
+    """
+    found: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {}
+    by_leader, leaderless = await _leaders(cluster, wanted)
+    found.update(leaderless)
+    if leaderless and not partly:
+        return found
     for leader, some in by_leader.items():
-        request = _list_request(cluster, some, isolation_level, timeout_ms)
-        response = await cluster.request(request, leader)
+        try:
+            response = await cluster.request(_list_request(cluster, some, isolation_level, timeout_ms), leader)
+        except KafkaError as error:
+            found.update(dict.fromkeys(some, error))
+            continue
         for topic in response.topics:
             for one in topic.partitions:
                 tp = TopicPartition(topic.name, one.partition_index)
                 if one.error_code:
                     cluster.refresh_soon()
-                    raise error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
-                found[tp] = OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
+                    found[tp] = error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
+                else:
+                    found[tp] = OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
     return found
+
+
+async def _leaders(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int]
+) -> tuple[dict[int, dict[TopicPartition, int]], dict[TopicPartition, KafkaError]]:
+    """The partitions by leader, and the errors of those without one; metadata is refreshed if there are any."""
+    if cluster.topics is not None:
+        cluster.topics |= dict.fromkeys(tp.topic for tp in wanted)
+    if any(cluster.metadata.leader(*tp) < 0 for tp in wanted):
+        await cluster.refresh()
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    errors: dict[TopicPartition, KafkaError] = {}
+    for tp, timestamp in wanted.items():
+        leader = cluster.metadata.leader(*tp)
+        if leader < 0:
+            errors[tp] = cluster.metadata.errors.get(tp.topic) or LeaderNotAvailableError(f"{tp} has no leader")
+        else:
+            by_leader.setdefault(leader, {})[tp] = timestamp
+    return by_leader, errors
 
 
 def _list_request(

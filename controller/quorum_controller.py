@@ -5,7 +5,8 @@ is returned once this node's own image has the change. While there is no active 
 was certainly not carried out, or if it is idempotent. Trio: starts the quorum's tasks.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -22,24 +23,28 @@ from minikafka.controller.active.forwarded_requests import (
     response_from,
 )
 from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
+from minikafka.controller.active.quorum_changes import carry_out
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import split
 from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
 from minikafka.controller.decisions.request_table import DESCRIPTIONS
-from minikafka.controller.metadata.cluster_ids import check_metadata_directory, known_cluster_id
+from minikafka.controller.metadata.cluster_ids import check_metadata_directory, known_cluster_id, known_directory_id
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import ClusterRecord, Record
+from minikafka.controller.quorum.cluster_identity import ClusterIdentity
+from minikafka.controller.quorum.describe_quorum import QuorumDescriber
 from minikafka.controller.quorum.handshake import ConnectionLost
+from minikafka.controller.quorum.membership import QuorumMembership
 from minikafka.controller.quorum.metadata_applier import MetadataApplier, Subscriber
 from minikafka.controller.quorum.peer_connection import Reply
-from minikafka.controller.quorum.peer_frames import MalformedFrame
 from minikafka.controller.quorum.peer_network import Network
 from minikafka.controller.quorum.peers import Peers, ServeClient, Unreachable
-from minikafka.controller.quorum.quorum_description import QuorumDescription, described
+from minikafka.controller.quorum.quorum_description import QuorumDescription
 from minikafka.controller.quorum.quorum_settings import QuorumSettings
 from minikafka.controller.quorum.raft_driver import RaftDriver
 from minikafka.controller.quorum.raft_log import StoredRaftLog
+from minikafka.controller.quorum.voter_requests import VoterRequests
 from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.controller.raft.voter_set import VoterSet
 from minikafka.controller.settings.metadata_log_settings import (
     data_directories,
     metadata_directory,
@@ -78,6 +83,7 @@ class QuorumController:
         set_log_level: called with logger and level when a level is changed.
 
     Attributes:
+        membership: this node among the voters of the quorum.
         broker_epoch: the epoch of this node's broker registration, set by `broker/node/registration.py`; -1 before.
 
     Raises:
@@ -104,26 +110,23 @@ class QuorumController:
         self._now_ms = now_ms
         self._random = random
         self._set_log_level = set_log_level
-        self._cluster_id = known_cluster_id(disk, data_directories(static), static.node_id)
+        self._cluster = ClusterIdentity(known_cluster_id(disk, data_directories(static), static.node_id))
         if settings.is_controller:
             check_metadata_directory(disk, metadata_directory(static), data_directories(static))
         self._stored = StoredRaftLog.open(disk, metadata_directory(static), metadata_log_config(static), now_ms=now_ms)
         self._applier = MetadataApplier(
             self._stored, static.number("metadata.log.max.record.bytes.between.snapshots")
         )
-        self._applier.subscribe(self._check_cluster_of)
-        self._check_cluster([ClusterRecord(self.image.cluster_id)] if self.image.cluster_id else [])
-        self._peers = Peers(
-            static.node_id,
-            network=network,
-            voters=settings.voters,
-            cluster_id=lambda: self._cluster_id,
-            on_cluster_id=self._on_cluster_id,
-            on_request=self._on_request,
-            on_connection_lost=self._on_connection_lost,
-            on_refused=self._on_refused,
-        )
+        self._applier.subscribe(self._cluster.check_records)
+        if self.image.cluster_id:
+            self._cluster.check(self.image.cluster_id)
+        self._peers = self._new_peers()
+        find_id = partial(known_directory_id, disk, metadata_directory(static))
+        voters = self._stored.history.latest
+        self.membership = QuorumMembership(static.node_id, settings, self._peers, voters, find_id)
         self._raft: RaftDriver | None = None
+        self._describer: QuorumDescriber | None = None
+        self._voter_requests: VoterRequests | None = None
         self._active: ActiveController | None = None
         self._term_scope = trio.CancelScope()
         self._leader_changed = trio.Event()
@@ -132,6 +135,18 @@ class QuorumController:
         self._lost_connections: dict[int, float] = {}
         self._forwarded_count = 0
         self._nursery: trio.Nursery | None = None
+
+    def _new_peers(self) -> Peers:
+        return Peers(
+            self._static.node_id,
+            network=self._network,
+            voters=self._settings.voters,
+            cluster_id=lambda: self._cluster.id,
+            on_cluster_id=self._cluster.learn,
+            on_request=self._on_request,
+            on_connection_lost=self._on_connection_lost,
+            on_refused=self._on_refused,
+        )
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -153,7 +168,7 @@ class QuorumController:
     @property
     def cluster_id(self) -> str | None:
         """None until the first leader has generated it and this node has learned it."""
-        return self._cluster_id
+        return self._cluster.id
 
     @property
     def leader_id(self) -> int:
@@ -207,21 +222,28 @@ class QuorumController:
             self._nursery = nursery
             await nursery.start(self._peers.run, listeners)
             task_status.started()
-            if not self._peers.voters:
+            if self.membership.must_discover:
                 await self._find_voters()
-            self._raft = RaftDriver(
+            raft = self._raft = RaftDriver(
                 node_id=self._static.node_id,
-                voters=list(self._peers.voters),
+                voters=self.membership.static_voters,
                 stored=self._stored,
                 settings=self._settings.raft,
                 random=self._random,
                 send_request=lambda peer, body: self._peers.request(peer, "raft", body),
                 listener=self,
                 wall_clock_ms=self._now_ms,
+                own=self.membership.own,
             )
-            nursery.start_soon(self._raft.run)
+            self.membership.start(raft)
+            self._describer = QuorumDescriber(raft, self._peers, self._now_ms, self._settings.raft.fetch_timeout)
+            timeout_ms = self._static.number("controller.quorum.request.timeout.ms")
+            self._voter_requests = VoterRequests(raft, self.membership, timeout_ms / 1000)
+            nursery.start_soon(raft.run)
             nursery.start_soon(self._applier.run)
             nursery.start_soon(self._report_progress)
+            nursery.start_soon(self.membership.find_addresses)
+            nursery.start_soon(self.membership.keep_current, self._attempt)
 
     async def _find_voters(self) -> None:
         found = await self._peers.discover(self._settings.bootstrap, wait_for_all=self._settings.is_controller)
@@ -250,7 +272,7 @@ class QuorumController:
             return describe(self.image, request, version)
         if self._active is None:
             raise NotControllerError
-        return (await self._active.handle(request, version)).reply
+        return (await carry_out(self._voter_requests, self._active, request, version)).reply
 
     def serve_clients(self, serve: ServeClient) -> None:
         """Have `serve` serve the connections to the controller listener that speak Kafka's protocol."""
@@ -286,26 +308,20 @@ class QuorumController:
         """The leader's view of the quorum. Raises RequestTimedOutError if no leader responds in time."""
         with trio.move_on_after(self._static.number("request.timeout.ms") / 1000):
             while True:
-                found = await self._try_describe_quorum()
-                if found is not None:
+                if self._describer is not None and (found := await self._describer.attempt()) is not None:
                     return found
                 await trio.sleep(RETRY_S)
         raise RequestTimedOutError("no leader of the quorum responded in time")
 
-    async def _try_describe_quorum(self) -> QuorumDescription | None:
-        if self._raft is not None and self._raft.is_leader:
-            return self._describe_as_leader(self._raft)
-        try:
-            with trio.move_on_after(self._settings.raft.fetch_timeout):
-                return QuorumDescription.from_map(await self._peers.request(self.leader_id, "describe", {}))
-        except (Unreachable, ConnectionLost, MalformedFrame):
-            pass
-        return None
+    @property
+    def kraft_version(self) -> int:
+        """0: the settings name the voters; 1: the log does (KIP-853)."""
+        return self.membership.kraft_version
 
-    def _describe_as_leader(self, quorum: RaftDriver) -> QuorumDescription:
-        now, now_ms = trio.current_time(), self._now_ms()
-        replicas = tuple(described(one, now=now, now_ms=now_ms) for one in quorum.replicas())
-        return QuorumDescription(quorum.leader_id, quorum.epoch, quorum.high_watermark, replicas)
+    @property
+    def voter_set(self) -> VoterSet:
+        """The voters in force, with their addresses, as this node knows them."""
+        return self.membership.voter_set
 
     @property
     def voters(self) -> Mapping[int, tuple[str, int]]:
@@ -327,7 +343,7 @@ class QuorumController:
     async def _attempt(self, request: Any, version: int) -> tuple[Any, int]:
         """Response, and the offset up to which it must be applied. Raises KafkaError, TermEnded."""
         if self._active is not None:
-            outcome = await self._active.handle(request, version)
+            outcome = await carry_out(self._voter_requests, self._active, request, version)
             return outcome.reply, outcome.end_offset
         leader = self.leader_id
         if leader in (-1, self._static.node_id):
@@ -352,10 +368,8 @@ class QuorumController:
             changed, offset = self._leader_changed, self.offset
             if self.broker_epoch >= 0 and not await self.report_contact():
                 await trio.sleep(RETRY_S)
-            elif self.offset == offset:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_then_cancel, changed.wait, nursery.cancel_scope)
-                    nursery.start_soon(_then_cancel, self._applier.progress.wait_advanced, nursery.cancel_scope)
+            elif self.offset == offset and self._leader_changed is changed:
+                await self._applier.progress.wait_advanced()
 
     async def report_contact(self) -> bool:
         """Report contact and applied offset of this broker to the active controller; returns whether that succeeded.
@@ -388,8 +402,8 @@ class QuorumController:
                 case {"epoch": int() as epoch, "offset": int() as offset}:
                     self._active.contact(sender, epoch, offset)
             reply({})
-        elif kind == "describe" and self._raft is not None and self._raft.is_leader:
-            reply(self._describe_as_leader(self._raft).to_map())
+        elif kind == "describe" and self._describer is not None and self.leader_id == self._static.node_id:
+            reply(self._describer.as_leader().to_map())
         elif kind == "forward" and self._forwarded_count < FORWARDED_MAX:
             self._nursery.start_soon(self._answer_forwarded, body, reply)
         else:
@@ -401,7 +415,7 @@ class QuorumController:
             if self._active is None:
                 raise TermEnded(certain=True)
             request, version = request_from(body)
-            outcome = await self._active.handle(request, version)
+            outcome = await carry_out(self._voter_requests, self._active, request, version)
             reply(response_body(outcome.reply, version, outcome.end_offset))
         except (KafkaError, MalformedMessage) as error:
             reply(error_body(error))
@@ -412,6 +426,9 @@ class QuorumController:
 
     def committed(self, high_watermark: int) -> None:
         self._applier.committed(high_watermark)
+
+    def voters_changed(self, voters: VoterSet) -> None:
+        self.membership.voters_changed(voters)
 
     def installed(self, snapshot: SnapshotId, data: bytes) -> None:
         self._applier.installed(snapshot, data)
@@ -438,6 +455,7 @@ class QuorumController:
                 scope.cancel()
         self._leader_changed.set()
         self._leader_changed = trio.Event()
+        self._applier.progress.wake()
 
     async def _lead(self, epoch: int, end_offset: int, scope: trio.CancelScope) -> None:
         """Be the active controller, once everything that earlier leaders committed is applied."""
@@ -451,7 +469,7 @@ class QuorumController:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(active.run)
                 if not self.image.cluster_id:
-                    await active.create_cluster(self._cluster_id)
+                    await active.create_cluster(self._cluster.id)
                 await trio.lowlevel.checkpoint()  # the term may have ended already
                 for node_id, lost_at in self._lost_connections.items():
                     if lost_at > trio.current_time() - RECENTLY_LOST_S:
@@ -459,30 +477,13 @@ class QuorumController:
                 self._active = active
                 self._on_leader_change()
 
-    # -- cluster id, refusals, lost connections ------------------------------------------------------------------
-
-    def _on_cluster_id(self, cluster_id: str) -> None:
-        log.info("cluster id learned", cluster_id=cluster_id)
-        self._cluster_id = cluster_id
-
-    async def _check_cluster_of(self, records: Sequence[Record]) -> None:
-        self._check_cluster(records)
-
-    def _check_cluster(self, records: Sequence[Record]) -> None:
-        for record in records:
-            if isinstance(record, ClusterRecord):
-                if self._cluster_id not in (None, record.cluster_id):
-                    raise WrongDirectory(
-                        f"the data directories belong to cluster {self._cluster_id}, the metadata log to "
-                        f"{record.cluster_id}: set other log.dirs or metadata.log.dir"
-                    )
-                self._cluster_id = record.cluster_id
+    # -- refusals, lost connections ------------------------------------------------------------------------------
 
     def _on_refused(self, node_id: int, reason: str) -> None:
-        """Stop the node if most of the other voters refuse it."""
+        """Stop the node if most of the other voters refuse it. In a dynamic quorum addresses may be outdated."""
         self._refused_by.add(node_id)
         others = [voter for voter in self._peers.voters if voter != self._static.node_id]
-        if self.leader_id < 0 and len(self._refused_by) * 2 > len(others):
+        if not self.kraft_version and self.leader_id < 0 and len(self._refused_by) * 2 > len(others):
             raise WrongDirectory(reason)
 
     def _on_connection_lost(self, node_id: int) -> None:
@@ -493,8 +494,3 @@ class QuorumController:
             self._raft.unreachable(node_id)
         if self._active is not None:
             self._active.lost_connection(node_id, now)
-
-
-async def _then_cancel(wait: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
-    await wait()
-    scope.cancel()

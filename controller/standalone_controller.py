@@ -20,6 +20,7 @@ from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
 from minikafka.controller.decisions.request_table import DECISIONS, DESCRIPTIONS
 from minikafka.controller.decisions.standalone_registration import Registration
+from minikafka.controller.metadata.change_log import MetadataChanges
 from minikafka.controller.metadata.cluster_ids import (
     check_metadata_directory,
     known_cluster_id,
@@ -92,12 +93,13 @@ class StandaloneController:
         self._set_log_level = set_log_level
         self._decided = Image()
         self._subscribers: list[Subscriber] = []
-        self._log = _open_log(static, disk, now_ms, random)
+        known = known_cluster_id(disk, data_directories(static), static.node_id)
+        self._log = _open_log(static, disk, now_ms, random, known)
         for records in self._log.replay():
             self._apply(self._decided, records)
             self._apply(self.image, records)
         self.offset = self._log.end_offset
-        self._check_cluster(known_cluster_id(disk, data_directories(static), static.node_id))
+        self._check_cluster(known)
         self._schedule = SnapshotSchedule(static.number("metadata.log.max.record.bytes.between.snapshots"))
         self._queue = RequestQueue(_stopped)
 
@@ -228,7 +230,9 @@ class StandaloneController:
 
     async def _finish(self, pending: PendingDecision[Any]) -> None:
         if pending.records:
+            changes = MetadataChanges(self.image, pending.records)
             self._apply(self.image, pending.records)
+            changes.log()
             for subscriber in self._subscribers:
                 await subscriber(pending.records)
         for logger, level in pending.decided.log_levels.items():
@@ -265,9 +269,10 @@ def _stopped() -> NotControllerError:
     return NotControllerError("the controller has stopped")
 
 
-def _open_log(static: StaticSettings, disk: Disk, now_ms: Callable[[], int], random: Random) -> StandaloneLog:
+def _open_log(
+    static: StaticSettings, disk: Disk, now_ms: Callable[[], int], random: Random, known: str | None
+) -> StandaloneLog:
     """The log on this node's disk. A new log gets the first records of a new cluster."""
-    known = known_cluster_id(disk, data_directories(static), static.node_id)
     check_metadata_directory(disk, metadata_directory(static), data_directories(static))
     opened = StandaloneLog.open(disk, metadata_directory(static), metadata_log_config(static), now_ms=now_ms)
     if opened.end_offset == 0:

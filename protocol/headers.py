@@ -84,6 +84,15 @@ def encode_request(message: Any, version: int, correlation_id: int, client_id: s
     Raises:
         UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
     """
+    return b"".join(request_parts(message, version, correlation_id, client_id))
+
+
+def request_parts(message: Any, version: int, correlation_id: int, client_id: str | None) -> list[Any]:
+    """A request frame in parts: bytes and, between them, records that are not bytes-like.
+
+    Raises:
+        UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
+    """
     api = api_of(type(message))
     name = b"" if client_id is None else client_id.encode()
     name_size = -1 if client_id is None else len(name)
@@ -92,7 +101,7 @@ def encode_request(message: Any, version: int, correlation_id: int, client_id: s
         head += b"\0"
     body = encode_parts(message, version)
     size_bytes = len(head) + sum(map(len, body))
-    return b"".join((size_bytes.to_bytes(4, "big"), head, *body))
+    return [size_bytes.to_bytes(4, "big"), head, *body]
 
 
 def response_parts(

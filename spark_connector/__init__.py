@@ -80,12 +80,18 @@ __all__ = ["lag", "register"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "register":
-        from minikafka.spark_connector.data_source import register
+    """A public name, imported on first use. Raises AttributeError; ModuleNotFoundError without the extra `spark`."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        if name == "register":
+            from minikafka.spark_connector.data_source import register
 
-        return register
-    if name == "lag":
+            return register
         from minikafka.spark_connector.progress import lag
 
         return lag
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    except ModuleNotFoundError as error:
+        from minikafka.client.extras import missing_extra
+
+        raise missing_extra(error, "spark", "minikafka.spark_connector") from error

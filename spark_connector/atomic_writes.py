@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import stamp_producer
 from minikafka.spark_connector.batch_sender import SEQUENCES, BatchSender, Outgoing
-from minikafka.spark_connector.earlier_attempts import DRIVER, Write, check_other_tasks, may_repeat
+from minikafka.spark_connector.earlier_attempts import DRIVER, Write, check_other_tasks, may_repeat, overtaken
 from minikafka.spark_connector.offset_reader import offset_reader_for
-from minikafka.spark_connector.replay_check import Content, Marker
+from minikafka.spark_connector.replay_check import Content, Marker, check_topics
 from minikafka.spark_connector.sink_options import SinkOptions
 from minikafka.spark_connector.sink_tasks import TASK_TIMEOUT_MS, TaskResult, aborted_on_error
 from minikafka.spark_connector.task_transaction import Transaction
@@ -40,13 +40,8 @@ class TooLarge(Exception):
 
 @dataclass
 class Encoded(TaskResult):
-    """The record batches of a task, in the order of its rows, without a producer.
+    """The record batches of a task, in the order of its rows, without a producer."""
 
-    Attributes:
-        fingerprint: of the rows.
-    """
-
-    fingerprint: int = 0
     batches: list[Outgoing] = field(default_factory=list)
 
 
@@ -67,7 +62,7 @@ class _Stage:
 
     def send(self, batches: Sequence[Outgoing]) -> None:
         """Keeps them. Raises TooLarge."""
-        self.batches += batches
+        self.batches += [Outgoing(one.tp, one.whole, one.count) for one in batches]
         self._bytes += sum(len(one.data) for one in batches)
         _check_size(self._bytes, self._bytes_max)
 
@@ -81,13 +76,12 @@ class _Stage:
 def encode_for_driver(options: SinkOptions, write: Write, task: int, batches: Iterable[pa.RecordBatch]) -> Encoded:
     """Encodes the rows of a task. Raises UnsuitableColumn, TooLarge, KafkaError if a topic is not found."""
     stage = _Stage(options.atomic_bytes_max)
-    writer = TaskWriter(offset_reader_for(options.kafka), options, stage, stage)
+    writer = TaskWriter(offset_reader_for(options.kafka), options, stage, stage, fingerprint=False)
     writer.write(batches)
     checked = may_repeat(write) and options.replay_check != "none"
     return Encoded(
-        writer.content.rows, task=task, write=write, may_repeat=checked,
-        fingerprint=writer.content.fingerprint, batches=stage.batches,
-    )  # fmt: skip
+        writer.content.rows, task=task, write=write, may_repeat=checked, batches=stage.batches
+    )
 
 
 def write_together(options: SinkOptions, results: Sequence[Encoded]) -> bool:
@@ -107,7 +101,10 @@ def write_together(options: SinkOptions, results: Sequence[Encoded]) -> bool:
     transaction.begin(timeout_ms)
     if write.version >= 0:
         marker = transaction.marker()
-        if marker is not None and marker.version >= write.version:
+        if marker is not None and overtaken(write, marker.version):
+            return False
+        if marker is not None and marker.version == write.version:
+            check_topics(marker, {one.tp.topic for one in batches}, options.replay_check, write.name)
             return False
         if all(one.may_repeat for one in results):
             check_other_tasks(brokers, write, (), timeout_ms, _SAME_DELIVERY)
@@ -120,7 +117,7 @@ def write_together(options: SinkOptions, results: Sequence[Encoded]) -> bool:
                 sender.send(wave)
             sender.flush()
         if write.version >= 0:
-            content = Content(sum(one.rows for one in results), sum(one.fingerprint for one in results) % (1 << 64))
+            content = Content(sum(one.rows for one in results))
             transaction.mark(Marker(write.version, content, write.attempt))
     transaction.end(commit=True)
     return True
@@ -141,7 +138,7 @@ def _waves(batches: Iterable[Outgoing], transaction: Transaction) -> Iterator[li
             if wave and size + len(one.data) > _REQUEST_BYTES:
                 yield wave
                 wave, size = [], 0
-            data = bytearray(one.data)
+            data = bytearray(one.whole)
             stamp_producer(data, transaction.producer_id, transaction.epoch, sequences[tp])
             sequences[tp] = (sequences[tp] + one.count) % SEQUENCES
             wave.append(Outgoing(tp, bytes(data), one.count))

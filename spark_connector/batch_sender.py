@@ -27,6 +27,7 @@ from minikafka.protocol.errors import (
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import encode_batch, parse_header
+from minikafka.protocol.records.compression import Buffer
 from minikafka.spark_connector import sockets
 from minikafka.spark_connector.offset_reader import OffsetReader
 from minikafka.spark_connector.sink_options import SinkOptions
@@ -40,13 +41,31 @@ _TOPIC_NAMES_VERSION_MAX = 11
 _ACKNOWLEDGED = (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
+class Parts:
+    """A large batch as header and records, which are sent without being copied."""
+
+    __slots__ = ("body", "head")
+
+    def __init__(self, head: bytes, body: Buffer) -> None:
+        self.head = head
+        self.body = body
+
+    def __len__(self) -> int:
+        return len(self.head) + len(self.body)
+
+
 @dataclass(slots=True)
 class Outgoing:
     """An encoded batch."""
 
     tp: TopicPartition
-    data: bytes
+    data: bytes | Parts
     count: int
+
+    @property
+    def whole(self) -> bytes:
+        """The batch in one piece."""
+        return self.data if isinstance(self.data, bytes) else b"".join((self.data.head, self.data.body))
 
 
 @dataclass(slots=True)
@@ -73,9 +92,9 @@ class BatchSender:
         self.batch_bytes_max = sys.maxsize
 
     def close(self) -> None:
-        """Closes the connections; responses that are awaited are lost."""
+        """Gives the connections back; responses that are awaited are lost."""
         for leader in self._leaders.values():
-            leader.connection.close()
+            self._brokers.give_back(leader.connection)
         self._leaders.clear()
 
     def send(self, batches: Sequence[Outgoing]) -> None:
@@ -119,15 +138,7 @@ class BatchSender:
             return known
         if node_id < 0:
             raise LeaderNotAvailableError("a partition has no leader")
-        broker = self._brokers.metadata.brokers.get(node_id)
-        if broker is None:
-            raise LeaderNotAvailableError(f"broker {node_id}, a partition's leader, is not in the metadata")
-        kafka = self._options.kafka
-        self._leaders[node_id] = _Leader(
-            sockets.BrokerConnection(
-                broker.host, broker.port, client_id=kafka.client_id, timeout_s=kafka.request_timeout_s
-            )
-        )
+        self._leaders[node_id] = _Leader(self._brokers.lend(node_id))
         return self._leaders[node_id]
 
     def _request(self, batches: Sequence[Outgoing]) -> ProduceRequest:
@@ -174,7 +185,7 @@ class BatchSender:
                 self._cut_too_large(queue, position)
             elif not error.retriable:
                 raise error
-            if sockets.now_s() >= deadline:
+            if error.code != ErrorCode.MESSAGE_TOO_LARGE and sockets.now_s() >= deadline:
                 raise RequestTimedOutError(
                     f"Expiring records for {queue[position].tp}: {self._options.delivery_timeout_s:.0f} s have passed"
                     f" since the first attempt (kafka.delivery.timeout.ms): {error}"
@@ -207,7 +218,7 @@ class BatchSender:
 
 def _halves(batch: Outgoing, level: int | None) -> list[Outgoing]:
     """Two batches with the records of one, and its sequence numbers."""
-    whole = parse_header(batch.data)
+    whole = parse_header(batch.whole)
     records, middle = whole.records(), batch.count // 2
     return [
         Outgoing(batch.tp, encode_batch(

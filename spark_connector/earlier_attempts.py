@@ -71,11 +71,13 @@ class Earlier:
 
     Attributes:
         begun: whether a task of another attempt has committed this version.
-        complete: whether all rows are there: a newer version is, or the driver has committed this one.
+        complete: whether the driver has committed all rows of this version.
+        newest: the newest version of which something is committed; -1 if nothing is.
     """
 
     begun: bool = False
     complete: bool = False
+    newest: int = -1
 
 
 def earlier_attempts(brokers: OffsetReader, write: Write) -> Earlier:
@@ -89,10 +91,25 @@ def earlier_attempts(brokers: OffsetReader, write: Write) -> Earlier:
         _KNOWN.clear()
         _KNOWN[write] = Earlier(
             begun=any(one.version == write.version and one.attempt != write.attempt for one in found.values()),
-            complete=any(one.version > write.version for one in found.values())
-            or (driver is not None and driver.version >= write.version),
+            complete=driver is not None and driver.version == write.version,
+            newest=max([one.version for one in (*found.values(), driver) if one is not None], default=-1),
         )
     return _KNOWN[write]
+
+
+def overtaken(write: Write, newest: int) -> bool:
+    """Whether a newer version is committed than that of a write, which then writes nothing.
+
+    Raises NotRepeated for a stream: its micro-batches are not those that were written from this checkpoint on.
+    """
+    if newest > write.version and write.in_order:
+        raise NotRepeated(
+            f"{write.name} has committed micro-batch {newest}, and is to write micro-batch {write.version} now: its"
+            " checkpoint is older than what it has written. It was restored from a copy, or two queries use copies of"
+            " one checkpoint. Use the newest checkpoint; or set the option transactionalIdPrefix to another name, and"
+            " everything from this checkpoint on is written (again)"
+        )
+    return newest > write.version
 
 
 def check_other_tasks(
@@ -178,10 +195,9 @@ def read_markers(brokers: OffsetReader, ids: Iterable[str], *, stable: bool) -> 
             request = OffsetFetchRequest(require_stable=stable, groups=groups)
             for group in brokers.request(request, node_id, highest=OFFSET_FETCH_VERSION_MAX).groups:
                 _check(group.error_code, f"OffsetFetch of {group.group_id}")
-                partitions = [one for topic in group.topics for one in topic.partitions]
-                for one in partitions:
+                for one in (one for topic in group.topics for one in topic.partitions):
                     _check(one.error_code, f"OffsetFetch of {group.group_id}")
-                marker = newest_marker(partitions)
+                marker = newest_marker(group.topics)
                 if marker is not None:
                     found[group.group_id] = marker
         return found

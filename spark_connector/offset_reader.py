@@ -41,6 +41,7 @@ _PAUSE_S, _PAUSE_MAX_S = 0.05, 1.0
 _OFFSET_COMMIT_VERSION_MAX = 9
 """Later versions identify topics by id."""
 _COORDINATOR_KEYS_VERSION = 4
+_COORDINATORS_MAX = 1000
 _READERS: dict[tuple[int, KafkaOptions], OffsetReader] = {}
 
 
@@ -67,12 +68,15 @@ class OffsetReader:
         self.options = options
         self._bootstrap = parse_addresses(options.bootstrap_servers)
         self._connections: dict[tuple[str, int], sockets.BrokerConnection] = {}
+        self._lent: dict[str, sockets.BrokerConnection] = {}
+        self._coordinators: dict[tuple[str, int], int] = {}
 
     def close(self) -> None:
-        """Closes all connections."""
-        for connection in self._connections.values():
+        """Closes all connections, but for those that are lent."""
+        for connection in (*self._connections.values(), *self._lent.values()):
             connection.close()
         self._connections.clear()
+        self._lent.clear()
 
     def retry(self, attempt: Callable[[], T], action: str, timeout_s: float | None = None) -> T:
         """Calls `attempt` until it succeeds, with exponential backoff.
@@ -100,17 +104,33 @@ class OffsetReader:
             raise LeaderNotAvailableError(f"broker {node_id} is not in the metadata")
         return self._open(broker.host, broker.port)
 
+    def lend(self, node_id: int) -> sockets.BrokerConnection:
+        """Returns a connection for the caller alone until `give_back`. Raises LeaderNotAvailableError, NetworkError."""
+        broker = self.metadata.brokers.get(node_id)
+        if broker is None:
+            raise LeaderNotAvailableError(f"broker {node_id}, a partition's leader, is not in the metadata")
+        existing = self._lent.pop(f"{broker.host}:{broker.port}", None)
+        return self._connect(broker.host, broker.port) if existing is None else existing
+
+    def give_back(self, connection: sockets.BrokerConnection) -> None:
+        """Keeps a connection for the next `lend`, or closes it if a response is outstanding."""
+        if connection.closed or connection.busy or connection.address in self._lent:
+            connection.close()
+        else:
+            self._lent[connection.address] = connection
+
     def _open(self, host: str, port: int) -> sockets.BrokerConnection:
         existing = self._connections.get((host, port))
         if existing is not None and not existing.closed and not existing.busy:
             return existing
         if existing is not None:
             existing.close()
-        options = self.options
-        self._connections[host, port] = sockets.BrokerConnection(
-            host, port, client_id=options.client_id, timeout_s=options.request_timeout_s
-        )
+        self._connections[host, port] = self._connect(host, port)
         return self._connections[host, port]
+
+    def _connect(self, host: str, port: int) -> sockets.BrokerConnection:
+        options = self.options
+        return sockets.BrokerConnection(host, port, client_id=options.client_id, timeout_s=options.request_timeout_s)
 
     def _any_connection(self) -> sockets.BrokerConnection:
         known = [(one.host, one.port) for one in self.metadata.brokers.values()]
@@ -214,6 +234,19 @@ class OffsetReader:
                         raise error_for(one.error_code, f"committing offsets of {topic.name} to group {group_id!r}")
 
         self.retry(attempt, f"committing offsets to group {group_id!r}")
+
+    def known_coordinator(self, key: str, key_type: int) -> int:
+        """As `coordinator`, which is asked once until `forget_coordinators`."""
+        if (key, key_type) not in self._coordinators:
+            if len(self._coordinators) >= _COORDINATORS_MAX:
+                self._coordinators.clear()
+            self._coordinators[key, key_type] = self.coordinator(key, key_type)
+        return self._coordinators[key, key_type]
+
+    def forget_coordinators(self, key: str) -> None:
+        """Called after an error: they may have moved."""
+        for key_type in (GROUP, TRANSACTION):
+            self._coordinators.pop((key, key_type), None)
 
     def coordinator(self, key: str, key_type: int = GROUP) -> int:
         """Returns the node id of the coordinator of a group or of a transactional id. Raises KafkaError."""

@@ -8,6 +8,7 @@ does not depend on the order of rows, which a shuffle does not keep.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,11 +58,13 @@ class Marker:
         version: the number of the micro-batch.
         content: its records.
         attempt: which run of the query has committed it.
+        topics: where its records are.
     """
 
     version: int
     content: Content
     attempt: str = ""
+    topics: frozenset[str] = frozenset()
 
     def metadata(self) -> str:
         """The form in which it is stored with the offset of a consumer group."""
@@ -69,23 +72,25 @@ class Marker:
         return json.dumps({"batch": self.version, **content, "by": self.attempt})
 
     @classmethod
-    def parse(cls, offset: int, metadata: str) -> Marker:
+    def parse(cls, offset: int, metadata: str, topics: frozenset[str] = frozenset()) -> Marker:
         """Reads a marker; the offset is the number of the micro-batch plus one."""
         try:
             fields = json.loads(metadata)
             content, attempt = Content(int(fields["rows"]), int(fields["fp"], 16)), str(fields.get("by", ""))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"the marker {metadata!r} was not written by this sink: {error}") from None
-        return cls(offset - 1, content, attempt)
+        return cls(offset - 1, content, attempt, topics)
 
 
-def check_repeated(marker: Marker, again: Content, check: str, task: str) -> None:
-    """Raises NotRepeated if a task has other records than before.
+def check_repeated(marker: Marker, again: Content, topics: Collection[str], check: str, task: str) -> None:
+    """Raises NotRepeated if a task has other records than before, or is to write them to other topics.
 
     Args:
+        topics: where it would write them.
         check: the option replayCheck: "content", "rows" or "none".
         task: names the task in the error message.
     """
+    check_topics(marker, topics, check, task)
     committed = marker.content
     if check == "none" or (committed.rows == again.rows and (check == "rows" or committed == again)):
         return
@@ -96,6 +101,22 @@ def check_repeated(marker: Marker, again: Content, check: str, task: str) -> Non
         " deterministic, or another number of tasks), so that records may be doubled or lost. Make it deterministic,"
         " or accept that by the option replayCheck: 'rows' compares their number only, 'none' nothing"
     )
+
+
+def check_topics(marker: Marker, topics: Collection[str], check: str, task: str) -> None:
+    """Raises NotRepeated if records are to be written to other topics than before. Arguments as `check_repeated`."""
+    if check != "none" and topics and marker.topics and marker.topics != set(topics):
+        raise NotRepeated(
+            f"{task} has committed micro-batch {marker.version} before, to {_listed(marker.topics)}, and is to write it"
+            f" to {_listed(topics)} now: the option 'topic' was changed in the middle of a micro-batch, or two queries"
+            " use copies of one checkpoint. Complete it with the topic that it had; give a copy of a checkpoint a"
+            " transactionalIdPrefix of its own; or accept that it is not written there by the option replayCheck 'none'"
+        )
+
+
+def _listed(topics: Collection[str]) -> str:
+    found = sorted(topics)
+    return f"topic {found[0]}" + (f" and {len(found) - 1} more" if len(found) > 1 else "")
 
 
 def _hashes(blobs: Any) -> Array:

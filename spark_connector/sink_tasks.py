@@ -20,7 +20,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.batch_sender import BatchSender
-from minikafka.spark_connector.earlier_attempts import Earlier, Write, earlier_attempts, may_repeat
+from minikafka.spark_connector.earlier_attempts import Earlier, Write, earlier_attempts, may_repeat, overtaken
 from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.replay_check import Content, Marker, check_repeated
 from minikafka.spark_connector.sink_columns import rows_of
@@ -63,7 +63,7 @@ def write_plainly(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Ta
     """`delivery` at_least_once: an idempotent producer, no transaction."""
     transaction = Transaction(offset_reader_for(options.kafka), None)
     transaction.begin(TASK_TIMEOUT_MS)
-    return TaskResult(_written(options, transaction, batches).content.rows)
+    return TaskResult(_written(options, transaction, batches, fingerprint=False).content.rows)
 
 
 def write_for_driver(options: SinkOptions, transactional_id: str, batches: Iterator[pa.RecordBatch]) -> TaskResult:
@@ -74,7 +74,8 @@ def write_for_driver(options: SinkOptions, transactional_id: str, batches: Itera
     transaction = Transaction(offset_reader_for(options.kafka), transactional_id)
     with aborted_on_error(transaction):
         transaction.begin(options.transaction_timeout_ms or DRIVER_TIMEOUT_MS)
-        return _left_open(TaskResult(), transaction, _written(options, transaction, chain([first], batches)))
+        written = _written(options, transaction, chain([first], batches), fingerprint=False)
+        return _left_open(TaskResult(), transaction, written)
 
 
 def write_once(options: SinkOptions, write: Write, task: int, batches: Iterator[pa.RecordBatch]) -> TaskResult:
@@ -95,19 +96,21 @@ def write_once(options: SinkOptions, write: Write, task: int, batches: Iterator[
     if first is None:
         marker = None if options.replay_check == "none" else transaction.marker()
         if marker is not None and marker.version == write.version:
-            check_repeated(marker, Content(), options.replay_check, f"task {task} of {write.name}")
+            check_repeated(marker, Content(), (), options.replay_check, f"task {task} of {write.name}")
         return result
     batches = chain([first], batches)
     earlier = earlier_attempts(brokers, write) if checked else Earlier()
     transaction.begin(options.transaction_timeout_ms or (DRIVER_TIMEOUT_MS if earlier.begun else TASK_TIMEOUT_MS))
     marker = transaction.marker()
-    if earlier.complete or (marker is not None and marker.version >= write.version):
-        again = _content(options, batches)
-        if marker is not None and marker.version == write.version:
-            check_repeated(marker, again, options.replay_check, f"task {task} of {write.name}")
+    is_there = marker is not None and marker.version == write.version
+    newest = max(earlier.newest, -1 if marker is None else marker.version)
+    if overtaken(write, newest) or earlier.complete or is_there:
+        again, topics = _content(options, batches)
+        if marker is not None and is_there:
+            check_repeated(marker, again, topics, options.replay_check, f"task {task} of {write.name}")
         return replace(result, rows=again.rows, skipped=True)
     with aborted_on_error(transaction):
-        writer = _written(options, transaction, batches)
+        writer = _written(options, transaction, batches, fingerprint=True)
         transaction.mark(Marker(write.version, writer.content, write.attempt))
     if earlier.begun:
         return _left_open(result, transaction, writer)
@@ -115,10 +118,12 @@ def write_once(options: SinkOptions, write: Write, task: int, batches: Iterator[
     return replace(result, rows=writer.content.rows)
 
 
-def _written(options: SinkOptions, transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> TaskWriter:
+def _written(
+    options: SinkOptions, transaction: Transaction, batches: Iterable[pa.RecordBatch], *, fingerprint: bool
+) -> TaskWriter:
     brokers = offset_reader_for(options.kafka)
     sender = BatchSender(brokers, options, transaction.transactional_id)
-    with contextlib.closing(TaskWriter(brokers, options, transaction, sender)) as writer:
+    with contextlib.closing(TaskWriter(brokers, options, transaction, sender, fingerprint=fingerprint)) as writer:
         writer.write(batches)
     return writer
 
@@ -134,13 +139,14 @@ def _left_open(result: TaskResult, transaction: Transaction, writer: TaskWriter)
     )
 
 
-def _content(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Content:
-    found = Content()
+def _content(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> tuple[Content, set[str]]:
+    found, topics = Content(), set[str]()
     for batch in batches:
         if len(batch):
-            records = rows_of(batch, options.topic, 0).records
-            found.add(records.keys, records.values)
-    return found
+            rows = rows_of(batch, options.topic, 0)
+            found.add(rows.records.keys, rows.records.values)
+            topics.update(rows.topics)
+    return found, topics
 
 
 @contextlib.contextmanager

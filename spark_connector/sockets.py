@@ -10,16 +10,22 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
+from minikafka import __version__
 from minikafka.protocol.apis import APIS, api_of
 from minikafka.protocol.errors import NetworkError, UnsupportedVersionError, error_for
-from minikafka.protocol.headers import decode_response, encode_request
+from minikafka.protocol.headers import decode_response, request_parts
 from minikafka.protocol.message import MalformedMessage, decode
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 RESPONSE_SIZE_BYTES_MAX = 1 << 30
 _RECEIVE_BUFFER_BYTES = 4 << 20
+_PIECES_MAX = 512
+"""Half of what Linux sends with one call (IOV_MAX)."""
 _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4
 _UNSUPPORTED_VERSION = 35
@@ -71,7 +77,7 @@ class BrokerConnection:
         self._negotiate()
 
     def _negotiate(self) -> None:
-        request = ApiVersionsRequest(client_software_name="minikafka-spark", client_software_version="0.1.0")
+        request = ApiVersionsRequest(client_software_name="minikafka-spark", client_software_version=__version__)
         response = self.request(request)
         if response.error_code == _UNSUPPORTED_VERSION:
             offered = {one.api_key: one.max_version for one in response.api_keys}
@@ -105,9 +111,22 @@ class BrokerConnection:
         self._correlation_id += 1
         self._in_flight.append((self._correlation_id, api_of(kind).response, version))
         try:
-            self._socket.sendall(encode_request(message, version, self._correlation_id, self._client_id))
+            self._send_all(request_parts(message, version, self._correlation_id, self._client_id))
         except OSError as error:
             raise self._fail(error) from error
+
+    def _send_all(self, parts: Iterable[Any]) -> None:
+        """Sends parts, of which those that are not bytes-like have a `head` and a `body`."""
+        pieces = deque[memoryview]()
+        for part in parts:
+            both = (part,) if isinstance(part, (bytes, bytearray, memoryview)) else (part.head, part.body)
+            pieces.extend(memoryview(one).cast("B") for one in both if len(one))
+        while pieces:
+            sent = self._socket.sendmsg(islice(pieces, _PIECES_MAX))
+            while pieces and sent >= len(pieces[0]):
+                sent -= len(pieces.popleft())
+            if sent:
+                pieces[0] = pieces[0][sent:]
 
     def receive(self) -> Any:
         """Returns the response to the oldest unanswered request."""

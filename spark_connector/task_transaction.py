@@ -43,7 +43,6 @@ class Transaction:
         self.producer_id, self.epoch = -1, -1
         self._brokers = brokers
         self._added: set[TopicPartition] = set()
-        self._nodes: dict[int, int] = {}
 
     def begin(self, timeout_ms: int) -> None:
         """Gets a producer id and epoch: fences older producers of the transactional id, aborts their transaction."""
@@ -104,10 +103,9 @@ class Transaction:
             response = self._ask(request, GROUP, highest=OFFSET_FETCH_VERSION_MAX)
             found = response.groups[0] if modern else response
             self._check(found.error_code, "OffsetFetch")
-            partitions = [one for topic in found.topics for one in topic.partitions]
-            for one in partitions:
+            for one in (one for topic in found.topics for one in topic.partitions):
                 self._check(one.error_code, "OffsetFetch")
-            return partitions
+            return found.topics
 
         return newest_marker(self._brokers.retry(attempt, "reading the marker"))
 
@@ -173,24 +171,26 @@ class Transaction:
         try:
             return self._brokers.request(request, node, highest=highest or _OLD_PROTOCOL.get(type(request)))
         except KafkaError:
-            self._nodes.clear()
+            self._forget_coordinators()
             raise
 
     def _coordinator(self, key_type: int) -> int:
-        if key_type not in self._nodes:
-            self._nodes[key_type] = self._brokers.coordinator(self.transactional_id or "", key_type)
-        return self._nodes[key_type]
+        return self._brokers.known_coordinator(self.transactional_id or "", key_type)
+
+    def _forget_coordinators(self) -> None:
+        self._brokers.forget_coordinators(self.transactional_id or "")
 
     def _check(self, error_code: int, action: str) -> None:
         if error_code:
-            self._nodes.clear()
+            self._forget_coordinators()
             raise error_for(error_code, f"{action} of {self.transactional_id!r}: {error_for(error_code)}")
 
 
-def newest_marker(partitions: Iterable[Any]) -> Marker | None:
+def newest_marker(topics: Iterable[Any]) -> Marker | None:
     """The newest of the markers that a group has for several topics, from an OffsetFetch response; None without any."""
-    found = [one for one in partitions if one.committed_offset > 0]
+    found = [(one, topic.name) for topic in topics for one in topic.partitions if one.committed_offset > 0]
     if not found:
         return None
-    newest = max(found, key=lambda one: one.committed_offset)
-    return Marker.parse(newest.committed_offset, newest.metadata or "")
+    newest = max((one for one, _ in found), key=lambda one: one.committed_offset)
+    names = frozenset(name for one, name in found if one.committed_offset == newest.committed_offset)
+    return Marker.parse(newest.committed_offset, newest.metadata or "", names)

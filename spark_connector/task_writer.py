@@ -21,7 +21,7 @@ from minikafka.protocol.errors import InvalidTopicError, UnknownTopicOrPartition
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.numpy_varints import Array
 from minikafka.spark_connector import sockets
-from minikafka.spark_connector.batch_sender import SEQUENCES, Outgoing
+from minikafka.spark_connector.batch_sender import SEQUENCES, Outgoing, Parts
 from minikafka.spark_connector.offset_reader import OffsetReader
 from minikafka.spark_connector.replay_check import Content
 from minikafka.spark_connector.sink_columns import Rows, UnsuitableColumn, choose_partitions, rows_of, sort_rows
@@ -29,6 +29,10 @@ from minikafka.spark_connector.sink_options import SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_COPIED_BYTES_MAX = 32 << 10
+"""Smaller batches are copied into their requests; others are sent from where they were encoded."""
 
 
 class Producer(Protocol):
@@ -64,13 +68,19 @@ class Sender(Protocol):
 class TaskWriter:
     """Writes rows with the producer id of a transaction, or without one.
 
+    Args:
+        fingerprint: whether `content` has one, for which all bytes are read once more.
+
     Attributes:
         content: what was written.
         partitions: where.
     """
 
-    def __init__(self, brokers: OffsetReader, options: SinkOptions, producer: Producer, sender: Sender) -> None:
+    def __init__(
+        self, brokers: OffsetReader, options: SinkOptions, producer: Producer, sender: Sender, *, fingerprint: bool
+    ) -> None:
         self.content = Content()
+        self._fingerprint = fingerprint
         self._brokers = brokers
         self._options = options
         self._producer = producer
@@ -100,7 +110,10 @@ class TaskWriter:
         rows = rows_of(batch, self._options.topic, sockets.now_ms())
         self._sticky += 1
         records, places = sort_rows(rows, self._choose(rows))
-        self.content.add(records.keys, records.values)
+        if self._fingerprint:
+            self.content.add(records.keys, records.values)
+        else:
+            self.content.rows += len(batch)
         self._producer.add([tp for tp, _ in places])
         starts = np.array([first for _, first in places], np.int64)
         firsts = self._cut(records, starts, places)
@@ -118,7 +131,7 @@ class TaskWriter:
 
     def _outgoing(self, payload: Payload, index: int, tp: TopicPartition) -> Outgoing:
         sequence, count = self._sequences.get(tp, 0), payload.count(index)
-        data = payload.batch(
+        head, body = payload.parts(
             index,
             codec=self._options.codec,
             level=self._options.level,
@@ -128,6 +141,7 @@ class TaskWriter:
             transactional=self._producer.transactional_id is not None,
         )
         self._sequences[tp] = (sequence + count) % SEQUENCES
+        data = Parts(head, body) if len(body) >= _COPIED_BYTES_MAX else b"".join((head, body))
         return Outgoing(tp, data, count)
 
     def _choose(self, rows: Rows) -> Array:

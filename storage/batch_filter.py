@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from typing import NamedTuple
 
-from minikafka.protocol.records.batch import Batch, assemble, encode_batch
+from minikafka.protocol.records.batch import Batch, assemble_parts, encode_batch
 from minikafka.protocol.records.compression import Buffer, Codec
 from minikafka.protocol.records.record import Record
 from minikafka.storage.cleaned_transactions import CleanedTransactions
@@ -209,12 +209,12 @@ def _with_records(batch: Batch, records: KeyedRecords, keep: Sequence[int]) -> K
 
 
 def _rebuilt(batch: Batch, payload: bytes, count: int, max_timestamp: int) -> bytes:
-    return assemble(
+    return b"".join(assemble_parts(
         payload, codec=batch.codec, level=None, base_offset=batch.base_offset, leader_epoch=batch.leader_epoch,
         attributes=batch.attributes, last_offset_delta=batch.last_offset_delta, base_timestamp=batch.base_timestamp,
         max_timestamp=max_timestamp, producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
         base_sequence=batch.base_sequence, count=count,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _empty(batch: Batch) -> bytes:

@@ -238,6 +238,8 @@ class DataDirectory:
         return {**self.futures, **self.logs} if self.futures else self.logs
 
     def _prepare(self, name: str, offsets: Offsets) -> Callable[[], None]:
+        if self._prepared.get(name) == offsets == self._written.get(name):
+            return nothing_to_write
         self._prepared[name] = offsets
         self._number += 1
         return partial(self._write, name, self._number, offsets)
@@ -255,3 +257,7 @@ class DataDirectory:
 
     def _at(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+
+def nothing_to_write() -> None:
+    """What `prepare_…` returns where a checkpoint is as it was written last: no thread need call it."""

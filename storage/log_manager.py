@@ -102,6 +102,7 @@ class LogManager(LogUpkeep):
             BlockingIOError: a directory is in use by another process.
             KafkaError: KAFKA_STORAGE_ERROR if no directory can be used.
         """
+        began_ms = self._now_ms()
         for directory in self.directories:
             self._at_start(directory, partial(self._open_directory, directory))
         check_ids(self.healthy)
@@ -120,6 +121,21 @@ class LogManager(LogUpkeep):
         self.clean = all(directory.failure is None and directory.clean for directory in self.directories)
         epochs = {directory.broker_epoch for directory in self.directories}
         self.previous_broker_epoch = epochs.pop() if self.clean and len(epochs) == 1 else -1
+        self._log_loaded((self._now_ms() - began_ms) / 1000)
+
+    def _log_loaded(self, seconds: float) -> None:
+        """One line for all logs: what there is, and what recovery did."""
+        recovered = [log.report for log in self.logs.values() if not log.report.clean]
+        self._logger.info(
+            "logs loaded",
+            directories={one.path: len(one.logs) for one in self.healthy},
+            clean_shutdown=all(one.clean or one.was_blank for one in self.directories),
+            recovered=len(recovered),
+            truncated=sum(report.truncated_bytes > 0 for report in recovered),
+            truncated_bytes=sum(report.truncated_bytes for report in recovered),
+            damaged=sum(bool(report.damage) for report in recovered) + len(self.corrupt),
+            seconds=seconds,
+        )
 
     @property
     def healthy(self) -> list[DataDirectory]:
@@ -217,7 +233,7 @@ class LogManager(LogUpkeep):
         if log.report.damage:
             self._logger.error("records lost in log recovery", partition=str(key), error=log.report.damage)
         elif not log.report.clean:
-            self._logger.info("log recovered", partition=str(key), truncated_bytes=log.report.truncated_bytes)
+            self._logger.debug("log recovered", partition=str(key), truncated_bytes=log.report.truncated_bytes)
         return log
 
     def get(self, key: TopicPartition) -> Log | None:

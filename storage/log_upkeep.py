@@ -5,7 +5,7 @@ from functools import partial
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.data_directory import DataDirectory, nothing_to_write
 from minikafka.storage.disk import Disk
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log
@@ -142,7 +142,9 @@ class LogUpkeep:
         """Returns whether it succeeded."""
         if directory.failure is None:
             try:
-                yield prepare()
+                write = prepare()
+                if write is not nothing_to_write:
+                    yield write
             except OSError as error:
                 self._offline(directory, error)
             else:

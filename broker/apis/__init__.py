@@ -12,7 +12,7 @@ partition is a value in the response. To add an API, add its module to `handler_
     quorum_state.py          the quorum of the metadata log, for DescribeQuorum
     forwarded.py             APIs that the controller carries out
     at_controllers.py        the APIs of the controller listener
-    fixed_voters.py          changes of the quorum's voters, which are refused
+    raft_voters.py           changes of the quorum's voters
     refusals.py              responses with the same error for each topic or resource
     without_security.py      ACLs, SASL and delegation tokens: the responses of a Kafka broker without security
 

@@ -3,9 +3,11 @@ transaction: PRODUCER_FENCED from 2 (KIP-588). Versions 4 and 5 come from broker
 be verified (KIP-890).
 """
 
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from minikafka.broker.apis.services import ClusterView, TransactionService
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.protocol.errors import ErrorCode
@@ -27,6 +29,7 @@ VERSION_OF_BROKERS = 4
 VERSION_WITH_FENCED = 2
 CLIENT_VERSION_1, CLIENT_VERSION_2 = 0, 2
 Errors = dict[TopicPartition, ErrorCode]
+Results = list[AddPartitionsToTxnTopicResult]
 
 
 class AddPartitionsServices(ClusterView, TransactionService, Protocol):
@@ -38,43 +41,63 @@ Context = RequestContext[AddPartitionsServices]
 
 async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
     """The partitions of a transaction are added all or none, each with an error code."""
+    if context.version < VERSION_OF_BROKERS:
+        return await completed(begin(request, context))
+    results = [
+        AddPartitionsToTxnResult(
+            transactional_id=one.transactional_id, topic_results=await completed(_add(one, context))
+        )
+        for one in request.transactions
+    ]
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def begin(request: AddPartitionsToTxnRequest, context: Context) -> AtOnce[AddPartitionsToTxnResponse]:
+    """As `handle`, at once for a client's transaction; a coroutine for those of a broker."""
     if context.version >= VERSION_OF_BROKERS:
-        results = [
-            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=await _add(one, context))
-            for one in request.transactions
-        ]
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
+        return handle(request, context)
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _add(transaction, context))
+    results = _add(transaction, context)
+    return _response(results) if isinstance(results, list) else _when_added(results)
 
 
-async def _add(
-    transaction: AddPartitionsToTxnTransaction, context: Context
-) -> list[AddPartitionsToTxnTopicResult]:
+async def _when_added(results: Coroutine[Any, Any, Results]) -> AddPartitionsToTxnResponse:
+    return _response(await results)
+
+
+def _response(results: Results) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+
+def _add(transaction: AddPartitionsToTxnTransaction, context: Context) -> AtOnce[Results]:
     names = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
     refused = {name: error for name in names if (error := _refused(name, context)) is not None}
     if refused:
-        errors: Errors = {name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in names}
-        return _merged(errors)
-    producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
-    coordinator = context.services.transactions
+        return _merged({name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in names})
     if transaction.verify_only:
-        errors = await coordinator.verify_partitions(transaction.transactional_id, producer, frozenset(names))
-        return _merged(errors)
-    error = await coordinator.add_partitions(
+        return _verify(transaction, names, context)
+    decided = context.services.transactions.add_partitions(
         transaction.transactional_id,
-        producer,
+        ProducerIdentity(transaction.producer_id, transaction.producer_epoch),
         frozenset(names),
         client_version=CLIENT_VERSION_2 if context.version >= VERSION_OF_BROKERS else CLIENT_VERSION_1,
     )
-    if error is ErrorCode.PRODUCER_FENCED and context.version < VERSION_WITH_FENCED:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
-    return _as_asked(transaction.topics, error)
+    if isinstance(decided, ErrorCode):
+        return _as_asked(transaction.topics, decided, context.version)
+    return _when_decided(transaction.topics, decided, context.version)
+
+
+async def _verify(
+    transaction: AddPartitionsToTxnTransaction, names: list[TopicPartition], context: Context
+) -> Results:
+    producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
+    coordinator = context.services.transactions
+    return _merged(await coordinator.verify_partitions(transaction.transactional_id, producer, frozenset(names)))
 
 
 def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:
@@ -86,7 +109,7 @@ def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:
     return None if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _merged(errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
+def _merged(errors: Errors) -> Results:
     """One entry for each topic with partitions, and for each of its partitions, however often they were named."""
     results: dict[str, AddPartitionsToTxnTopicResult] = {}
     for name, error in errors.items():
@@ -97,8 +120,16 @@ def _merged(errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
     return list(results.values())
 
 
-def _as_asked(topics: list[AddPartitionsToTxnTopic], error: ErrorCode) -> list[AddPartitionsToTxnTopicResult]:
+async def _when_decided(
+    topics: list[AddPartitionsToTxnTopic], error: Coroutine[Any, Any, ErrorCode], version: int
+) -> Results:
+    return _as_asked(topics, await error, version)
+
+
+def _as_asked(topics: list[AddPartitionsToTxnTopic], error: ErrorCode, version: int) -> Results:
     """The entries of the request, as in Kafka, which builds a response in two ways."""
+    if error is ErrorCode.PRODUCER_FENCED and version < VERSION_WITH_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,

@@ -3,9 +3,9 @@
 import re
 from typing import Protocol
 
-from minikafka.broker.apis.services import ClusterView, RoutesService
+from minikafka.broker.apis.services import ClusterView, KraftVersionService, RoutesService
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.controller.metadata.features import FEATURES
+from minikafka.controller.metadata.features import FEATURES, KRAFT_VERSION
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.api_versions import (
     ApiVersion,
@@ -24,7 +24,7 @@ VERSION_WITH_LEVEL_ZERO = 4
 """Earlier clients refuse a supported feature whose lowest level is 0 (KAFKA-17011): they are not told of it."""
 
 
-class ApiVersionsServices(ClusterView, RoutesService, Protocol):
+class ApiVersionsServices(ClusterView, RoutesService, KraftVersionService, Protocol):
     """The parts of the node that the handler uses."""
 
 
@@ -40,7 +40,13 @@ async def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     context.connection.software_name = request.client_software_name
     context.connection.software_version = request.client_software_version
-    features = context.services.image.features
+    kraft = context.services.kraft_versions
+    supported = {name: (lowest, highest) for name, (lowest, highest, _) in FEATURES.items()}
+    features = dict(context.services.image.features)
+    if kraft.highest:
+        supported[KRAFT_VERSION] = (0, kraft.highest)
+    if kraft.level:
+        features[KRAFT_VERSION] = kraft.level
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=route.key, min_version=route.advertised_min, max_version=route.max_version)
@@ -49,7 +55,7 @@ async def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest, _) in FEATURES.items()
+            for name, (lowest, highest) in supported.items()
             if lowest or context.version >= VERSION_WITH_LEVEL_ZERO
         ],
         finalized_features=[

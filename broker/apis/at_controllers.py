@@ -11,24 +11,31 @@ from typing import Any, Protocol
 
 from minikafka.broker.apis import api_versions, describe_configs, describe_quorum, without_security
 from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS
-from minikafka.broker.apis.fixed_voters import NO_VOTER_CHANGES, check_cluster, refuse_change
 from minikafka.broker.apis.forwarded import FORWARDED
 from minikafka.broker.apis.quorum_state import VoterAddress
+from minikafka.broker.apis.raft_voters import VERSIONS, check_cluster, check_update, check_voter
 from minikafka.broker.apis.refusals import refusal_of
-from minikafka.broker.apis.services import ClusterView, ConfigsService, QuorumService, RoutesService
+from minikafka.broker.apis.services import (
+    ClusterView,
+    ConfigsService,
+    KraftVersionService,
+    QuorumService,
+    RoutesService,
+)
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.connections.routes import ApiHandler, ApiModule
 from minikafka.protocol.errors import (
     ErrorCode,
+    FencedLeaderEpochError,
     InvalidRequestError,
     KafkaError,
     MismatchedEndpointTypeError,
+    NotControllerError,
     NotLeaderOrFollowerError,
+    UnknownLeaderEpochError,
     UnsupportedEndpointTypeError,
-    UnsupportedVersionError,
     VoterNotFoundError,
 )
-from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.protocol.messages.alter_partition import AlterPartitionRequest
 from minikafka.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -56,7 +63,6 @@ from minikafka.protocol.messages.envelope import EnvelopeRequest, EnvelopeRespon
 from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.update_raft_voter import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from minikafka.protocol.messages.vote import VoteRequest
 
@@ -95,12 +101,19 @@ class Controllers(Protocol):
         """This node."""
         ...
 
+    @property
+    def default_listener(self) -> str:
+        """The listener by which the controllers reach each other."""
+        ...
+
     def controllers(self) -> tuple[VoterAddress, ...]:
         """The addresses of all controllers."""
         ...
 
 
-class ControllerServices(ClusterView, ConfigsService, QuorumService, RoutesService, Controllers, Protocol):
+class ControllerServices(
+    ClusterView, ConfigsService, QuorumService, KraftVersionService, RoutesService, Controllers, Protocol
+):
     """Everything that the handlers of a controller listener use."""
 
 
@@ -162,41 +175,51 @@ async def refuse_peer(request: Any, context: Context) -> Any:
         InconsistentClusterIdError: The sender belongs to another cluster.
         InvalidRequestError: It does not: minikafka's quorum does not speak this protocol.
     """
-    check_cluster(request, context)
+    check_cluster(request, context.services.image.cluster_id)
     raise InvalidRequestError("minikafka's controllers do not replicate by Kafka's requests")
 
 
-async def refuse_voters(request: Any, context: Context) -> Any:
-    """AddRaftVoter and RemoveRaftVoter, with kraft.version 0.
+async def change_voters(request: Any, context: Context) -> Any:
+    """The active controller's response to AddRaftVoter or RemoveRaftVoter.
 
     Raises:
         InconsistentClusterIdError: The request names another cluster.
-        InvalidRequestError: A voter without an endpoint.
         NotLeaderOrFollowerError: This node does not lead the quorum.
-        UnsupportedVersionError: Voters are fixed.
+        InvalidRequestError: The voter has no id, no directory id, or no address at the controllers' listener.
     """
-    check_cluster(request, context)
-    _check_leader(context)
-    refuse_change(request)
-
-
-async def refuse_update(request: UpdateRaftVoterRequest, context: Context) -> UpdateRaftVoterResponse:
-    """UpdateRaftVoter: refused as the others, with the leader of the quorum."""
     services = context.services
-    leader = next((one for one in services.controllers() if one.node_id == services.active_id), None)
-    host, port = (leader.host, leader.port) if leader else ("", 0)
-    response = UpdateRaftVoterResponse(
-        current_leader=CurrentLeader(leader_id=services.active_id, leader_epoch=services.epoch, host=host, port=port)
-    )
+    check_cluster(request, services.image.cluster_id)
+    _check_leader(context)
+    check_voter(request, services.default_listener)
+    return await _asked_leader(request, context)
+
+
+async def update_voter(request: UpdateRaftVoterRequest, context: Context) -> UpdateRaftVoterResponse:
+    """The active controller's response, or the first error, with the leader of the quorum in either."""
+    services = context.services
     try:
-        check_cluster(request, context)
+        check_cluster(request, services.image.cluster_id)
+        _check_epoch(request.current_leader_epoch, services.epoch)
         _check_leader(context)
+        check_update(request, services.default_listener, services.kraft_versions.level)
         if all(one.node_id != request.voter_id for one in services.controllers()):
             raise VoterNotFoundError
-        raise UnsupportedVersionError(NO_VOTER_CHANGES)
+        response: UpdateRaftVoterResponse = await _asked_leader(request, context)
     except KafkaError as error:
-        response.error_code = error.code
+        response = UpdateRaftVoterResponse(error_code=error.code)
+    leader = next((one for one in services.controllers() if one.node_id == services.active_id), None)
+    host, port = (leader.host, leader.port) if leader else ("", 0)
+    response.current_leader = CurrentLeader(
+        leader_id=services.active_id, leader_epoch=services.epoch, host=host, port=port
+    )
     return response
+
+
+async def _asked_leader(request: Any, context: Context) -> Any:
+    try:
+        return await context.services.direct.handle(request, context.version)
+    except NotControllerError as error:
+        raise NotLeaderOrFollowerError from error
 
 
 async def unwrap(request: EnvelopeRequest, context: Context) -> EnvelopeResponse:
@@ -207,6 +230,14 @@ async def unwrap(request: EnvelopeRequest, context: Context) -> EnvelopeResponse
 async def register(request: ControllerRegistrationRequest, context: Context) -> ControllerRegistrationResponse:
     """Refused. Raises InvalidRequestError: the settings of all nodes name the controllers."""
     raise InvalidRequestError("minikafka's controllers do not register")
+
+
+def _check_epoch(epoch: int, current: int) -> None:
+    """Raises FencedLeaderEpochError or UnknownLeaderEpochError unless it is the current one."""
+    if epoch < current:
+        raise FencedLeaderEpochError
+    if epoch > current:
+        raise UnknownLeaderEpochError
 
 
 def _check_leader(context: Context) -> None:
@@ -238,9 +269,8 @@ CONTROLLER_HANDLERS: list[ApiModule[ControllerServices]] = [
     ApiHandler(FetchSnapshotRequest, "0-1", refuse_peer),
     ApiHandler(EnvelopeRequest, "0", unwrap),
     ApiHandler(ControllerRegistrationRequest, "0", register),
-    ApiHandler(AddRaftVoterRequest, "0-1", refuse_voters),
-    ApiHandler(RemoveRaftVoterRequest, "0", refuse_voters),
-    ApiHandler(UpdateRaftVoterRequest, "0", refuse_update),
+    *(ApiHandler(request, versions, change_voters) for request, versions in VERSIONS.items()),
+    ApiHandler(UpdateRaftVoterRequest, "0", update_voter),
     *without_security.HANDLERS,
 ]
 """The handlers of a controller listener."""

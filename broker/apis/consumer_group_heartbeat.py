@@ -8,6 +8,7 @@ UNSUPPORTED_VERSION.
 from typing import Protocol
 
 from minikafka.broker.apis.services import ClusterView, GroupService
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.protocol.errors import ErrorCode
@@ -26,17 +27,26 @@ class ConsumerGroupServices(ClusterView, GroupService, Protocol):
     """The parts of the node that the handler uses."""
 
 
-async def handle(
-    request: ConsumerGroupHeartbeatRequest, context: RequestContext[ConsumerGroupServices]
-) -> ConsumerGroupHeartbeatResponse:
+Context = RequestContext[ConsumerGroupServices]
+
+
+def begin(request: ConsumerGroupHeartbeatRequest, context: Context) -> AtOnce[ConsumerGroupHeartbeatResponse]:
     """The member's epoch, and its assignment if that has changed."""
-    groups = context.services.groups
     if not is_enabled(context):
-        code = await groups.coordinates(request.group_id)
-        return ConsumerGroupHeartbeatResponse(error_code=code or ErrorCode.UNSUPPORTED_VERSION)
+        return _refuse(request, context)
     # As Java's `InetAddress.toString` without a host name: records and descriptions contain "/127.0.0.1".
     caller = Caller(context.client_id, f"/{context.connection.client_host}", context.version)
-    return await groups.consumer_heartbeat(request, caller)
+    return context.services.groups.consumer_heartbeat(request, caller)
+
+
+async def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerGroupHeartbeatResponse:
+    """See `begin`."""
+    return await completed(begin(request, context))
+
+
+async def _refuse(request: ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerGroupHeartbeatResponse:
+    code = await context.services.groups.coordinates(request.group_id)
+    return ConsumerGroupHeartbeatResponse(error_code=code or ErrorCode.UNSUPPORTED_VERSION)
 
 
 def is_enabled(context: RequestContext[ConsumerGroupServices]) -> bool:

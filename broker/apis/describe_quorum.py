@@ -1,9 +1,11 @@
-"""DescribeQuorum: the voters and observers of the metadata log (KIP-595, KIP-836). Versions 0 to 2."""
+"""DescribeQuorum: the voters and observers of the metadata log (KIP-595, KIP-836, KIP-853). Versions 0 to 2."""
 
-from minikafka.broker.apis.quorum_state import Quorum
+from collections.abc import Iterable
+
+from minikafka.broker.apis.quorum_state import VoterAddress
 from minikafka.broker.apis.services import QuorumService
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.controller.quorum.quorum_description import ReplicaDescription
+from minikafka.controller.quorum.quorum_description import QuorumDescription, ReplicaDescription
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -11,6 +13,7 @@ from minikafka.protocol.messages.describe_quorum import (
     Listener,
     Node,
     ReplicaState,
+    RequestTopicData,
     ResponsePartitionData,
     ResponseTopicData,
 )
@@ -24,19 +27,12 @@ VERSION_WITH_NODES = 2
 
 async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumService]) -> DescribeQuorumResponse:
     """The metadata partition, if it is the only one requested; else UNKNOWN_TOPIC_OR_PARTITION for all, as in Kafka."""
-    response = DescribeQuorumResponse()
-    known = is_of_metadata(request)
-    for topic in request.topics:
-        answers = [await _describe(one.partition_index, context, known=known) for one in topic.partitions]
-        response.topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=answers))
-    if context.version >= VERSION_WITH_NODES and any(
-        not answer.error_code for topic in response.topics for answer in topic.partitions
-    ):
-        response.nodes = [
-            Node(node_id=voter.node_id, listeners=[Listener(name=voter.listener, host=voter.host, port=voter.port)])
-            for voter in (await context.services.quorum()).addresses
-        ]
-    return response
+    if not is_of_metadata(request):
+        return DescribeQuorumResponse(topics=[_unknown(topic) for topic in request.topics])
+    quorum = await context.services.quorum()
+    topic = ResponseTopicData(topic_name=METADATA_TOPIC, partitions=[_described(quorum.description)])
+    nodes = _nodes(quorum.addresses) if context.version >= VERSION_WITH_NODES else []
+    return DescribeQuorumResponse(topics=[topic], nodes=nodes)
 
 
 def is_of_metadata(request: DescribeQuorumRequest) -> bool:
@@ -45,25 +41,37 @@ def is_of_metadata(request: DescribeQuorumRequest) -> bool:
     return asked == [(METADATA_TOPIC, [METADATA_PARTITION])]
 
 
-async def _describe(index: int, context: RequestContext[QuorumService], *, known: bool) -> ResponsePartitionData:
-    if not known:
-        return ResponsePartitionData(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    quorum = await context.services.quorum()
-    found = quorum.description
+def _unknown(topic: RequestTopicData) -> ResponseTopicData:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    indexes = [one.partition_index for one in topic.partitions]
+    partitions = [ResponsePartitionData(partition_index=index, error_code=code) for index in indexes]
+    return ResponseTopicData(topic_name=topic.topic_name, partitions=partitions)
+
+
+def _nodes(addresses: Iterable[VoterAddress]) -> list[Node]:
+    """The voters, each with all its listeners."""
+    nodes: dict[int, Node] = {}
+    for one in addresses:
+        node = nodes.setdefault(one.node_id, Node(node_id=one.node_id, listeners=[]))
+        node.listeners.append(Listener(name=one.listener, host=one.host, port=one.port))
+    return list(nodes.values())
+
+
+def _described(found: QuorumDescription) -> ResponsePartitionData:
     return ResponsePartitionData(
-        partition_index=index,
+        partition_index=METADATA_PARTITION,
         leader_id=found.leader_id,
         leader_epoch=found.epoch,
         high_watermark=found.high_watermark,
-        current_voters=[_state(one, quorum) for one in found.replicas if one.is_voter],
-        observers=[_state(one, quorum) for one in found.replicas if not one.is_voter],
+        current_voters=[_state(one) for one in found.replicas if one.is_voter],
+        observers=[_state(one) for one in found.replicas if not one.is_voter],
     )
 
 
-def _state(replica: ReplicaDescription, quorum: Quorum) -> ReplicaState:
+def _state(replica: ReplicaDescription) -> ReplicaState:
     return ReplicaState(
         replica_id=replica.node_id,
-        replica_directory_id=quorum.directory_id(replica.node_id),
+        replica_directory_id=replica.directory_id,
         log_end_offset=replica.end_offset,
         last_fetch_timestamp=replica.last_fetch_ms,
         last_caught_up_timestamp=replica.last_caught_up_ms,

@@ -22,7 +22,6 @@ from minikafka.broker.apis import (
     end_txn,
     fetch,
     find_coordinator,
-    fixed_voters,
     forwarded,
     get_telemetry_subscriptions,
     heartbeat,
@@ -39,6 +38,7 @@ from minikafka.broker.apis import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    raft_voters,
     sync_group,
     txn_offset_commit,
     without_security,
@@ -85,8 +85,8 @@ HANDLERS: Sequence[ApiModule[Services]] = [
     sync_group,
     txn_offset_commit,
     write_txn_markers,
-    *fixed_voters.HANDLERS,
     *forwarded.HANDLERS,
+    *raft_voters.HANDLERS,
     *without_security.HANDLERS,
 ]
 """The handlers of a broker's listeners."""

@@ -3,6 +3,7 @@ from 3 (KIP-345).
 """
 
 from minikafka.broker.apis.services import GroupService
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -10,6 +11,11 @@ REQUEST = HeartbeatRequest
 VERSIONS = "0-4"
 
 
-async def handle(request: HeartbeatRequest, context: RequestContext[GroupService]) -> HeartbeatResponse:
+def begin(request: HeartbeatRequest, context: RequestContext[GroupService]) -> AtOnce[HeartbeatResponse]:
     """REBALANCE_IN_PROGRESS makes the member join again."""
-    return await context.services.groups.heartbeat(request)
+    return context.services.groups.heartbeat(request)
+
+
+async def handle(request: HeartbeatRequest, context: RequestContext[GroupService]) -> HeartbeatResponse:
+    """See `begin`."""
+    return await completed(begin(request, context))

@@ -2,10 +2,13 @@
 (KIP-320), static members from 7 (KIP-345), GROUP_ID_NOT_FOUND from 9 (KIP-848), topic ids in place of names from 10.
 """
 
-from typing import Protocol
+from collections.abc import Coroutine
+from types import CoroutineType
+from typing import Any, Protocol
 
 from minikafka.broker.apis.merged_topics import merge_topics
 from minikafka.broker.apis.services import ClusterView, GroupService
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_commit import (
@@ -30,7 +33,7 @@ class OffsetServices(ClusterView, GroupService, Protocol):
 Context = RequestContext[OffsetServices]
 
 
-async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
+def begin(request: OffsetCommitRequest, context: Context) -> AtOnce[OffsetCommitResponse]:
     """Unknown topics and partitions have their own errors; the others, if any, are committed."""
     response = OffsetCommitResponse()
     known: list[OffsetCommitRequestTopic] = []
@@ -39,9 +42,32 @@ async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommit
         if partitions:
             topic.partitions = partitions
             known.append(topic)
-    if known:
-        request.topics = known
-        merge_topics(response.topics, (await context.services.groups.commit(request, context.version)).topics)
+    if not known:
+        return response
+    request.topics = known
+    committed = context.services.groups.commit(request, context.version)
+    if isinstance(committed, CoroutineType):
+        return _when_committed(committed, response)
+    assert isinstance(committed, OffsetCommitResponse)
+    return _merged(response, committed)
+
+
+async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
+    """See `begin`."""
+    return await completed(begin(request, context))
+
+
+async def _when_committed(
+    committed: Coroutine[Any, Any, OffsetCommitResponse], response: OffsetCommitResponse
+) -> OffsetCommitResponse:
+    return _merged(response, await committed)
+
+
+def _merged(response: OffsetCommitResponse, committed: OffsetCommitResponse) -> OffsetCommitResponse:
+    """`response`, which has the errors of partitions that are not there, with what was committed."""
+    if not response.topics:
+        return committed
+    merge_topics(response.topics, committed.topics)
     return response
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
-from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, verify
+from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, is_open, verify
 from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore, TransactionService
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.pauses import Pauses
@@ -123,7 +123,8 @@ def begin(
         return handle(request, context)
     [topic] = topics
     records = topic.partition_data[0].records or b""
-    if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL:
+    transactional = len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL
+    if transactional and not _is_open(topic, request, context):
         return handle(request, context)
     appends = Appends(request, context, NOT_VERIFIED, [], [])
     answer = _produce_to(topic, topic.partition_data[0], appends)
@@ -135,6 +136,17 @@ def begin(
         if written.flush_due or (request.acks == ALL and not _is_committed(partition, written, answer)):
             return _when_appended(response, appends)
     return _complete(response, appends)
+
+
+def _is_open(topic: TopicProduceData, request: ProduceRequest, context: Context) -> bool:
+    """Whether the batch is of a transaction that is open in the partition, so that nobody has to be asked."""
+    if request.transactional_id is None:
+        return False
+    admitted = list(_admitted([topic], request, context))
+    try:
+        return bool(admitted) and all(is_open(partition, batch, context.version) for partition, batch in admitted)
+    except KafkaError:
+        return False
 
 
 async def _when_appended(response: ProduceResponse, appends: Appends) -> ProduceResponse | None:

@@ -73,12 +73,7 @@ async def verify(
     for partition, batch in batches:
         producers.add(ProducerIdentity(batch.producer_id, batch.producer_epoch))
         try:
-            token = partition.begin_verification(
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_sequence,
-                bumps_epoch=context.version >= VERSION_THAT_ADDS,
-            )
+            token = _begin(partition, batch, context.version)
         except KafkaError as error:
             verified.errors[partition.topic_partition] = error
             continue
@@ -98,6 +93,21 @@ async def verify(
                     verified.tokens[name].withdraw()
                 verified.errors[name] = _error(error_code, support)
     return verified
+
+
+def is_open(partition: Partition, batch: Batch, version: int) -> bool:
+    """Whether the batch needs no verification, as its transaction is open in the partition; if not, one is begun.
+
+    Raises:
+        NotLeaderOrFollowerError: This node does not lead.
+    """
+    return _begin(partition, batch, version) is None
+
+
+def _begin(partition: Partition, batch: Batch, version: int) -> Verification | None:
+    return partition.begin_verification(
+        batch.producer_id, batch.producer_epoch, batch.base_sequence, bumps_epoch=version >= VERSION_THAT_ADDS
+    )
 
 
 def _support(version: int) -> ClientSupport:

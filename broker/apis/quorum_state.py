@@ -1,20 +1,24 @@
 """The quorum of the metadata log as DescribeQuorum returns it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.quorum.quorum_description import QuorumDescription, ReplicaDescription
+from minikafka.controller.raft.voter_set import KRAFT_VERSION_MAX, VoterSet
 from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.protocol.types import NIL_UUID
 
 if TYPE_CHECKING:
     from minikafka.controller.quorum_controller import QuorumController
 
 
+DEFAULT_CONTROLLER_LISTENER = "CONTROLLER"
+
+
 @dataclass(slots=True, frozen=True)
 class VoterAddress:
-    """A voter's controller listener."""
+    """A controller listener of a voter, which may have several."""
 
     node_id: int
     listener: str
@@ -28,43 +32,38 @@ class Quorum:
 
     Attributes:
         addresses: Of the voters, by node id.
-        directory_ids: 16 bytes by node id, of nodes whose metadata directory is known.
     """
 
     description: QuorumDescription
     addresses: tuple[VoterAddress, ...]
-    directory_ids: dict[int, bytes]
 
-    def directory_id(self, node_id: int) -> bytes:
-        """A replica's directory id; nil for voters from the settings, as in Kafka."""
-        return self.directory_ids.get(node_id, NIL_UUID)
+
+class KraftVersions(NamedTuple):
+    """The level of the feature kraft.version (0: fixed voters, 1: voters that come and go), and the highest one."""
+
+    level: int
+    highest: int
 
 
 async def quorum_of(
-    config: NodeConfig, controller: "StandaloneController | QuorumController", directory_id: bytes, now_ms: int
+    config: NodeConfig, controller: "StandaloneController | QuorumController", now_ms: int
 ) -> Quorum:
-    """The quorum as its leader sees it. Raises RequestTimedOutError where there is no leader.
-
-    Args:
-        directory_id: Of a standalone node's metadata directory.
-    """
-    addresses = voters_of(config, controller)
+    """The quorum as its leader sees it. Raises RequestTimedOutError where there is no leader."""
     if not isinstance(controller, StandaloneController):
-        return Quorum(await controller.describe_quorum(), addresses, {})
+        description = await controller.describe_quorum()
+        return Quorum(description, tuple(addresses_in(description.voters)) or voters_of(config, controller))
     replica = ReplicaDescription(config.node_id, True, controller.offset, now_ms, now_ms)
     return Quorum(
         QuorumDescription(config.node_id, controller.leader_epoch, controller.offset, (replica,)),
-        addresses,
-        {config.node_id: directory_id},
+        voters_of(config, controller),
     )
 
 
 def voters_of(config: NodeConfig, controller: "StandaloneController | QuorumController") -> tuple[VoterAddress, ...]:
-    """The controllers and their addresses, by id; that of a standalone node is the address that its broker registered
-    where it has no controller listener."""
+    """The voters and their addresses, by id; that of a standalone node is the address that its broker registered where
+    it has no controller listener."""
     if not isinstance(controller, StandaloneController):
-        name = config.listeners.controller_names[0] if config.listeners.controller_names else "CONTROLLER"
-        return tuple(VoterAddress(node, name, *where) for node, where in sorted(controller.voters.items()))
+        return tuple(addresses_in(controller.voter_set))
     if config.listeners.for_controllers:
         listener = config.listeners.for_controllers[0]
         return (VoterAddress(config.node_id, listener.name, listener.host or "localhost", listener.port),)
@@ -72,3 +71,34 @@ def voters_of(config: NodeConfig, controller: "StandaloneController | QuorumCont
     registered = {name: (host, port) for name, host, port, _ in controller.image.brokers[config.node_id].endpoints}
     host, port = registered.get(listener.name, (listener.host, listener.port))
     return (VoterAddress(config.node_id, listener.name, host, port),)
+
+
+def addresses_in(voters: VoterSet) -> Iterator[VoterAddress]:
+    """Every endpoint of every voter."""
+    for voter in voters:
+        for endpoint in voter.endpoints:
+            yield VoterAddress(voter.key.id, *endpoint)
+
+
+def controllers_of(
+    config: NodeConfig, controller: "StandaloneController | QuorumController"
+) -> tuple[VoterAddress, ...]:
+    """The controllers that this node knows, voters or not, by id: each with the listener by which they reach others."""
+    first = {one.node_id: one for one in reversed(voters_of(config, controller))}
+    if not isinstance(controller, StandaloneController):
+        name = default_listener(config)
+        for node_id, (host, port) in controller.membership.controllers().items():
+            first[node_id] = VoterAddress(node_id, name, host, port)
+    return tuple(first[node_id] for node_id in sorted(first))
+
+
+def default_listener(config: NodeConfig) -> str:
+    """The listener by which the controllers reach each other: the first of `controller.listener.names`."""
+    return (config.listeners.controller_names or (DEFAULT_CONTROLLER_LISTENER,))[0]
+
+
+def kraft_versions_of(controller: "StandaloneController | QuorumController") -> KraftVersions:
+    """The level of kraft.version; a standalone node's voter is fixed."""
+    if isinstance(controller, StandaloneController):
+        return KraftVersions(0, 0)
+    return KraftVersions(controller.kraft_version, KRAFT_VERSION_MAX)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from minikafka.broker.apis.quorum_state import Quorum
+from minikafka.broker.apis.quorum_state import KraftVersions, Quorum
 from minikafka.broker.connections.routes import Route
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
 from minikafka.broker.coordinator.transactions.marker_log import MarkerLog
@@ -266,6 +266,15 @@ class TelemetryService(Protocol):
         ...
 
 
+class KraftVersionService(Protocol):
+    """A handler that shows or checks the level of kraft.version uses this."""
+
+    @property
+    def kraft_versions(self) -> KraftVersions:
+        """The level, and the highest one."""
+        ...
+
+
 class QuorumService(Protocol):
     """The quorum of the metadata log."""
 
@@ -292,6 +301,7 @@ class Services(
     LogDirectoryService,
     ReplicaMoveService,
     QuorumService,
+    KraftVersionService,
     TelemetryService,
     Protocol,
 ):

@@ -32,6 +32,7 @@ one of them waits: those before it are sent first.
     request_context.py      a handler's context: connection, principal, services; `Answer`, `Disconnect`
     request_memory.py       the bytes of requests in memory, of all connections together
     large_messages.py       decoding and encoding of large messages in a thread
+    at_once.py              results that have to be waited for only sometimes
     pauses.py               pauses of handlers with much to do
     routes.py               the routing table, which is what ApiVersions advertises
     listener_addresses.py   advertised addresses: those that a node registers, and those that clients receive

@@ -208,7 +208,7 @@ class LongPolls:
 
     def _expire_at(self, deadline: float, group: _Group) -> None:
         if len(self._deadlines) > 2 * len(self._groups) + ENDED_GROUPS_MAX:
-            self._deadlines = [entry for entry in self._deadlines if self._groups.get(entry[2].key) is entry[2]]
+            self._deadlines = [entry for entry in self._deadlines if self._is_waiting(entry[2])]
             heapify(self._deadlines)
         self._count += 1
         heappush(self._deadlines, (deadline, self._count, group))
@@ -217,14 +217,19 @@ class LongPolls:
 
     async def _expire(self) -> None:
         while True:
+            while self._deadlines and not self._is_waiting(self._deadlines[0][2]):
+                heappop(self._deadlines)
             first = self._deadlines[0][0] if self._deadlines else float("inf")
             with trio.CancelScope(deadline=first) as self._expiry:
                 await trio.sleep_forever()
             now = trio.current_time()
             while self._deadlines and self._deadlines[0][0] <= now:
                 group = heappop(self._deadlines)[2]
-                if self._groups.get(group.key) is group:
+                if self._is_waiting(group):
                     await self._answer_due(group, now)
+
+    def _is_waiting(self, group: _Group) -> bool:
+        return self._groups.get(group.key) is group
 
     async def _answer_due(self, group: _Group, now: float) -> None:
         """Answer the members whose time is over: the first, since all of a group may wait equally long."""

@@ -21,7 +21,13 @@ class Pauses:
         self._every = self._left = every
 
     async def __call__(self) -> None:
-        self._left -= 1
-        if self._left <= 0:
-            self._left = self._every
+        if self.is_due():
             await trio.lowlevel.checkpoint()
+
+    def is_due(self) -> bool:
+        """Count an item, for a caller that cannot wait here; every so many times the caller has to pause itself."""
+        self._left -= 1
+        if self._left > 0:
+            return False
+        self._left = self._every
+        return True

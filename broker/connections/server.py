@@ -115,9 +115,12 @@ class Server:
             self._next_warning = trio.current_time() + WARNING_INTERVAL_S
 
     async def _serve(self, connection: Connection, host: str) -> None:
+        info = connection.info
+        log.debug("connection opened", client=host, port=info.client_port, listener=info.listener)
         try:
             await connection.serve()
         finally:
+            log.debug("connection ended", client=host, port=info.client_port, listener=info.listener)
             del self.connections[connection]
             self._by_host[host] -= 1
             if not self._by_host[host]:

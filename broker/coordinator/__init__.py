@@ -6,7 +6,8 @@ the partition rebuilds the state from the log with the same `apply`.
 
     decision.py         Decision: records, replies and the next step
     deadlines.py        named deadlines in a heap
-    runtime.py          CoordinatorRuntime and its shards: load, decide, append, apply, respond, unload
+    runtime.py          CoordinatorRuntime: load, decide, append, apply, respond, unload
+    shard.py            Shard: one partition's coordinator, and the replies that it owes
     replay.py           replays the log of a partition into its state, in steps (pure)
     error_mapping.py    maps errors of the log to errors of the coordinator
     internal_topic.py   InternalTopic: the runtime's access to the partitions of an internal topic

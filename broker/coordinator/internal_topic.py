@@ -42,6 +42,10 @@ class InternalTopic:
         found = self._partitions.find(*partition)
         return found.append_internal(batch, transaction_version=transaction_version).last_offset
 
+    def is_committed(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the record at `offset` is committed."""
+        return self._partitions.find(*partition).is_committed(offset + 1)
+
     async def committed(self, partition: TopicPartition, offset: int) -> None:
         """Wait until the record at `offset` is committed."""
         await self._partitions.find(*partition).committed(offset + 1)

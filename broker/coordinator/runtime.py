@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator
-from enum import Enum
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 import trio
 
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Producer
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.replay import ReplayedState, replay
+from minikafka.broker.coordinator.shard import PendingReply, Shard, Status
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import (
     CoordinatorLoadInProgressError,
@@ -91,6 +92,10 @@ class Environment(Protocol):
         """
         ...
 
+    def is_committed(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the record at `offset` is committed. Raises KafkaError, as `committed`."""
+        ...
+
     async def committed(self, partition: TopicPartition, offset: int) -> None:
         """Wait until the record at `offset` is committed, that is below the high watermark.
 
@@ -125,83 +130,6 @@ class CoordinatorState(ReplayedState, Protocol):
 
 
 S = TypeVar("S", bound=CoordinatorState)
-
-
-class PendingReply:
-    """The pending reply to one request: the ticket of its decisions."""
-
-    __slots__ = ("_error", "_event", "_offset", "_reply")
-
-    def __init__(self) -> None:
-        self._event = trio.Event()
-        self._reply: Any = None
-        self._offset = -1
-        self._error: KafkaError | None = None
-
-    def resolve(self, reply: Any, offset: int) -> None:
-        """Set the reply, valid once the record at `offset` is committed. Only the first call counts."""
-        if not self._event.is_set():
-            self._reply, self._offset = reply, offset
-            self._event.set()
-
-    def fail(self, error: KafkaError) -> None:
-        """Set an error in place of the reply."""
-        if not self._event.is_set():
-            self._error = error
-            self._event.set()
-
-    async def answer(self) -> tuple[Any, int]:
-        """Wait for (reply, offset that must be committed first). After cancellation the reply is discarded.
-
-        Most decisions reply at once. To let other tasks run then would put the work that the decision has started,
-        such as writing markers, before the response.
-
-        Raises:
-            KafkaError: As passed to `fail`.
-        """
-        if not self._event.is_set():
-            await self._event.wait()
-        if self._error is not None:
-            raise self._error
-        return self._reply, self._offset
-
-
-class Status(Enum):
-    """The state of a shard."""
-
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"
-
-
-class Shard(Generic[S]):
-    """One partition's coordinator, while this node leads the partition in one leader epoch.
-
-    Attributes:
-        last_offset: Offset of the last applied record; -1 if there is none.
-        committed_offset: The last offset known to be committed.
-        tasks: Runs what `CoordinatorRuntime.start_soon` starts; None while loading.
-    """
-
-    def __init__(self, partition: TopicPartition, leader_epoch: int, state: S) -> None:
-        self.partition = partition
-        self.leader_epoch = leader_epoch
-        self.state = state
-        self.status = Status.LOADING
-        self.last_offset = -1
-        self.committed_offset = -1
-        self.scope = trio.CancelScope()
-        self.loaded = trio.Event()
-        self.tasks: trio.Nursery | None = None
-        self.waiting: dict[PendingReply, None] = {}
-        self.next_wakeup_ms: float = math.inf
-        self.wakeup = trio.Event()
-
-    def close(self) -> None:
-        """Leadership ended: fail all waiting requests with NOT_COORDINATOR."""
-        self.scope.cancel()
-        for waiting in self.waiting:
-            waiting.fail(NotCoordinatorError(f"{self.partition} is now led by another node"))
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -290,8 +218,9 @@ class CoordinatorRuntime(Generic[S]):
             async with trio.open_nursery() as shard.tasks:
                 shard.status = Status.ACTIVE
                 shard.loaded.set()
-                for decision in shard.state.loaded(self._now()):
-                    self._execute(shard, decision)
+                now = self._now()
+                for decision in shard.state.loaded(now):
+                    self._execute(shard, decision, now)
                 await self._fire_deadlines(shard)
 
     def start_soon(self, partition: int, function: Callable[..., Awaitable[None]], *args: object) -> None:
@@ -314,16 +243,41 @@ class CoordinatorRuntime(Generic[S]):
             KafkaError: The append failed.
         """
         await self._pauses()
+        return await completed(self._decide(partition, decide))
+
+    def begin(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
+        """As `submit`, but the decision is made before this returns, unless other tasks have to run first.
+
+        Returns:
+            The reply; or, if it has to be waited for, a coroutine. It may be closed in place of being awaited.
+
+        Raises: As `submit`.
+        """
+        if self._pauses.is_due():
+            return self._after_pause(partition, decide)
+        return self._decide(partition, decide)
+
+    async def _after_pause(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> Any:
+        await trio.lowlevel.checkpoint()
+        return await completed(self._decide(partition, decide))
+
+    def _decide(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
         shard = self._active(partition)
-        waiting = PendingReply()
-        shard.waiting[waiting] = None
-        try:
-            self._step(shard, lambda now: decide(shard.state, now, waiting))
-            reply, offset = await waiting.answer()
-        finally:
-            del shard.waiting[waiting]
-        await self._wait_committed(shard, offset)
-        return reply
+        pending = PendingReply()
+        self._step(shard, lambda now: decide(shard.state, now, pending))
+        if pending.has_reply and self._is_committed(shard, pending.offset):
+            return pending.reply
+        return self._reply(shard, pending)
+
+    async def _reply(self, shard: Shard[S], pending: PendingReply) -> Any:
+        """Wait for the reply, and until its records are committed.
+
+        Most decisions reply at once. To let other tasks run then would put the work that the decision has started,
+        such as writing markers, before the response.
+        """
+        await shard.replied(pending)
+        await self._wait_committed(shard, pending.offset)
+        return pending.reply
 
     async def end_transaction(
         self, partition: int, marker: bytes, producer_id: int, *, committed: bool, transaction_version: int = 0
@@ -360,10 +314,14 @@ class CoordinatorRuntime(Generic[S]):
 
     async def until_loaded(self, partition: int, timeout_s: float) -> None:
         """Wait a moment if the partition is being loaded: a new one is at once, and clients come back late."""
-        shard = self._shards.get(partition)
-        if shard is not None and shard.status is Status.LOADING:
+        if self.is_loading(partition):
             with trio.move_on_after(timeout_s):
-                await shard.loaded.wait()
+                await self._shards[partition].loaded.wait()
+
+    def is_loading(self, partition: int) -> bool:
+        """Whether this node leads the partition, and has not replayed it yet."""
+        shard = self._shards.get(partition)
+        return shard is not None and shard.status is Status.LOADING
 
     def _active(self, partition: int) -> Shard[S]:
         shard = self._shards.get(partition)
@@ -373,8 +331,22 @@ class CoordinatorRuntime(Generic[S]):
             raise CoordinatorLoadInProgressError(f"{self.topic}-{partition} is still loading")
         return shard
 
-    async def _wait_committed(self, shard: Shard[S], offset: int) -> None:
+    def _is_committed(self, shard: Shard[S], offset: int) -> bool:
+        """Whether that is known without waiting; False after errors, which `_wait_committed` meets again."""
         if offset <= shard.committed_offset:
+            return True
+        if self._shards.get(shard.partition.partition) is not shard:
+            return False
+        try:
+            if not self._environment.is_committed(shard.partition, offset):
+                return False
+        except KafkaError:
+            return False
+        shard.committed_offset = offset
+        return True
+
+    async def _wait_committed(self, shard: Shard[S], offset: int) -> None:
+        if self._is_committed(shard, offset):
             return
         if self._shards.get(shard.partition.partition) is not shard:  # Another leader may have truncated the log.
             raise NotCoordinatorError(f"{shard.partition} is now led by another node")
@@ -396,16 +368,16 @@ class CoordinatorRuntime(Generic[S]):
         """Fire passed deadlines in order, then make the decision."""
         now = self._now()
         for name in shard.state.due(now):
-            self._execute(shard, shard.state.expire(name, now))
+            self._execute(shard, shard.state.expire(name, now), now)
         if decide is not None:
-            self._execute(shard, decide(now))
+            self._execute(shard, decide(now), now)
         deadline_ms = shard.state.next_deadline_ms()
         if deadline_ms is not None and deadline_ms < shard.next_wakeup_ms:
             shard.wakeup.set()
 
-    def _execute(self, shard: Shard[S], decision: Decision | None) -> None:
+    def _execute(self, shard: Shard[S], decision: Decision | None, now: Now) -> None:
         while decision is not None:
-            error = self._append(shard, decision) if decision.records else None
+            error = self._append(shard, decision, now) if decision.records else None
             if error is None:
                 for ticket, reply in decision.replies:
                     assert isinstance(ticket, PendingReply)
@@ -417,12 +389,12 @@ class CoordinatorRuntime(Generic[S]):
                 self._fail_tickets(decision, error)
                 return
 
-    def _append(self, shard: Shard[S], decision: Decision) -> KafkaError | None:
+    def _append(self, shard: Shard[S], decision: Decision, now: Now) -> KafkaError | None:
         """Append the records as one batch and apply them; returns the error if the append fails."""
         state, producer = shard.state, decision.producer or NO_PRODUCER
-        batch = self._encode(state, decision, producer)
+        batch = bytearray(self._encode(state, decision, producer, now))
         try:
-            shard.last_offset = self._environment.append(shard.partition, bytearray(batch), producer.verification)
+            shard.last_offset = self._environment.append(shard.partition, batch, producer.verification)
         except KafkaError as error:
             log.warning("coordinator append failed", partition=str(shard.partition), error=str(error))
             return error
@@ -431,10 +403,9 @@ class CoordinatorRuntime(Generic[S]):
             state.apply(key, value, first_offset + delta, producer.producer_id)
         return None
 
-    def _encode(self, state: S, decision: Decision, producer: Producer) -> bytes:
-        now_ms = self._environment.now_ms()
+    def _encode(self, state: S, decision: Decision, producer: Producer, now: Now) -> bytes:
         return encode_batch(
-            [Record(-1, now_ms, *state.encode(key, value)) for key, value in decision.records],
+            [Record(-1, now.clock_ms, *state.encode(key, value)) for key, value in decision.records],
             codec=self._codec,
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,

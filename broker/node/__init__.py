@@ -10,6 +10,10 @@ randomness, network). No other file obtains them from the machine, so that a sim
     logging_setup.py        structlog on standard error, with a level that can change while the node runs
     node.py                 a node that serves clients: the order of start and stop
     broker_parts.py         creates and connects its parts; the services of handlers
+    start_errors.py         why a node cannot start, in the words of its settings
+    holders.py              which process has a port or a lock
+    start_log.py            what a node says of itself when it starts and stops
+    format.py               formats data directories before the first start
     controller_node.py      a controller-only node
     controller_listener.py  serves tools at the controller listener
     controller_factory.py   the controller of a node: standalone, or part of a quorum

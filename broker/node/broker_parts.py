@@ -10,7 +10,7 @@ import trio
 
 from minikafka.broker.apis import usual_produce
 from minikafka.broker.apis.handler_table import HANDLERS
-from minikafka.broker.apis.quorum_state import Quorum, quorum_of
+from minikafka.broker.apis.quorum_state import KraftVersions, Quorum, kraft_versions_of, quorum_of
 from minikafka.broker.apis.services import LogDirectory, Services
 from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.large_messages import LargeMessages
@@ -181,9 +181,14 @@ class BrokerParts:
                 return LogDirectory(path, *sizes, False, directory.cordoned, directory.logs, directory.futures)
         return LogDirectory(path, failed=True)
 
+    @property
+    def kraft_versions(self) -> KraftVersions:
+        """The level of kraft.version, and the highest one."""
+        return kraft_versions_of(self.controller)
+
     async def quorum(self) -> Quorum:
         """The quorum of the metadata log. Raises RequestTimedOutError where it has no leader."""
-        return await quorum_of(self.config, self.controller, self.logs.directories[0].id, self.now_ms())
+        return await quorum_of(self.config, self.controller, self.now_ms())
 
     # -- how parts are connected ---------------------------------------------------------------------------------
 

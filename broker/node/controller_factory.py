@@ -3,11 +3,19 @@
 Modules that only a cluster needs are imported when there is one, so that a single node starts faster.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.controller.metadata.cluster_ids import check_standalone
+from minikafka.controller.metadata.features import FEATURES, unsupported_level
+from minikafka.controller.metadata.formatted_levels import FILE_NAME, read_formatted_levels
+from minikafka.controller.settings.metadata_log_settings import metadata_directory
+from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.standalone_controller import StandaloneController
+from minikafka.storage.data_directory import WrongDirectory
+from minikafka.storage.disk import Disk
 
 if TYPE_CHECKING:
     from minikafka.controller.quorum_controller import QuorumController
@@ -16,10 +24,16 @@ __all__ = ["controller_of"]
 
 
 def controller_of(config: NodeConfig, system: System) -> "StandaloneController | QuorumController":
-    """A `StandaloneController` where the node is the whole cluster, else a `QuorumController`. Not started."""
+    """A `StandaloneController` where the node is the whole cluster, else a `QuorumController`. Not started.
+
+    Raises:
+        WrongDirectory: The metadata directory was formatted with levels that this version does not support.
+    """
+    static = _as_formatted(config.static, system.disk) if config.is_controller else config.static
     if config.is_alone:
+        check_standalone(system.disk, config.metadata_log_dir)
         return StandaloneController(
-            config.static,
+            static,
             disk=system.disk,
             now_ms=system.now_ms,
             random=system.random,
@@ -27,14 +41,29 @@ def controller_of(config: NodeConfig, system: System) -> "StandaloneController |
         )
     from minikafka.controller.quorum.quorum_settings import quorum_settings
     from minikafka.controller.quorum_controller import QuorumController
+    from minikafka.controller.raft.voter_set import VoterEndpoint
 
     listen_on = [(one.host, one.port) for one in config.listeners.for_controllers] if config.is_controller else []
+    advertised = [
+        VoterEndpoint(one.name, one.host or "localhost", one.port)
+        for one in config.listeners.advertised_for_controllers
+    ]
     return QuorumController(
-        config.static,
-        quorum_settings(config.static, listen_on, is_controller=config.is_controller),
+        static,
+        quorum_settings(config.static, listen_on, is_controller=config.is_controller, advertised=advertised),
         disk=system.disk,
         network=system.peers,
         now_ms=system.now_ms,
         random=system.random,
         log_levels=system.log_levels,
     )
+
+
+def _as_formatted(static: StaticSettings, disk: Disk) -> StaticSettings:
+    directory = metadata_directory(static)
+    levels = read_formatted_levels(disk, directory)
+    known = {name: level for name, level in levels.items() if name in FEATURES}
+    for name, level in known.items():
+        if reason := unsupported_level(name, level):
+            raise WrongDirectory(f"{directory}/{FILE_NAME}: {reason}")
+    return replace(static, formatted_levels=known) if known else static

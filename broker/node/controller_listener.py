@@ -4,13 +4,20 @@ Where a node belongs to a quorum, its peers use the same port, in a protocol of 
 hands the connections of Kafka's protocol on. A standalone node binds the port itself.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
 
 from minikafka.broker.apis.at_controllers import CONTROLLER_HANDLERS, ControllerServices
-from minikafka.broker.apis.quorum_state import Quorum, VoterAddress, quorum_of, voters_of
+from minikafka.broker.apis.quorum_state import (
+    KraftVersions,
+    Quorum,
+    VoterAddress,
+    controllers_of,
+    default_listener,
+    kraft_versions_of,
+    quorum_of,
+)
 from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.idle_connections import close_idle_connections
 from minikafka.broker.connections.large_messages import LargeMessages
@@ -40,7 +47,6 @@ class ControllerListener:
         config: The settings of the node.
         system: What it uses of the system that it runs on.
         controller: The controller of the node.
-        directory_id: Returns the id of a standalone node's metadata directory.
     """
 
     def __init__(
@@ -48,7 +54,6 @@ class ControllerListener:
         config: NodeConfig,
         system: System,
         controller: "StandaloneController | QuorumController",
-        directory_id: Callable[[], bytes],
     ) -> None:
         self.log_levels = system.log_levels
         self.effective_settings = EffectiveSettings(config.static, controller.image)
@@ -57,7 +62,6 @@ class ControllerListener:
         self._config = config
         self._system = system
         self._controller = controller
-        self._directory_id = directory_id
 
     # -- services for handlers -----------------------------------------------------------------------------------
 
@@ -82,13 +86,23 @@ class ControllerListener:
         """The leader epoch of the quorum."""
         return self._controller.leader_epoch
 
+    @property
+    def kraft_versions(self) -> KraftVersions:
+        """The level of kraft.version, and the highest one."""
+        return kraft_versions_of(self._controller)
+
+    @property
+    def default_listener(self) -> str:
+        """The listener by which the controllers reach each other."""
+        return default_listener(self._config)
+
     def controllers(self) -> tuple[VoterAddress, ...]:
         """The addresses of all controllers."""
-        return voters_of(self._config, self._controller)
+        return controllers_of(self._config, self._controller)
 
     async def quorum(self) -> Quorum:
         """The quorum of the metadata log. Raises RequestTimedOutError where it has no leader."""
-        return await quorum_of(self._config, self._controller, self._directory_id(), self._system.now_ms())
+        return await quorum_of(self._config, self._controller, self._system.now_ms())
 
     # -- serving -------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,10 @@
 """A controller-only node (`process.roles=controller`): a member of the quorum that serves no clients."""
 
-import structlog
 import trio
 
 from minikafka.broker.node.controller_factory import controller_of
 from minikafka.broker.node.controller_listener import ControllerListener
+from minikafka.broker.node.start_log import NodeLog
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
@@ -12,8 +12,6 @@ from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.storage.data_directory import DataDirectory
 
 __all__ = ["ControllerNode"]
-
-log = structlog.get_logger("minikafka")
 
 
 class ControllerNode:
@@ -24,6 +22,8 @@ class ControllerNode:
         self._system = system
         self._disk = system.disk
         self._random = system.random
+        self._log = NodeLog(config, system)
+        self._log.starting()
         controller = controller_of(config, system)
         assert not isinstance(controller, StandaloneController), "a controller-only node has a quorum"
         self.controller = controller
@@ -38,19 +38,21 @@ class ControllerNode:
         Raises:
             OSError, WrongDirectory: See `Node.run`.
         """
-        for warning in self._config.warnings():
-            log.warning("configuration warning", warning=warning)
         try:
             async with trio.open_nursery() as nursery:
+                self._nobody_waited()
                 nursery.start_soon(self._end_when_stopped, nursery.cancel_scope)
                 await self._serve_metrics(nursery)
                 await nursery.start(self.controller.run)
-                await nursery.start(ControllerListener(self._config, self._system, self.controller, bytes).run)
+                await nursery.start(ControllerListener(self._config, self._system, self.controller).run)
                 self._claim_directories(await self.controller.wait_for_cluster_id())
                 listener = self._config.listeners.for_controllers[0]
-                task_status.started(f"{listener.host or '127.0.0.1'}:{listener.port}")
+                address = f"{listener.host or '127.0.0.1'}:{listener.port}"
+                self._log.ready(self.controller.image.cluster_id, [f"{listener.name}://{address}"])
+                task_status.started(address)
         finally:
             await self._disk.run(self.controller.close)
+            self._log.stopped(clean=True)
             self._disk.unlock_all()
 
     def why_not_ready(self) -> str:
@@ -67,7 +69,13 @@ class ControllerNode:
 
             config, system = self._config, self._system
             collectors = node_collectors(config, system, self.controller, self.why_not_ready)
+            self._nobody_waited()
             await nursery.start(serve_metrics, config, system, collectors, self.why_not_ready)
+
+    def _nobody_waited(self) -> None:
+        """The step so far was long, but no client or peer could connect yet."""
+        if self._system.loop is not None:
+            self._system.loop.begin_anew()
 
     def _claim_directories(self, cluster_id: str) -> None:
         """Check `meta.properties` of each directory, or write it where it is missing."""

@@ -41,6 +41,12 @@ class Threshold:
         return event
 
 
+def what_matters_first(logger: object, method_name: str, event: EventDict) -> EventDict:
+    """A structlog processor: a line begins with its time, level and event, so that it can be read from the left."""
+    first = {name: event.pop(name) for name in ("timestamp", "level", "event") if name in event}
+    return {**first, **event}
+
+
 class BestEffort:
     """A text file whose write errors are ignored: a node must not end because its log is on a full disk, or because
     nobody reads its standard error any more. There is no other place to report them to."""
@@ -68,7 +74,7 @@ def log_to_stderr(levels: dict[str, str]) -> None:
             Threshold(levels),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            *([] if on_terminal else [structlog.processors.format_exc_info]),
+            *(() if on_terminal else (structlog.processors.format_exc_info, what_matters_first)),
             renderer,
         ],
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", BestEffort(sys.stderr))),

@@ -23,11 +23,12 @@ from minikafka.broker.node.descriptors import connections_max, open_files_max, r
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr
 from minikafka.broker.node.node import Node
 from minikafka.broker.node.stack_sampler import StackSampler
+from minikafka.broker.node.start_errors import why_not_started
 from minikafka.broker.node.step_watch import StepLog, StepWatch
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.container import MOUNTED_CONFIG
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
-from minikafka.broker.settings.properties_file import PropertiesError, read_properties
+from minikafka.broker.settings.properties_file import PropertiesError, lines_of, read_properties
 from minikafka.broker.settings.rules import Problem
 from minikafka.controller.metadata.records import UnreadableRecord
 from minikafka.protocol.errors import KafkaError
@@ -65,9 +66,10 @@ def run(
     `in_container` is explained at `configure`; then new data directories get the cluster id in `CLUSTER_ID`.
 
     Raises:
-        CannotStart: Settings are invalid (the text has all problems); the data is damaged, belongs to another node, or
-            was written by a newer minikafka; or the cluster refused this broker's registration.
-        OSError: A port or a directory cannot be used.
+        CannotStart: Settings are invalid (the text has all problems); a port or a directory cannot be used; the data is
+            damaged, belongs to another node, or was written by a newer minikafka; or the cluster refused this broker's
+            registration.
+        OSError: The settings cannot be read.
     """
     levels = {ROOT: log_level.upper()}
     log_to_stderr(levels)
@@ -92,8 +94,9 @@ def run(
         if settings.metrics_listener is not None:
             import_module("minikafka.broker.node.metrics_parts")  # takes long: here no client waits
         trio.run(_serve, settings, levels, cluster_id or None, watch, instruments=[watch])
-    except (*_REFUSALS, BaseExceptionGroup) as error:
-        raise cause_of(error) from error
+    except (*_REFUSALS, OSError, BaseExceptionGroup) as error:
+        cause = cause_of(error)
+        raise (CannotStart(why_not_started(cause, settings)) if isinstance(cause, OSError) else cause) from error
 
 
 def _step_watch() -> StepWatch:
@@ -134,8 +137,19 @@ def configure(
         given[name.strip()] = value
     if config is None and in_container and Path(MOUNTED_CONFIG).exists():
         config = Path(MOUNTED_CONFIG)
-    properties = read_properties(config.read_bytes()) if config is not None else {}
-    return load_config(properties=properties, environment=os.environ, settings=given, in_container=in_container)
+    properties, places = _read_file(config) if config is not None else ({}, {})
+    return load_config(
+        properties=properties, environment=os.environ, settings=given, in_container=in_container, places=places
+    )
+
+
+def _read_file(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The settings in a file, and the line of each."""
+    data = path.read_bytes()
+    try:
+        return read_properties(data), {name: f"{path}, line {line}" for name, line in lines_of(data).items()}
+    except PropertiesError as error:
+        raise PropertiesError(f"{path}, {error}") from error
 
 
 def cause_of(error: BaseException) -> BaseException:

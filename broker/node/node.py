@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import structlog
 import trio
 
 from minikafka.broker.connections.idle_connections import close_idle_connections
@@ -19,6 +18,7 @@ from minikafka.broker.connections.listening import Listening
 from minikafka.broker.node.broker_parts import BrokerParts
 from minikafka.broker.node.controller_listener import ControllerListener
 from minikafka.broker.node.registration import Registration
+from minikafka.broker.node.start_log import NodeLog
 from minikafka.broker.node.system import System
 from minikafka.broker.partitions.log_housekeeping import repeat
 from minikafka.broker.settings.node_config import NodeConfig
@@ -31,8 +31,6 @@ from minikafka.protocol.names import TopicPartition
 if TYPE_CHECKING:
     from minikafka.controller.quorum_controller import QuorumController
 
-log = structlog.get_logger("minikafka")
-
 ROOM_CHECK_MS = 1000
 """How often a full disk is tried."""
 
@@ -44,11 +42,16 @@ class Node:
         config: Its settings.
         system: What it uses of the system that it runs on.
 
+    Raises:
+        As `run`, except OSError of a port.
+
     Attributes:
         parts: The parts of the node.
     """
 
     def __init__(self, config: NodeConfig, system: System) -> None:
+        self._log = NodeLog(config, system)
+        self._log.starting()
         self.parts = BrokerParts(config, system)
         self._config = config
         self._system = system
@@ -66,13 +69,12 @@ class Node:
             KafkaError: The cluster refuses this broker's registration; or no data directory is left, or that of the
                 metadata log has failed.
         """
-        for warning in self._config.warnings():
-            log.warning("configuration warning", warning=warning)
         parts = self.parts
         try:
             if parts.controller.cluster_id is not None:
                 self._load_logs()
             async with trio.open_nursery() as nursery:
+                self._nobody_waited()
                 nursery.start_soon(self._shut_down_when_stopped, nursery.cancel_scope)
                 await self._serve_metrics(nursery)
                 await nursery.start(parts.controller.run)
@@ -92,6 +94,7 @@ class Node:
         finally:
             if self._logs_loaded:
                 await self._close_logs()
+            self._log.stopped(clean=self._logs_loaded and all(one.failure is None for one in parts.logs.directories))
             await self._system.disk.run(parts.controller.close)  # Nobody uses it any more: in a thread as a whole.
             self._system.disk.unlock_all()
 
@@ -126,7 +129,13 @@ class Node:
 
             config, system = self._config, self._system
             collectors = broker_collectors(config, system, self.parts, self.why_not_ready)
+            self._nobody_waited()
             await nursery.start(serve_metrics, config, system, collectors, self.why_not_ready)
+
+    def _nobody_waited(self) -> None:
+        """The step so far was long, but no client or peer could connect yet."""
+        if self._system.loop is not None:
+            self._system.loop.begin_anew()
 
     def _load_logs(self) -> None:
         self.parts.logs.load()
@@ -135,10 +144,7 @@ class Node:
         self.parts.directory_reports.check()
 
     def _controller_listener(self) -> ControllerListener:
-        parts = self.parts
-        return ControllerListener(
-            self._config, self._system, parts.controller, lambda: parts.logs.directories[0].id
-        )
+        return ControllerListener(self._config, self._system, self.parts.controller)
 
     async def _join_for_the_first_time(self) -> None:
         """Data directories without a cluster id get the id of the quorum's cluster."""
@@ -163,6 +169,13 @@ class Node:
         nursery.start_soon(close_idle_connections, server.connections, self._config.number("connections.max.idle.ms"))
         self._waits_for = ""
         host, port = bound[0][1].address
+        leads = sum(partition.is_leader for partition in self.parts.partitions)
+        self._log.ready(
+            self.parts.image.cluster_id,
+            [f"{name}://{_address(*listening.address)}" for name, listening in bound],
+            leads=leads,
+            follows=len(self.parts.partitions) - leads,
+        )
         task_status.started(f"{host}:{port}")
 
     async def _register(self, nursery: trio.Nursery, bound: Sequence[tuple[str, Listening]]) -> None:
@@ -238,3 +251,7 @@ class Node:
         if not isinstance(self.parts.controller, StandaloneController):
             await self.parts.controller.resign()
         scope.cancel()
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

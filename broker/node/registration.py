@@ -163,6 +163,7 @@ class Registration:
             await self._send_heartbeats()
 
     async def _send_heartbeats(self) -> None:
+        was_fenced = True
         while True:
             began = trio.current_time()
             if self._is_unfenced():
@@ -170,9 +171,18 @@ class Registration:
             else:
                 await self._ask_to_be_unfenced()
             unfenced = self._is_unfenced()
+            if self.unfenced.is_set() and unfenced is was_fenced:
+                self._log_fencing(fenced=not unfenced)
+            was_fenced = not unfenced
             if unfenced:
                 self.unfenced.set()
             await trio.sleep_until(began + (self._interval_s if unfenced else min(SOON_S, self._interval_s)))
+
+    def _log_fencing(self, *, fenced: bool) -> None:
+        if fenced:
+            log.warning("this broker is fenced", broker=self._node_id)
+        else:
+            log.info("this broker is unfenced again", broker=self._node_id)
 
     def _is_unfenced(self) -> bool:
         """Whether the committed metadata known to this node has this registration unfenced."""

@@ -111,6 +111,10 @@ class StepWatch(trio.abc.Instrument):
         self.began = float("inf")
         self._waits_since = now
 
+    def begin_anew(self) -> None:
+        """What the step in progress did so far does not count: nobody is served yet, so that nobody waited."""
+        self._begin_round(self._clock())
+
     def collection(self, phase: str, info: dict[str, int]) -> None:
         """A callback for `gc.callbacks`."""
         if phase == "start":

@@ -47,12 +47,18 @@ class LogCleaner:
         if not self._setting("log.cleaner.enable"):
             return
         while True:
-            async with trio.open_nursery() as nursery:
-                for _ in range(self._settings().threads):
-                    nursery.start_soon(self._clean_all_due)
+            await self._clean_all_due(self._settings().threads)
             await trio.sleep(self._settings().backoff_ms / 1000)
 
-    async def _clean_all_due(self) -> None:
+    async def _clean_all_due(self, threads: int) -> None:
+        if threads == 1:
+            await self._clean_one_by_one()
+            return
+        async with trio.open_nursery() as nursery:
+            for _ in range(threads):
+                nursery.start_soon(self._clean_one_by_one)
+
+    async def _clean_one_by_one(self) -> None:
         while (due := self.compaction.choose()) is not None and await self.compaction.clean(due):
             await trio.lowlevel.checkpoint()
 

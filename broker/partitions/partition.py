@@ -300,17 +300,17 @@ class Partition(Replica):
             else:
                 await self._commits.until(offset)
 
-    def is_committed(self, offset: int, leadership_term: int) -> bool:
+    def is_committed(self, offset: int, leadership_term: int | None = None) -> bool:
         """Whether everything below `offset` is committed.
 
         Args:
-            leadership_term: From `AppendResult`: records of an earlier term may have been truncated since.
+            leadership_term: From `AppendResult`: records of an earlier term may be truncated. By default the current.
 
         Raises:
             NotLeaderOrFollowerError: Leadership ended since the append.
             NotEnoughReplicasAfterAppendError: It is committed, but the ISR is now smaller than `min.insync.replicas`.
         """
-        if self._leadership_term != leadership_term:
+        if leadership_term is not None and self._leadership_term != leadership_term:
             raise self._resigned_with(f"leadership of {self} ended before offset {offset} was committed")
         if self.high_watermark < offset:
             return False

@@ -38,6 +38,8 @@ from minikafka.storage.recovery import CorruptLog
 log = structlog.get_logger("minikafka.partitions")
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+NAMES_MAX = 10
+"""So many partitions are named in a line of the log."""
 STEP_COST_MAX, OPENING_COST = 64, 16
 """A pause is due after this cost: 1 for a replica that is looked at or changed, 16 for a log that is opened or made.
 Together that is 2 to 10 ms. It is counted, so that a simulation has the same pauses."""
@@ -136,6 +138,7 @@ class MetadataFollower:
         self._refused: set[tuple[bytes, int]] = set()
         self._topics: dict[bytes, Topic] = {}
         self._missing: dict[tuple[bytes, int], None] = {}
+        self._new_roles: dict[Partition, bool] = {}
         self._in_full: dict[tuple[bytes, int], None] = {}
         self._node_id = node_id
         self._image = image
@@ -216,6 +219,7 @@ class MetadataFollower:
 
     def apply(self, records: Iterable[Any]) -> Generator[None]:
         """Apply committed records, in order. Ended early, it leaves out the later ones: the node is stopping."""
+        self._new_roles.clear()
         for record in records:
             if self._pause_due():
                 yield
@@ -234,6 +238,21 @@ class MetadataFollower:
                     self._check_isr(record.node_id)
                 case _:
                     pass  # No effect on partitions.
+        self._log_new_roles()
+
+    def _log_new_roles(self) -> None:
+        """One line for all replicas that were on this node before and have another role now."""
+        if self._new_roles:
+            leads = [str(partition) for partition, leads in self._new_roles.items() if leads]
+            follows = [str(partition) for partition, leads in self._new_roles.items() if not leads]
+            log.info(
+                "replica roles changed",
+                leads=len(leads),
+                follows=len(follows),
+                first_led=leads[:NAMES_MAX],
+                first_followed=follows[:NAMES_MAX],
+            )
+        self._new_roles.clear()
 
     def _check_isr(self, node_id: int) -> None:
         """A broker changed: a follower that has caught up may now enter the ISR, without another fetch."""
@@ -266,7 +285,7 @@ class MetadataFollower:
         self._change_role(partition, state)
 
     def _change_role(self, partition: Partition, state: PartitionState) -> None:
-        led_before = partition.is_leader
+        led_before, had_role = partition.is_leader, partition.leader_epoch >= 0
         try:
             changed = partition.become(state)
         except KafkaError as error:
@@ -281,6 +300,8 @@ class MetadataFollower:
             self._fetchers.follow(partition)
         if changed and led_before and not partition.is_leader:
             self._resigned(partition)
+        if changed and had_role and led_before != partition.is_leader:
+            self._new_roles[partition] = partition.is_leader
 
     def _report_place(self, partition: Partition, state: PartitionState) -> None:
         directory = self._logs.directory_id(partition.topic_partition)

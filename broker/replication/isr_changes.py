@@ -109,7 +109,7 @@ class AlterPartitionManager:
                 self._pending[key] = partition, proposal
                 isr = () if partition.leader_state is None else partition.leader_state.isr
                 self._growth[key] = len(proposal.node_ids) - len(isr)
-                log.info("isr change proposed", partition=str(partition), isr=isr, proposed=proposal.node_ids)
+                log.debug("isr change proposed", partition=str(partition), isr=isr, proposed=proposal.node_ids)
 
     async def _send_pending(self) -> bool:
         """Send all pending proposals; returns whether none has to be sent again."""

@@ -82,7 +82,7 @@ class NodeConfig:
         values: The parsed value of every Kafka setting, internal ones included.
         unknown: Given names that are no settings of Kafka, each with the closest name, or "".
         ignored: Given settings that minikafka does not support: they have no effect.
-        origins: The environment variable of each setting that is from one.
+        origins: The environment variable, or file and line, of each setting that is from one, in words.
         metrics_listener: Where metrics are served; None for nowhere.
     """
 
@@ -176,6 +176,7 @@ def load_config(
     environment: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
     in_container: bool = False,
+    places: Mapping[str, str] | None = None,
 ) -> NodeConfig:
     """The checked settings of a node.
 
@@ -184,6 +185,7 @@ def load_config(
         environment: Of the process, see `environment.py`; overrides the file.
         settings: From `--set` and other options; override all.
         in_container: Use the defaults of the image (`container.py`).
+        places: Where each of `properties` is from, in words, for messages.
 
     Raises:
         ConfigError: With all problems.
@@ -191,7 +193,8 @@ def load_config(
     given = {**(properties or {}), **from_environment(environment or {}), **(settings or {})}
     if in_container:
         given = container_defaults(given)
-    origins = {name: one for name, one in variables(environment or {}).items() if name not in (settings or {})}
+    named = {name: f"the environment variable {one}" for name, one in variables(environment or {}).items()}
+    origins = {name: one for name, one in {**(places or {}), **named}.items() if name not in (settings or {})}
     try:
         return _checked(given, origins)
     except ConfigError as error:
@@ -222,7 +225,7 @@ def _checked(given: Mapping[str, str], origins: Mapping[str, str]) -> NodeConfig
 
 
 def _with_origins(problems: Iterable[Problem], origins: Mapping[str, str]) -> Iterator[Problem]:
-    """The problems, each with the environment variable that its setting is from."""
+    """The problems, each with where its setting is from."""
     for problem in problems:
         yield replace(problem, origin=origins.get(problem.name, ""))
 

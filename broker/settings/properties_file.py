@@ -7,7 +7,7 @@ escapes such as `\\n` and `\\u20ac`. Of duplicate keys the last counts.
 import re
 from collections.abc import Iterator
 
-__all__ = ["PropertiesError", "read_properties"]
+__all__ = ["PropertiesError", "lines_of", "read_properties"]
 
 
 class PropertiesError(ValueError):
@@ -22,11 +22,17 @@ def read_properties(data: bytes | str) -> dict[str, str]:
     Raises:
         PropertiesError: for a malformed `\\u` escape.
     """
-    text = data if isinstance(data, str) else _decode(data)
-    return dict(_key_and_value(line, number) for number, line in _logical_lines(text))
+    return dict(_key_and_value(line, number) for number, line in _logical_lines(_decode(data)))
 
 
-def _decode(data: bytes) -> str:
+def lines_of(data: bytes | str) -> dict[str, int]:
+    """The number of the line that each setting is in, from 1. Raises PropertiesError."""
+    return {_key_and_value(line, number)[0]: number for number, line in _logical_lines(_decode(data))}
+
+
+def _decode(data: bytes | str) -> str:
+    if isinstance(data, str):
+        return data
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

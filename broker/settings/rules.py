@@ -28,7 +28,7 @@ class Problem:
         name: The setting.
         value: Its text; None where it is missing.
         message: The problem, and the allowed values.
-        origin: The environment variable that it is from, or "".
+        origin: Where it is from: an environment variable, or a line of a file; or "".
     """
 
     name: str
@@ -38,7 +38,7 @@ class Problem:
 
     def __str__(self) -> str:
         shown = self.name if self.value is None else f"{self.name}={self.value}"
-        origin = f" (from the environment variable {self.origin})" if self.origin else ""
+        origin = f" (from {self.origin})" if self.origin else ""
         return f"{shown}{origin}: {self.message}"
 
 
@@ -73,6 +73,7 @@ class Listeners:
     Attributes:
         all: All addresses to listen on.
         advertised: What clients are given; an empty host stands for the address that the client connected to.
+        advertised_for_controllers: What other nodes are given to reach this controller.
         controller_names: Names of controller listeners (`controller.listener.names`).
         inter_broker: Name of the listener for traffic between brokers.
     """
@@ -81,6 +82,7 @@ class Listeners:
     advertised: tuple[Listener, ...]
     controller_names: tuple[str, ...]
     inter_broker: str
+    advertised_for_controllers: tuple[Listener, ...] = ()
 
     @property
     def for_clients(self) -> tuple[Listener, ...]:
@@ -110,7 +112,8 @@ def read_listeners(values: Values) -> Listeners:
     protocol = values.parsed["security.inter.broker.protocol"]
     inter_broker = values.parsed["inter.broker.listener.name"] or protocol
     client_listeners = tuple(listener for listener in advertised if listener.name not in controllers)
-    return Listeners(listeners, client_listeners, controllers, str(inter_broker).upper())
+    own = [tuple(one for one in some if one.name in controllers) for some in (advertised, listeners)]
+    return Listeners(listeners, client_listeners, controllers, str(inter_broker).upper(), own[0] or own[1])
 
 
 class ListenerProblem(Exception):
@@ -168,6 +171,10 @@ def _quorum_is_configured(values: Values, listeners: Listeners) -> Iterator[Prob
         yield values.problem(
             "controller.quorum.voters",
             f"the node id {node_id} must not be one of the voters if process.roles is broker",
+        )
+    if values.parsed["controller.quorum.auto.join.enable"] and "controller" not in roles:
+        yield values.problem(
+            "controller.quorum.auto.join.enable", "is only supported if process.roles contains controller"
         )
     if len(voters) != len(set(voters)):
         yield values.problem("controller.quorum.voters", "voters must have distinct ids")

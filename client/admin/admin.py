@@ -24,7 +24,7 @@ from minikafka.client.admin.admin_types import (
 from minikafka.client.arguments import AdminArguments
 from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topic
 from minikafka.client.connections.seams import Seams
-from minikafka.client.offset_queries import list_offsets
+from minikafka.client.offset_queries import list_offsets, list_offsets_of_each
 from minikafka.client.offsets import OffsetAndTimestamp
 from minikafka.client.options import AdminOptions, BootstrapServers, IsolationLevel, make
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, error_for
@@ -255,7 +255,10 @@ class Admin(ClusterAdmin):
     async def list_offsets(
         self, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after each time: ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP."""
+        """The first offset at or after each time: ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP.
+
+        Raises the KafkaError of a partition; `list_offsets_of_each` has those of the others all the same.
+        """
 
         async def attempt() -> dict[TopicPartition, OffsetAndTimestamp]:
             return await list_offsets(
@@ -266,6 +269,36 @@ class Admin(ClusterAdmin):
             )
 
         return await self.cluster.retry(attempt, "listing offsets")
+
+    async def list_offsets_of_each(
+        self, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel = "read_uncommitted"
+    ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+        """As `list_offsets`, with the KafkaError of each partition that has one, as Kafka's `Admin.listOffsets`.
+
+        A partition without a leader is asked for until `default_api_timeout_ms` has passed.
+        """
+        left = {TopicPartition(*tp): time for tp, time in times.items()}
+        results: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {}
+
+        async def attempt() -> None:
+            found = await list_offsets_of_each(
+                self.cluster,
+                left,
+                isolation_level=int(isolation_level == "read_committed"),
+                timeout_ms=self._options.request_timeout_ms,
+            )
+            results.update(found)
+            again = {tp: one for tp, one in found.items() if isinstance(one, KafkaError) and one.retriable}
+            for tp in found.keys() - again.keys():
+                del left[tp]
+            if again:
+                raise next(iter(again.values()))
+
+        try:
+            await self.cluster.retry(attempt, "listing offsets")
+        except KafkaError as error:
+            results.update({tp: error for tp in left if tp not in results})
+        return results
 
     async def _find_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         async def attempt() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from minikafka.client.admin.admin_groups import GroupAdmin
 from minikafka.client.admin.admin_types import QuorumDescription, QuorumReplica, Reassignment
 from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from minikafka.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -23,8 +24,10 @@ from minikafka.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.names import TopicPartition, uuid_from_text, uuid_text
+from minikafka.protocol.types import NIL_UUID
 
 METADATA_TOPIC = "__cluster_metadata"
 _PREFERRED, _UNCLEAN = 0, 1
@@ -120,6 +123,37 @@ class ReplicaAdmin(GroupAdmin):
             [_replica(observer, addresses) for observer in one.observers],
         )
 
+    async def add_raft_voter(
+        self, node_id: int, directory_id: str, endpoints: Mapping[str, str], *, cluster_id: str | None = None
+    ) -> None:
+        """Make a controller that follows the metadata log a voter of its quorum (KIP-853); done once it is committed.
+
+        Args:
+            directory_id: of its metadata directory (`directory.id` in `meta.properties`), 22 characters.
+            endpoints: `host:port` of its controller listeners, by the name of the listener.
+            cluster_id: if given, the request is refused by any other cluster.
+
+        Raises ValueError for an invalid id or address; DuplicateVoterError, UnsupportedVersionError where the voters
+        are fixed, RequestTimedOutError if it does not catch up in time …
+        """
+        request = AddRaftVoterRequest(
+            cluster_id=cluster_id,
+            timeout_ms=self._timeout_ms,
+            voter_id=node_id,
+            voter_directory_id=uuid_from_text(directory_id),
+            listeners=[_listener(name, address) for name, address in endpoints.items()],
+        )
+        await self._ask_about(request, f"adding voter {node_id}")
+
+    async def remove_raft_voter(self, node_id: int, directory_id: str, *, cluster_id: str | None = None) -> None:
+        """Remove a voter from the quorum of the metadata log; it may be the leader. Arguments: see `add_raft_voter`.
+
+        Raises ValueError for an invalid id; VoterNotFoundError, UnsupportedVersionError where the voters are fixed …
+        """
+        directory = uuid_from_text(directory_id)
+        request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory)
+        await self._ask_about(request, f"removing voter {node_id}")
+
     async def unregister_broker(self, node_id: int) -> None:
         """Remove the registration of a decommissioned broker. Raises BrokerIdNotRegisteredError …"""
         await self._ask_about(UnregisterBrokerRequest(broker_id=node_id), f"unregistering broker {node_id}")
@@ -163,4 +197,12 @@ def _replica(one: Any, addresses: Mapping[int, tuple[str, ...]]) -> QuorumReplic
         one.last_fetch_timestamp,
         one.last_caught_up_timestamp,
         addresses.get(one.replica_id, ()),
+        None if one.replica_directory_id == NIL_UUID else uuid_text(one.replica_directory_id),
     )
+
+
+def _listener(name: str, address: str) -> Listener:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal():
+        raise ValueError(f"{address!r} is not HOST:PORT")
+    return Listener(name=name, host=host.strip("[]"), port=int(port))

@@ -142,6 +142,8 @@ class QuorumReplica:
 
     Attributes:
         addresses: `host:port` of each of its controller listeners; empty for an observer.
+        directory_id: of its metadata directory, 22 characters; None where the leader does not know it, as of voters
+            that are fixed by settings (KIP-853).
     """
 
     node_id: int
@@ -149,6 +151,7 @@ class QuorumReplica:
     last_fetch_time_ms: int = -1
     last_caught_up_time_ms: int = -1
     addresses: tuple[str, ...] = ()
+    directory_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

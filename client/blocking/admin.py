@@ -128,6 +128,11 @@ class Admin(BlockingClient):
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         return self._wait(self._admin.list_offsets, times, isolation_level=isolation_level)
 
+    def list_offsets_of_each(
+        self, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel = "read_uncommitted"
+    ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+        return self._wait(self._admin.list_offsets_of_each, times, isolation_level=isolation_level)
+
     def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         return self._wait(self._admin.describe_cluster, include_fenced=include_fenced)
 
@@ -203,6 +208,14 @@ class Admin(BlockingClient):
 
     def describe_quorum(self) -> QuorumDescription:
         return self._wait(self._admin.describe_quorum)
+
+    def add_raft_voter(
+        self, node_id: int, directory_id: str, endpoints: Mapping[str, str], *, cluster_id: str | None = None
+    ) -> None:
+        self._wait(self._admin.add_raft_voter, node_id, directory_id, endpoints, cluster_id=cluster_id)
+
+    def remove_raft_voter(self, node_id: int, directory_id: str, *, cluster_id: str | None = None) -> None:
+        self._wait(self._admin.remove_raft_voter, node_id, directory_id, cluster_id=cluster_id)
 
     def unregister_broker(self, node_id: int) -> None:
         self._wait(self._admin.unregister_broker, node_id)

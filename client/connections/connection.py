@@ -20,7 +20,7 @@ from minikafka.client.connections.stream import Stream
 from minikafka.protocol.apis import APIS, api_of
 from minikafka.protocol.errors import NetworkError, UnsupportedVersionError, error_for
 from minikafka.protocol.frame import FrameReader
-from minikafka.protocol.headers import decode_response, encode_request
+from minikafka.protocol.headers import decode_response, request_parts
 from minikafka.protocol.message import MalformedMessage, decode
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -139,7 +139,7 @@ class Connection:
                 self._chosen[kind] = chosen
         response, version = chosen
         self._correlation_id = number = (self._correlation_id + 1) & _CORRELATION_ID_MAX
-        frame = encode_request(message, version, number, self._client_id)
+        frame = b"".join(request_parts(message, version, number, self._client_id))
         if self.on_post is not None:
             self.on_post()
         if on_reply is not None:

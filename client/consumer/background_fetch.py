@@ -25,7 +25,13 @@ from minikafka.client.consumer.position_validation import validate
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.offsets import OffsetAndTimestamp
 from minikafka.client.options import ConsumerOptions
-from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, error_for
+from minikafka.protocol.errors import (
+    BrokerNotAvailableError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
 from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.names import TopicPartition
 
@@ -104,7 +110,10 @@ class FetchLoop:
             for node_id, partitions in self._fetcher.plan(now, self._leader, metadata.leader_epoch).items():
                 self._fetch(node_id, partitions)
             waiting = [one.not_before for one in self._fetcher.states.values() if one.not_before > now]
-            with anyio.move_on_at(min(waiting, default=float("inf"))):
+            if not waiting:
+                await self._wake.wait()
+                continue
+            with anyio.move_on_at(min(waiting)):
                 await self._wake.wait()
 
     def _leader(self, topic: str, partition: int) -> int:
@@ -161,6 +170,9 @@ class FetchLoop:
     async def _connect(self, node_id: int) -> None:
         try:
             await self._cluster.connection(node_id, _PURPOSE)
+        except BrokerNotAvailableError:  # known at once, and until metadata name other leaders
+            self._cluster.refresh_soon()
+            await anyio.sleep(self._backoff.delay_ms(0) / 1000)
         except KafkaError:
             self._cluster.refresh_soon()
         finally:
@@ -243,7 +255,7 @@ class FetchLoop:
     async def _find_positions(self) -> None:
         """Find the start offsets of partitions without a position."""
         try:
-            while unpositioned := [(one, one.era) for one in self._fetcher.without_position() if one.reset != "none"]:
+            while unpositioned := [(one, one.era) for one in self._fetcher.without_position()]:
                 what = "finding start offsets of " + ", ".join(str(one.tp) for one, _ in unpositioned)
                 found = await self._cluster.retry(partial(self._find, unpositioned), what)
                 for state, era in unpositioned:

@@ -27,6 +27,7 @@ from minikafka.client.consumer.interception import on_consume
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.subscription import Subscriptions
+from minikafka.client.extras import missing_extra
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.metrics import Readings
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
@@ -268,11 +269,13 @@ class Consumer(ClusterClient):
             columns: a selection of key, value, topic, partition, offset, timestamp, timestampType and headers
                 (see `minikafka.client.consumer.arrow_batches`); by default all. Deserializers are not applied.
 
-        Raises ModuleNotFoundError without pyarrow and numpy, ValueError for unknown columns, KafkaError, and
+        Raises ModuleNotFoundError without the extra `arrow`, ValueError for unknown columns, KafkaError, and
         TimestampOverflow for a timestamp that does not fit Arrow's microseconds.
         """
-        from minikafka.client.consumer.arrow_batches import checked_columns
-
+        try:
+            from minikafka.client.consumer.arrow_batches import checked_columns
+        except ModuleNotFoundError as error:
+            raise missing_extra(error, "arrow", "arrow_batches()") from error
         wanted = checked_columns(columns)
         while (batch := await self._wait_for(lambda: self._fetcher.take_arrow(wanted))) is not None:
             self._open_loop().wake()

@@ -104,8 +104,8 @@ class Fetcher:
             self.current = None
 
     def without_position(self) -> list[PartitionState]:
-        """The partitions whose position is to be found."""
-        return [one for one in self.states.values() if one.fetch_offset is None]
+        """The partitions whose position is to be found: without those that wait for a seek after a failure."""
+        return [one for one in self.states.values() if one.fetch_offset is None and one.reset != "none"]
 
     def without_end(self) -> list[PartitionState]:
         """With `stop_at`, the partitions whose end is to be found."""

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from minikafka.protocol.records.batch import assemble
-from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.records.batch import assemble_parts
+from minikafka.protocol.records.compression import Buffer, Codec
 from minikafka.protocol.records.numpy_codec import varint_rows, varint_sizes
 from minikafka.protocol.records.numpy_varints import Array
 
@@ -68,7 +68,11 @@ class Payload(NamedTuple):
         """The number of records of a batch."""
         return int(self.firsts[index + 1] - self.firsts[index])
 
-    def batch(
+    def batch(self, index: int, **numbers: Any) -> bytes:
+        """One batch in one piece. Arguments as `parts`."""
+        return b"".join(self.parts(index, **numbers))
+
+    def parts(
         self,
         index: int,
         *,
@@ -78,12 +82,15 @@ class Payload(NamedTuple):
         producer_epoch: int = -1,
         base_sequence: int = -1,
         transactional: bool = False,
-    ) -> bytes:
-        """One batch, with its header and checksum. Raises ValueError for numbers out of the format's range."""
+    ) -> tuple[bytes, Buffer]:
+        """The header of one batch, with its checksum, and its records, which are not copied.
+
+        Raises ValueError for numbers out of the format's range.
+        """
         first, end = int(self.firsts[index]), int(self.firsts[index + 1])
         timestamps = self.timestamps[first:end]
         data = self.data[int(self.bounds[first]) : int(self.bounds[end])]
-        return assemble(
+        return assemble_parts(
             data if codec is Codec.NONE else bytes(data),
             codec=codec, level=level, base_offset=0, leader_epoch=-1, attributes=codec | transactional << 4,
             last_offset_delta=end - first - 1, base_timestamp=int(timestamps[0]),

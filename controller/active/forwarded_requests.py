@@ -15,14 +15,23 @@ from minikafka.protocol.apis import APIS, api_of
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, UnknownServerError, error_for
 from minikafka.protocol.message import MalformedMessage, decode, encode
+from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
+from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 __all__ = ["error_body", "is_idempotent", "request_body", "request_from", "response_body", "response_from"]
 
-_NOT_IDEMPOTENT = (CreateTopicsRequest, CreatePartitionsRequest, DeleteTopicsRequest, UnregisterBrokerRequest)
+_NOT_IDEMPOTENT = (
+    AddRaftVoterRequest,
+    CreateTopicsRequest,
+    CreatePartitionsRequest,
+    DeleteTopicsRequest,
+    RemoveRaftVoterRequest,
+    UnregisterBrokerRequest,
+)
 
 
 def is_idempotent(request: Any) -> bool:

@@ -134,11 +134,6 @@ class LeadershipTerm:
         """
         now = self._now_ms()
         data = b"".join(encode_decision(pending.records, now) for pending in decided if pending.records)
-        for pending in decided:
-            if pending.records:
-                self._own_records[self._end_offset] = pending.records
-            self._end_offset += len(pending.records)
-            pending.end_offset = self._end_offset
         if data:
             try:
                 end_offset = self._append(data)
@@ -146,7 +141,13 @@ class LeadershipTerm:
                 for pending in decided:
                     pending.fail(TermEnded(certain=True))
                 return False
-            assert end_offset == self._end_offset, "only the term appends while this node leads"
+            # Raft may have appended records of the voters since the last decision.
+            self._end_offset = end_offset - sum(len(pending.records) for pending in decided)
+        for pending in decided:
+            if pending.records:
+                self._own_records[self._end_offset] = pending.records
+            self._end_offset += len(pending.records)
+            pending.end_offset = self._end_offset
         return True
 
 

@@ -18,12 +18,17 @@ INITIAL_METADATA_VERSION = "initial.metadata.version"
 def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
     """The cluster id, the feature levels, and the cluster-wide dynamic configs.
 
+    The levels are those that the directories were formatted with, if they were.
+
     Eligible leader replicas require that min.insync.replicas is a cluster-wide dynamic config (KIP-966).
     """
     chosen = level_of_release(static.given.get(INITIAL_METADATA_VERSION, ""))
-    levels = [FeatureRecord(name, level) for name, (_, _, level) in sorted(FEATURES.items()) if level]
-    if chosen is not None:
-        levels = [FeatureRecord(METADATA_VERSION, chosen) if one.name == METADATA_VERSION else one for one in levels]
+    defaults = {name: level for name, (_, _, level) in FEATURES.items()}
+    if static.formatted_levels:
+        defaults = {name: low for name, (low, _, _) in FEATURES.items()} | dict(static.formatted_levels)
+    elif chosen is not None:
+        defaults[METADATA_VERSION] = chosen
+    levels = [FeatureRecord(name, level) for name, level in sorted(defaults.items()) if level]
     min_isr = static.given.get(MIN_ISR) or static.default_text(MIN_ISR)
     return [
         ClusterRecord(cluster_id),

@@ -16,6 +16,7 @@ from minikafka.controller.decisions import (
     create_topics,
     delete_topics,
     elect_leaders,
+    fixed_voters,
     incremental_alter_configs,
     list_config_resources,
     list_partition_reassignments,
@@ -25,6 +26,7 @@ from minikafka.controller.decisions import (
 )
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
+from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
@@ -43,12 +45,15 @@ from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest
 from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from minikafka.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from minikafka.protocol.messages.update_features import UpdateFeaturesRequest
+from minikafka.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 
 __all__ = ["DECISIONS", "DESCRIPTIONS"]
 
 DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
+    AddRaftVoterRequest: fixed_voters.add,
     AllocateProducerIdsRequest: allocate_producer_ids.decide,
     AlterClientQuotasRequest: client_quotas.decide,
     AlterConfigsRequest: alter_configs.decide,
@@ -63,8 +68,10 @@ DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
     DeleteTopicsRequest: delete_topics.decide,
     ElectLeadersRequest: elect_leaders.decide,
     IncrementalAlterConfigsRequest: incremental_alter_configs.decide,
+    RemoveRaftVoterRequest: fixed_voters.remove,
     UnregisterBrokerRequest: unregister_broker.decide,
     UpdateFeaturesRequest: update_features.decide,
+    UpdateRaftVoterRequest: fixed_voters.update,
 }
 """Requests that change the cluster: image, request and context in, decision out."""
 

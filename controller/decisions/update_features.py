@@ -4,10 +4,10 @@ Source: `FeatureControlManager`. As in Kafka, the field `allow_downgrade` of ver
 """
 
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.metadata.features import FEATURES, METADATA_CHANGES, METADATA_VERSION
+from minikafka.controller.metadata.features import FEATURES, KRAFT_VERSION, METADATA_CHANGES, METADATA_VERSION
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import FeatureRecord
-from minikafka.protocol.errors import InvalidUpdateVersionError
+from minikafka.protocol.errors import InvalidUpdateVersionError, KafkaError
 from minikafka.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -15,9 +15,11 @@ from minikafka.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-__all__ = ["decide"]
+__all__ = ["decide", "reason_to_refuse", "refusal"]
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+FIXED_VOTERS = (0, 0)
+"""The levels of kraft.version on a node that is its own quorum; in others see `quorum_changes.py`."""
 
 
 def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> Decision[UpdateFeaturesResponse]:
@@ -26,13 +28,20 @@ def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> De
     try:
         for update in {update.feature: update for update in request.feature_updates}.values():
             _check(update, image, context.static.node_id)
+            if update.feature == KRAFT_VERSION:
+                continue
             records.append(FeatureRecord(update.feature, update.max_version_level))
     except InvalidUpdateVersionError as error:
-        message = f"The update failed for all features since the following feature had an error: {error.message}"
-        return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=message))
+        return Decision([], refusal(error))
     results = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates]
     reply = UpdateFeaturesResponse(error_message=None, results=results)
     return Decision([] if request.validate_only else [*records], reply)
+
+
+def refusal(error: KafkaError) -> UpdateFeaturesResponse:
+    """The response if one feature cannot be updated."""
+    message = f"The update failed for all features since the following feature had an error: {error.message}"
+    return UpdateFeaturesResponse(error_code=error.code, error_message=message)
 
 
 def _check(update: FeatureUpdateKey, image: Image, node_id: int) -> None:
@@ -42,7 +51,10 @@ def _check(update: FeatureUpdateKey, image: Image, node_id: int) -> None:
         InvalidUpdateVersionError: the level is invalid, with Kafka's message.
     """
     level, current = update.max_version_level, image.features.get(update.feature, 0)
-    reason = _error(update, current, node_id)
+    supported = FEATURES[update.feature][:2] if update.feature in FEATURES else None
+    if update.feature == KRAFT_VERSION:
+        supported = FIXED_VOTERS
+    reason = reason_to_refuse(update, current, node_id, supported)
     if reason:
         raise InvalidUpdateVersionError(f"Invalid update version {level} for feature {update.feature}. {reason}")
     if update.feature == METADATA_VERSION and any(level < change <= current for change in METADATA_CHANGES):
@@ -54,17 +66,24 @@ def _check(update: FeatureUpdateKey, image: Image, node_id: int) -> None:
         )
 
 
-def _error(update: FeatureUpdateKey, current: int, node_id: int) -> str | None:
+def reason_to_refuse(
+    update: FeatureUpdateKey, current: int, node_id: int, supported: tuple[int, int] | None
+) -> str | None:
+    """Why a feature with this current level cannot be updated; None if it can.
+
+    Args:
+        node_id: of the controller, which supports these levels; None if it does not know the feature.
+    """
     level, kind = update.max_version_level, update.upgrade_type
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    if update.feature not in FEATURES:
+    if supported is None:
         if level == 0:
             return f"Feature {update.feature} not found."
         return f"Local controller {node_id} does not support this feature."
-    low, high, _ = FEATURES[update.feature]
+    low, high = supported
     if not low <= level <= high:
         return f"Local controller {node_id} only supports versions {low}-{high}"
     if level < current and kind == UPGRADE:

@@ -17,6 +17,7 @@ The files:
 - `snapshot_schedule.py`: when a snapshot is due.
 - `snapshot_encoding.py`: an image as the bytes of a snapshot, and back to records.
 - `snapshot_files.py`: the snapshot files of a directory; keeps the newest two.
+- `formatted_levels.py`: the feature levels that a directory was formatted with.
 - `cluster_ids.py`: reads the cluster id from `meta.properties`, or generates a new one.
 
 *Caveats*

@@ -1,10 +1,11 @@
-"""The cluster id: read from the data directories' `meta.properties`, or generated. There is no format step.
+"""The cluster id: read from the data directories' `meta.properties`, or generated. Formatting is optional.
 
 A metadata directory without a metadata log beside data that names a cluster is lost, or not mounted: a voter with an
 empty log would found the cluster anew, or vote against what it has forgotten.
 
 Every data directory has a `meta.properties` as Kafka writes it (version=1, cluster.id, node.id, directory.id). Storage
 writes it where it is missing; this module only reads it, before any other file of the directory is changed.
+`minikafka storage format` writes it as well, before the first start (`broker/node/format.py`).
 """
 
 from collections.abc import Sequence
@@ -13,13 +14,21 @@ from random import Random
 import structlog
 
 from minikafka.controller.raft.election_state import FILE_NAME
-from minikafka.protocol.names import uuid_text
-from minikafka.storage.checkpoint_files import META_PROPERTIES, read_properties
+from minikafka.protocol.names import uuid_from_text, uuid_text
+from minikafka.storage.checkpoint_files import META_PROPERTIES, BrokenCheckpoint, read_properties
 from minikafka.storage.data_directory import WrongDirectory
+from minikafka.storage.directory_ids import UNASSIGNED
 from minikafka.storage.directory_scan import parse_directory_name
 from minikafka.storage.disk import Disk
 
-__all__ = ["check_metadata_directory", "known_cluster_id", "new_cluster_id", "new_id"]
+__all__ = [
+    "check_metadata_directory",
+    "check_standalone",
+    "known_cluster_id",
+    "known_directory_id",
+    "new_cluster_id",
+    "new_id",
+]
 
 METADATA_TOPIC = "__cluster_metadata"
 log = structlog.get_logger("minikafka.controller")
@@ -34,7 +43,7 @@ def known_cluster_id(disk: Disk, directories: Sequence[str], node_id: int) -> st
     """
     cluster_id: str | None = None
     for directory in directories:
-        properties = _properties(disk, directory)
+        properties = _properties(disk, directory, told=False)
         if properties.get("node.id", str(node_id)) != str(node_id):
             raise WrongDirectory(
                 f"{directory} belongs to node {properties['node.id']}, but node.id is {node_id}: "
@@ -50,11 +59,22 @@ def known_cluster_id(disk: Disk, directories: Sequence[str], node_id: int) -> st
     return cluster_id
 
 
-def _properties(disk: Disk, directory: str) -> dict[str, str]:
+def known_directory_id(disk: Disk, directory: str) -> bytes:
+    """The id of a data directory: 16 bytes, all of them 0 where it has none yet. Raises BrokenCheckpoint."""
+    text = _properties(disk, directory).get("directory.id")
+    try:
+        return UNASSIGNED if text is None else uuid_from_text(text)
+    except ValueError as error:
+        raise BrokenCheckpoint(f"{directory}/{META_PROPERTIES} has an invalid directory.id: {error}") from error
+
+
+def _properties(disk: Disk, directory: str, *, told: bool = True) -> dict[str, str]:
+    """Of a directory that cannot be read, none; that is logged unless it was `told` before."""
     try:
         return read_properties(disk, f"{directory}/{META_PROPERTIES}") or {}
     except OSError as error:
-        log.error("log directory cannot be read", directory=directory, error=str(error))
+        if not told:
+            log.error("log directory cannot be read", directory=directory, error=str(error))
         return {}
 
 
@@ -82,6 +102,23 @@ def check_metadata_directory(disk: Disk, directory: str, data_directories: Seque
         "the others with an empty log, which is safe only while all other voters are running. Logs of topics that the "
         "cluster does not know are kept as directories whose names end in -stray"
     )
+
+
+def check_standalone(disk: Disk, directory: str) -> None:
+    """Check that a metadata directory can be that of a node that is the whole cluster, without a quorum.
+
+    Raises:
+        WrongDirectory: it is one of a dynamic quorum (KIP-853), whose log names its voters.
+        OSError: it cannot be read.
+    """
+    path = f"{directory}/{METADATA_TOPIC}-0"
+    state = f"{path}/{FILE_NAME}"
+    is_voted = disk.exists(state) and b'"data_version":1' in disk.read_bytes(state)
+    if is_voted or disk.exists(f"{path}/{0:020d}-{0:010d}.checkpoint"):
+        raise WrongDirectory(
+            f"the metadata log in {directory} names the voters of its quorum (kraft.version 1): set "
+            "controller.quorum.bootstrap.servers, and a listener named in controller.listener.names"
+        )
 
 
 def _has_metadata(disk: Disk, path: str) -> bool:

@@ -6,6 +6,7 @@ Source: `MetadataVersion`, `Feature`.
 __all__ = [
     "ELR_VERSION",
     "FEATURES",
+    "KRAFT_VERSION",
     "METADATA_CHANGES",
     "METADATA_VERSION",
     "METADATA_VERSION_MIN",
@@ -15,6 +16,8 @@ __all__ = [
 ]
 
 METADATA_VERSION, ELR_VERSION = "metadata.version", "eligible.leader.replicas.version"
+KRAFT_VERSION = "kraft.version"
+"""Its level is no metadata: records of the quorum itself have it (`controller/raft/voter_set.py`)."""
 
 FEATURES: dict[str, tuple[int, int, int]] = {
     METADATA_VERSION: (7, 30, 30),

@@ -1,7 +1,8 @@
 """Encodes an image as the content of a snapshot file, and decodes it to records. Pure.
 
 A snapshot is one file (`snapshot_files.py`): a line with the format's name, the records of the image, each preceded by
-its length, and a CRC-32C of everything before. It replaces every record below its offset.
+its length, and a CRC-32C of everything before. It replaces every record below its offset. In a dynamic quorum a control
+batch with kraft.version and the voters precedes the records, with its length: that is format 1.
 """
 
 import struct
@@ -24,9 +25,26 @@ from minikafka.controller.metadata.records import (
     encode_record,
 )
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.raft.membership_records import (
+    UnreadableMembership,
+    control_batch,
+    control_value,
+    membership_in,
+)
+from minikafka.controller.raft.voter_history import Membership, VoterHistory
 from minikafka.controller.steps import at_once
+from minikafka.protocol.records.batch import parse_header
+from minikafka.protocol.records.record import CorruptRecords
 
-__all__ = ["check_snapshot", "decode_snapshot", "encode_snapshot", "records_of", "snapshot_content", "snapshot_records"]
+__all__ = [
+    "check_snapshot",
+    "decode_snapshot",
+    "encode_snapshot",
+    "records_of",
+    "snapshot_content",
+    "snapshot_membership",
+    "snapshot_records",
+]
 
 
 def records_of(image: Image) -> Iterator[Record]:
@@ -72,6 +90,7 @@ def _topics(image: Image) -> Iterator[Record]:
 
 
 _MAGIC = b"minikafka metadata snapshot 0\n"
+_MAGIC_DYNAMIC = b"minikafka metadata snapshot 1\n"
 _LENGTH = struct.Struct(">I")
 
 
@@ -80,9 +99,15 @@ def encode_snapshot(records: Iterable[Record]) -> bytes:
     return at_once(snapshot_content(records))
 
 
-def snapshot_content(records: Iterable[Record]) -> Generator[None, None, bytes]:
+def snapshot_content(
+    records: Iterable[Record], membership: Membership | None = None
+) -> Generator[None, None, bytes]:
     """As `encode_snapshot`, in steps. The image of the records must not change between them."""
     data = bytearray(_MAGIC)
+    if membership is not None and membership.voters is not None and membership.kraft_version:
+        named = [control_value(membership.kraft_version), control_value(membership.voters)]
+        batch = control_batch(named, timestamp_ms=0)
+        data = bytearray(_MAGIC_DYNAMIC + _LENGTH.pack(len(batch)) + batch)
     for number, record in enumerate(records, 1):
         encoded = encode_record(record)
         data += _LENGTH.pack(len(encoded)) + encoded
@@ -103,10 +128,29 @@ def decode_snapshot(data: bytes) -> list[Record]:
 def check_snapshot(data: bytes) -> None:
     """Check the format and the checksum of a snapshot file, not its records. Raises UnreadableRecord."""
     end = len(data) - _LENGTH.size
-    if not data.startswith(_MAGIC):
+    if not data.startswith((_MAGIC, _MAGIC_DYNAMIC)):
         raise UnreadableRecord("metadata snapshot of an unknown format: written by a newer minikafka?")
     if end < len(_MAGIC) or _LENGTH.unpack_from(data, end)[0] != crc32c.crc32c(memoryview(data)[:end]):
         raise UnreadableRecord("metadata snapshot is damaged: its checksum is wrong")
+
+
+def snapshot_membership(data: bytes, offset: int) -> Membership:
+    """kraft.version and the voters in a snapshot that replaces all records before `offset`. Raises UnreadableRecord."""
+    check_snapshot(data)
+    history = VoterHistory()
+    try:
+        if data.startswith(_MAGIC_DYNAMIC):
+            history.append(membership_in(parse_header(data, len(_MAGIC_DYNAMIC) + _LENGTH.size)))
+    except (CorruptRecords, UnreadableMembership) as error:
+        raise UnreadableRecord(f"metadata snapshot: {error}") from error
+    return history.latest._replace(offset=offset - 1)
+
+
+def _records_start(data: bytes) -> int:
+    start = len(_MAGIC)
+    if data.startswith(_MAGIC_DYNAMIC):
+        start += _LENGTH.size + int(_LENGTH.unpack_from(data, start)[0])
+    return start
 
 
 def snapshot_records(data: bytes) -> Generator[None, None, list[Record]]:
@@ -115,7 +159,7 @@ def snapshot_records(data: bytes) -> Generator[None, None, list[Record]]:
     yield
     end = len(data) - _LENGTH.size
     records: list[Record] = []
-    position = len(_MAGIC)
+    position = _records_start(data)
     while position < end:
         (length,) = _LENGTH.unpack_from(data, position)
         position += _LENGTH.size

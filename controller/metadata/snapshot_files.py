@@ -22,7 +22,8 @@ class SnapshotFiles:
         self._disk = disk
         self._directory = directory
         found = filter(None, map(NAME.fullmatch, disk.list(directory)))
-        self._kept = sorted(SnapshotId(int(match[1]), int(match[2])) for match in found)
+        known = sorted(SnapshotId(int(match[1]), int(match[2])) for match in found)
+        self._kept = [snapshot for snapshot in known if snapshot.offset]  # that of 0 is the bootstrap checkpoint
 
     @property
     def newest(self) -> SnapshotId | None:

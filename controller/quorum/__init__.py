@@ -17,6 +17,7 @@ The files:
 - `raft_driver.py`: carries out Raft's effects in order, runs its timer, passes messages in and out.
 - `raft_log.py`: `StoredRaftLog`, the metadata log and the election state on disk.
 - `metadata_applier.py`: committed batches to the image and to subscribers; writes snapshots.
+- `bootstrap_checkpoint.py`: the first voters of a dynamic quorum, as `format` writes them.
 - `applied_offset.py`: the applied offset, and tasks that wait for it.
 - `peers.py`: which node connects to which; backoff; discovery of the voters.
 - `handshake.py`: the first frames of a connection, and the reasons to refuse a node.
@@ -24,7 +25,11 @@ The files:
 - `peer_frames.py`: the frame format, and reading frames from a stream.
 - `peer_network.py`: opening connections and listeners; TCP, or memory in tests.
 - `quorum_settings.py`: `controller.quorum.*`, parsed.
-- `quorum_description.py`: the leader's view of its replicas, for DescribeQuorum.
+- `quorum_description.py`, `describe_quorum.py`: the leader's view of its replicas, for DescribeQuorum.
+- `membership.py`: this node among the voters of a dynamic quorum; finds the addresses of the others.
+- `learned_addresses.py`: addresses that handshakes have told.
+- `voter_requests.py`: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and the upgrade of kraft.version, at the leader.
+- `cluster_identity.py`: the cluster id of this node.
 
 A connection that begins as a request of Kafka's protocol is no node's but a tool's: `peers.py` hands it to the node's
 `ControllerListener` (`broker/node/controller_listener.py`).
@@ -32,5 +37,14 @@ A connection that begins as a request of Kafka's protocol is no node's but a too
 *Caveats*
 
 - Frames are neither encrypted nor authenticated.
+- Voters that come and go (KIP-853) need directory ids in `meta.properties`: a controller whose directory has none
+  follows as an observer, and cannot be added. A node names its directory only once its log says that the quorum is
+  dynamic.
+- The upgrade to kraft.version 1 needs all voters to answer at that moment; Kafka remembers what they have reported
+  before.
+- A node that has learned of kraft.version 1 keeps that in `quorum-state` from its next epoch or vote on. Before that, a
+  start without a quorum (no `controller.quorum.voters`, no bootstrap servers) does not recognize its directory.
+- If most voters come back at other addresses at the same time, `controller.quorum.bootstrap.servers` must name some of
+  them.
 - A node that hangs without closing its connections is detected by timeouts only.
 """

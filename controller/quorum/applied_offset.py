@@ -26,11 +26,15 @@ class AppliedOffset:
         self.offset = offset
         while self._waiting and self._waiting[0][0] <= offset:
             heappop(self._waiting)[2].set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let `wait_advanced` return: there may be something else to report."""
         self._advanced.set()
         self._advanced = trio.Event()
 
     async def wait_advanced(self) -> None:
-        """Wait until more is applied."""
+        """Wait until more is applied, or `wake` is called."""
         await self._advanced.wait()
 
     async def wait_for(self, offset: int) -> None:

@@ -6,7 +6,9 @@ it expected, and sends the reason::
     {"kind": "hello", "version": 0, "node": 1, "to": 2, "cluster": "q_K-…", "voters": [[1, "host", 9093], …]}
     {"kind": "refused", "reason": "…"}                         instead of a hello; the connection is closed
 
-A node without a cluster id yet sends None and learns the id from the other. Trio: the exchange is over a stream.
+A node without a cluster id yet sends None and learns the id from the other. Since KIP-853 there are optional keys,
+which older nodes ignore: "directory", "kraft" (the highest kraft.version supported), "dynamic", "address" (of a
+controller), and "probe": the connection ends with the handshake. Trio: the exchange is over a stream.
 """
 
 from collections.abc import Mapping
@@ -16,6 +18,7 @@ from typing import Any
 import trio
 
 from minikafka.controller.quorum.peer_frames import FrameStream, MalformedFrame, encode_frame
+from minikafka.controller.raft.voter_set import NO_DIRECTORY
 
 __all__ = [
     "HANDSHAKE_SIZE_MAX",
@@ -51,18 +54,28 @@ class Hello:
         to: the node id expected at the other end; None if only its address is known.
         cluster_id: None if unknown.
         voters: the addresses of the quorum's controllers by id; empty if unknown.
+        directory_id: of the node's metadata directory; `NO_DIRECTORY` if unknown.
+        kraft_version_max: the highest kraft.version that the node supports.
+        is_dynamic: whether its quorum has kraft.version 1, as far as it knows.
+        address: of its own controller listener; None if it is no controller.
+        is_probe: whether the connection is to end with the handshake.
     """
 
     node_id: int
     to: int | None
     cluster_id: str | None
     voters: Mapping[int, Address]
+    directory_id: bytes = NO_DIRECTORY
+    kraft_version_max: int = 0
+    is_dynamic: bool = False
+    address: Address | None = None
+    is_probe: bool = False
 
 
 def hello_map(hello: Hello) -> dict[str, Any]:
     """The frame of a `Hello`."""
     voters = [[node_id, host, port] for node_id, (host, port) in sorted(hello.voters.items())]
-    return {
+    fields = {
         "kind": "hello",
         "version": VERSION,
         "node": hello.node_id,
@@ -70,6 +83,14 @@ def hello_map(hello: Hello) -> dict[str, Any]:
         "cluster": hello.cluster_id,
         "voters": voters,
     }
+    added = {
+        "directory": hello.directory_id if hello.directory_id != NO_DIRECTORY else None,
+        "kraft": hello.kraft_version_max or None,
+        "dynamic": hello.is_dynamic or None,
+        "address": None if hello.address is None else list(hello.address),
+        "probe": hello.is_probe or None,
+    }
+    return fields | {name: value for name, value in added.items() if value is not None}
 
 
 def hello_from(frame: Mapping[str, Any]) -> Hello:
@@ -83,7 +104,28 @@ def hello_from(frame: Mapping[str, Any]) -> Hello:
         raise MalformedFrame("handshake with an invalid node, to or cluster")
     if not isinstance(voters, list):
         raise MalformedFrame("handshake without voters")
-    return Hello(node, to, cluster, dict(map(_voter, voters)))
+    return Hello(node, to, cluster, dict(map(_voter, voters)), **_added(frame))
+
+
+def _added(frame: Mapping[str, Any]) -> dict[str, Any]:
+    """The optional keys."""
+    directory, kraft = frame.get("directory", NO_DIRECTORY), frame.get("kraft", 0)
+    if type(directory) is not bytes or len(directory) != len(NO_DIRECTORY) or type(kraft) is not int:
+        raise MalformedFrame("handshake with an invalid directory or kraft")
+    match frame.get("address"):
+        case None:
+            address = None
+        case [str() as host, int() as port]:
+            address = (host, port)
+        case other:
+            raise MalformedFrame(f"handshake with an invalid address: {other!r}")
+    return {
+        "directory_id": directory,
+        "kraft_version_max": kraft,
+        "is_dynamic": frame.get("dynamic") is True,
+        "address": address,
+        "is_probe": frame.get("probe") is True,
+    }
 
 
 def _voter(entry: object) -> tuple[int, Address]:

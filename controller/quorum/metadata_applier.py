@@ -13,6 +13,7 @@ from typing import Protocol
 import structlog
 import trio
 
+from minikafka.controller.metadata.change_log import MetadataChanges
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.metadata_log import decoded_records
 from minikafka.controller.metadata.records import ConfigRecord, Record, RemoveTopic
@@ -128,8 +129,11 @@ class MetadataApplier:
     async def _apply(self, batch: Batch) -> None:
         own = None if self.term is None else self.term.records_at(batch.base_offset)
         records = await in_steps(decoded_records(batch)) if own is None else own
+        changes = None if own is None else MetadataChanges(self.image, own)
         for record in records:
             self.image.apply(record)
+        if changes is not None:
+            changes.log()
         await self._notify(records)
         self._epoch = batch.leader_epoch
         self._advance(batch.next_offset)
@@ -160,7 +164,8 @@ class MetadataApplier:
         if not self._schedule.is_due(self._stored.bytes_since_snapshot):
             return
         snapshot = SnapshotId(self.progress.offset, self._epoch)
-        content = await in_steps(snapshot_content(records_of(self.image)))  # This task alone changes the image.
+        voters = self._stored.history.before(snapshot.offset)
+        content = await in_steps(snapshot_content(records_of(self.image), voters))  # This task alone changes the image.
         try:
             await self._stored.write_snapshot(snapshot, content)
             self._schedule.written()

@@ -7,6 +7,7 @@ system, is reported at once, so that a killed process is noticed long before a t
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -20,6 +21,7 @@ from minikafka.controller.quorum.handshake import (
     Hello,
     shake_hands,
 )
+from minikafka.controller.quorum.learned_addresses import LearnedAddresses
 from minikafka.controller.quorum.peer_connection import OnRequest, PeerConnection
 from minikafka.controller.quorum.peer_frames import (
     READ_SIZE,
@@ -67,6 +69,9 @@ class Peers:
     Attributes:
         voters: the addresses of the controllers by id.
         serve_client: serves the connections of tools, which speak Kafka's protocol; None to close them.
+        addresses: those of nodes of a dynamic quorum that may be missing in `voters`.
+        introduce: adds to the handshake that this node sends.
+        on_hello: called with the handshake of each other node.
     """
 
     def __init__(
@@ -83,6 +88,9 @@ class Peers:
     ) -> None:
         self.voters = dict(voters)
         self.serve_client: ServeClient | None = None
+        self.addresses = LearnedAddresses()
+        self.introduce: Callable[[Hello], Hello] = lambda hello: hello
+        self.on_hello: Callable[[Hello], None] = lambda hello: None
         self._node_id = node_id
         self._network = network
         self._cluster_id = cluster_id
@@ -137,20 +145,25 @@ class Peers:
 
     async def _connect(self, peer: int) -> None:
         """Open a connection, unless an attempt has just failed; raises Unreachable."""
-        if peer not in self.voters or trio.current_time() < self._not_before.get(peer, 0.0):
+        address = self.addresses.firsthand.get(peer) or self.voters.get(peer) or self.addresses.told.get(peer)
+        if address is None:
+            self.addresses.missing.set()
+        if address is None or trio.current_time() < self._not_before.get(peer, 0.0):
             raise Unreachable(f"node {peer} cannot be reached")
         connecting = self._connecting[peer] = trio.Event()
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):
-                stream, frames, _ = await self._open(self.voters[peer], peer)
+                stream, frames, _ = await self._open(address, self._hello(peer))
         except _CONNECT_ERRORS as error:
             self._connect_failed(peer, error)
             raise Unreachable(f"node {peer} cannot be reached: {error}") from error
         except trio.TooSlowError:
             self._back_off(peer)
+            self.addresses.failed(peer)
             raise Unreachable(f"node {peer} cannot be reached: connection timed out") from None
         except HandshakeRefused as error:
             self._back_off(peer)
+            self.addresses.failed(peer)
             self._log_refusal(str(error))
             self._on_refused(peer, str(error))
             raise Unreachable(str(error)) from error
@@ -163,16 +176,26 @@ class Peers:
             del self._connecting[peer]
             connecting.set()
 
-    async def _open(self, address: Address, peer: int | None) -> tuple[trio.abc.Stream, FrameStream, Hello]:
+    async def probe(self, address: Address) -> Hello:
+        """The handshake of the node at an address; no connection remains. Raises Unreachable."""
+        try:
+            with trio.fail_after(CONNECT_TIMEOUT_S):
+                stream, _, hello = await self._open(address, replace(self._hello(None), is_probe=True))
+        except (*_CONNECT_ERRORS, trio.TooSlowError, HandshakeRefused) as error:
+            raise Unreachable(f"{address[0]}:{address[1]} cannot be reached: {error}") from error
+        await trio.aclose_forcefully(stream)
+        return hello
+
+    async def _open(self, address: Address, own: Hello) -> tuple[trio.abc.Stream, FrameStream, Hello]:
         stream = await self._network.connect(*address)
         try:
             frames = FrameStream(stream, HANDSHAKE_SIZE_MAX)
-            hello = await shake_hands(stream, frames, self._hello(peer), first=True)
+            hello = await shake_hands(stream, frames, own, first=True)
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
         frames.set_size_max(FRAME_SIZE_MAX)
-        self._learn_cluster_id(hello)
+        self._learn(hello)
         return stream, frames, hello
 
     async def discover(self, addresses: Sequence[Address], *, wait_for_all: bool) -> dict[int, Address]:
@@ -187,7 +210,7 @@ class Peers:
             for address in addresses:
                 try:
                     with trio.fail_after(CONNECT_TIMEOUT_S):
-                        stream, _, hello = await self._open(address, None)
+                        stream, _, hello = await self._open(address, self._hello(None))
                 except HandshakeRefused as error:
                     self._log_refusal(str(error))
                     continue
@@ -203,6 +226,7 @@ class Peers:
 
     def _connect_failed(self, peer: int, error: Exception) -> None:
         self._back_off(peer)
+        self.addresses.failed(peer)
         if isinstance(error, OSError):
             self._on_connection_lost(peer)
 
@@ -248,7 +272,9 @@ class Peers:
             log.warning("peer handshake failed", error=str(error) or repr(error))
             return
         frames.set_size_max(FRAME_SIZE_MAX)
-        self._learn_cluster_id(hello)
+        self._learn(hello)
+        if hello.is_probe:
+            return
         self._not_before.pop(hello.node_id, None)  # the node is up: connect to it without waiting for the backoff
         older = self._accepted.pop(hello.node_id, None)
         if older is not None:
@@ -287,11 +313,14 @@ class Peers:
             self._on_connection_lost(connection.peer)
 
     def _hello(self, to: int | None) -> Hello:
-        return Hello(self._node_id, to, self._cluster_id(), self.voters)
+        return self.introduce(Hello(self._node_id, to, self._cluster_id(), self.voters))
 
-    def _learn_cluster_id(self, hello: Hello) -> None:
+    def _learn(self, hello: Hello) -> None:
         if self._cluster_id() is None and hello.cluster_id is not None:
             self._on_cluster_id(hello.cluster_id)
+        if hello.node_id != self._node_id:
+            self.addresses.learn(hello)
+            self.on_hello(hello)
 
     def _log_refusal(self, reason: str) -> None:
         """Log each reason once."""

@@ -1,11 +1,13 @@
 """The state of the quorum for DescribeQuorum: the leader's view of its replicas, and its encoding. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minikafka.controller.quorum.peer_frames import MalformedFrame
+from minikafka.controller.raft.membership_records import control_value, voters_from
 from minikafka.controller.raft.raft import Replica
+from minikafka.controller.raft.voter_set import NO_DIRECTORY, VoterSet
 
 __all__ = ["QuorumDescription", "ReplicaDescription", "described"]
 
@@ -19,19 +21,23 @@ class ReplicaDescription:
     end_offset: int
     last_fetch_ms: int
     last_caught_up_ms: int
+    directory_id: bytes = NO_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """Leader, leader epoch and high watermark of the metadata log, and its replicas."""
+    """Leader, leader epoch and high watermark of the metadata log, its replicas, and the voters with their
+    addresses."""
 
     leader_id: int
     epoch: int
     high_watermark: int
     replicas: tuple[ReplicaDescription, ...]
+    voters: VoterSet = field(default_factory=VoterSet)
+    kraft_version: int = 0
 
     def to_map(self) -> dict[str, Any]:
-        """The body of a frame."""
+        """The body of a frame. Nodes from before KIP-853 ignore the last three fields."""
         replicas = [
             [one.node_id, one.is_voter, one.end_offset, one.last_fetch_ms, one.last_caught_up_ms]
             for one in self.replicas
@@ -41,6 +47,9 @@ class QuorumDescription:
             "epoch": self.epoch,
             "high_watermark": self.high_watermark,
             "replicas": replicas,
+            "directories": [one.directory_id for one in self.replicas],
+            "voters": control_value(self.voters)[1],
+            "kraft_version": self.kraft_version,
         }
 
     @classmethod
@@ -49,7 +58,10 @@ class QuorumDescription:
         match body:
             case {"leader": int() as leader, "epoch": int() as epoch, "high_watermark": int() as high_watermark}:
                 replicas = tuple(map(_replica, body.get("replicas", ())))
-                return cls(leader, epoch, high_watermark, replicas)
+                directories = body.get("directories") or [NO_DIRECTORY] * len(replicas)
+                complete = (replace(one, directory_id=id_) for one, id_ in zip(replicas, directories, strict=True))
+                voters = voters_from(body["voters"]) if "voters" in body else VoterSet()
+                return cls(leader, epoch, high_watermark, tuple(complete), voters, body.get("kraft_version", 0))
             case _:
                 raise MalformedFrame("malformed description of the quorum")
 
@@ -74,4 +86,5 @@ def described(replica: Replica, *, now: float, now_ms: int) -> ReplicaDescriptio
         replica.end_offset,
         wall_ms(replica.last_fetch_time),
         wall_ms(replica.last_caught_up_time),
+        replica.directory_id,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from minikafka.controller.quorum.handshake import Address
 from minikafka.controller.raft.raft_settings import RaftSettings
+from minikafka.controller.raft.voter_set import VoterEndpoint
 from minikafka.controller.settings.static_settings import StaticSettings
 
 __all__ = ["QuorumSettings", "quorum_settings"]
@@ -25,6 +26,8 @@ class QuorumSettings:
         listen_on: this node's addresses as a controller; empty if it is not one.
         is_controller: whether it has the role `controller`.
         raft: timeouts and limits.
+        advertised: the addresses that other nodes are given to reach this controller.
+        joins: whether this controller has itself added to the voters (`controller.quorum.auto.join.enable`).
     """
 
     voters: Mapping[int, Address]
@@ -32,9 +35,17 @@ class QuorumSettings:
     listen_on: Sequence[Address]
     is_controller: bool
     raft: RaftSettings
+    advertised: Sequence[VoterEndpoint] = ()
+    joins: bool = False
 
 
-def quorum_settings(static: StaticSettings, listen_on: Sequence[Address], *, is_controller: bool) -> QuorumSettings:
+def quorum_settings(
+    static: StaticSettings,
+    listen_on: Sequence[Address],
+    *,
+    is_controller: bool,
+    advertised: Sequence[VoterEndpoint] = (),
+) -> QuorumSettings:
     """Parse a node's settings, which have been validated."""
     return QuorumSettings(
         voters=dict(map(_voter, _items(static, "controller.quorum.voters"))),
@@ -42,6 +53,8 @@ def quorum_settings(static: StaticSettings, listen_on: Sequence[Address], *, is_
         listen_on=listen_on,
         is_controller=is_controller,
         raft=_raft_settings(static),
+        advertised=advertised if is_controller else (),
+        joins=is_controller and bool(static.value("controller.quorum.auto.join.enable")),
     )
 
 

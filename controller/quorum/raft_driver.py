@@ -6,7 +6,7 @@ vote is on the device before it is sent, and a record before the Fetch that ackn
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol, TypeGuard
 
@@ -34,6 +34,8 @@ from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.messages import BadMessage, Request, Response, request_from_map, response_from_map
 from minikafka.controller.raft.raft import Raft, Replica
 from minikafka.controller.raft.raft_settings import RaftSettings
+from minikafka.controller.raft.voter_set import ReplicaKey, Voter, VoterSet
+from minikafka.protocol.errors import NotLeaderOrFollowerError
 
 __all__ = ["QuorumListener", "RaftDriver"]
 
@@ -50,6 +52,10 @@ class QuorumListener(Protocol):
     """Callbacks for changes of the quorum, called in order. They must return at once."""
 
     def committed(self, high_watermark: int) -> None: ...
+
+    def voters_changed(self, voters: VoterSet) -> None:
+        """These are the voters in force from now on."""
+        ...
 
     def elected(self, epoch: int, end_offset: int) -> None:
         """This node leads; it may decide once everything before `end_offset` is committed."""
@@ -69,13 +75,14 @@ class RaftDriver:
 
     Args:
         node_id: this node.
-        voters: the ids of all voters.
+        voters: the ids of all voters of the settings; records in the log may name others.
         stored: the log; the caller closes it.
         settings: timeouts and limits.
         random: the source of randomized timeouts.
         send_request: sends a Raft request to another node.
         listener: see `QuorumListener`.
         wall_clock_ms: the timestamp of records.
+        own: this node as a voter of a dynamic quorum.
     """
 
     def __init__(
@@ -89,6 +96,7 @@ class RaftDriver:
         send_request: RequestSender,
         listener: QuorumListener,
         wall_clock_ms: Callable[[], int],
+        own: Voter | None = None,
     ) -> None:
         self.voters = tuple(sorted(voters))
         self._stored = stored
@@ -109,7 +117,20 @@ class RaftDriver:
             random=random,
             now=trio.current_time(),
             wall_clock_ms=wall_clock_ms,
+            own=own,
         )
+        self._membership = self._raft.membership
+        self._committed = trio.Event()
+
+    @property
+    def kraft_version(self) -> int:
+        """0: the settings name the voters; 1: the log does."""
+        return self._raft.membership.kraft_version
+
+    @property
+    def voter_set(self) -> VoterSet:
+        """The voters in force."""
+        return self._raft.voter_set
 
     @property
     def leader_id(self) -> int:
@@ -165,7 +186,68 @@ class RaftDriver:
         """Give up leadership."""
         self._queue(self._raft.resign(trio.current_time()))
 
+    # -- voters that come and go ---------------------------------------------------------------------------------
+
+    def learn_own(self, own: Voter) -> None:
+        """See `Raft`."""
+        self._raft.learn_own(own)
+
+    def quorum_is_dynamic(self, contacts: Iterable[int]) -> None:
+        """See `Raft`."""
+        self._raft.quorum_is_dynamic(contacts)
+
+    def check_new_voter(self, key: ReplicaKey) -> None:
+        """Raises KafkaError if this replica cannot be added now."""
+        self._raft.check_new_voter(trio.current_time(), key)
+
+    def add_voter(self, voter: Voter) -> int:
+        """Append a set with this voter, as the leader; returns the record's offset. Raises KafkaError."""
+        self._queue(self._raft.add_voter(trio.current_time(), voter))
+        return self._raft.membership.offset
+
+    def remove_voter(self, key: ReplicaKey) -> int:
+        """As `add_voter`."""
+        self._queue(self._raft.remove_voter(trio.current_time(), key))
+        return self._raft.membership.offset
+
+    def update_voter(self, voter: Voter) -> int:
+        """As `add_voter`."""
+        self._queue(self._raft.update_voter(trio.current_time(), voter))
+        return self._raft.membership.offset
+
+    def check_upgrade(self, voters: VoterSet) -> None:
+        """Raises KafkaError if `upgrade` would."""
+        self._raft.check_upgrade(trio.current_time(), voters)
+
+    def upgrade(self, voters: VoterSet) -> int:
+        """To kraft.version 1, as `add_voter`."""
+        self._queue(self._raft.upgrade(trio.current_time(), voters))
+        return self._raft.membership.offset
+
+    async def wait_committed(self, offset: int) -> None:
+        """Wait until the record at `offset`, which this node has appended as the leader, is committed.
+
+        Raises:
+            NotLeaderOrFollowerError: this node leads no longer; the record may be kept or lost.
+        """
+        epoch = self.epoch
+        while self.high_watermark <= offset:
+            if not self.is_leader or self.epoch != epoch:
+                raise NotLeaderOrFollowerError
+            await self._committed.wait()
+
+    def _watch_voters(self) -> None:
+        if self._raft.membership is not self._membership:
+            self._membership = self._raft.membership
+            log.info("quorum voters changed", voters=list(self.voter_set.ids), kraft_version=self.kraft_version)
+            self._listener.voters_changed(self.voter_set)
+
+    def _wake_waiting(self) -> None:
+        self._committed.set()
+        self._committed = trio.Event()
+
     def _queue(self, effects: Effects) -> None:
+        self._watch_voters()
         if len(effects) == 1 and self._may_pass(effects[0]):
             self._carry_out_at_once(effects[0])
         elif effects:
@@ -235,12 +317,14 @@ class RaftDriver:
                 assert callable(effect.token), "the token is a Reply"
                 effect.token(effect.message.to_map())
             case Committed():
+                self._wake_waiting()
                 self._listener.committed(effect.high_watermark)
             case Elected():
                 log.info("elected leader of the quorum", epoch=effect.epoch)
                 self._listener.elected(effect.epoch, effect.end_offset)
             case Deposed():
                 log.info("leadership of the quorum lost", epoch=self.epoch)
+                self._wake_waiting()
                 self._listener.deposed()
             case Follow():
                 log.info("following quorum leader", leader=effect.leader_id, epoch=effect.epoch)

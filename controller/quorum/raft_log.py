@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from minikafka.controller.metadata.metadata_log import NO_SNAPSHOT, claim_directory, delete_before, open_log
 from minikafka.controller.metadata.records import UnreadableRecord
-from minikafka.controller.metadata.snapshot_encoding import check_snapshot
+from minikafka.controller.metadata.snapshot_encoding import check_snapshot, snapshot_membership
 from minikafka.controller.metadata.snapshot_files import SnapshotFiles
+from minikafka.controller.quorum.bootstrap_checkpoint import read_bootstrap_checkpoint
 from minikafka.controller.raft.election_state import (
     FILE_NAME,
     ElectionState,
@@ -18,6 +19,8 @@ from minikafka.controller.raft.election_state import (
     encode_election_state,
 )
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
+from minikafka.controller.raft.membership_records import UnreadableMembership, membership_in
+from minikafka.controller.raft.voter_history import Membership, VoterHistory
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.checkpoint_files import EPOCHS
@@ -27,6 +30,8 @@ from minikafka.storage.log_config import LogConfig
 from minikafka.storage.off_loop import in_line
 
 __all__ = ["StoredRaftLog"]
+
+READ_SIZE = 1 << 20
 
 
 class StoredRaftLog:
@@ -38,6 +43,7 @@ class StoredRaftLog:
         self._snapshots = snapshots
         self._size_at_snapshot = 0
         self._prepared: SnapshotId | None = None
+        self.history = VoterHistory()
         self._one_writer = disk.mutex()
 
     @classmethod
@@ -54,6 +60,7 @@ class StoredRaftLog:
             disk.remove(f"{path}/{EPOCHS}")  # possibly of a log replaced by a snapshot; the batches are read anyway
         opened = cls(disk, open_log(disk, path, config, now_ms=now_ms), SnapshotFiles(disk, path))
         opened._begin_at_snapshot()
+        opened._read_voters(read_bootstrap_checkpoint(disk, directory))
         opened._log.flush()  # records that are read from now on must survive a power failure
         return opened
 
@@ -69,6 +76,23 @@ class StoredRaftLog:
             log.truncate_fully_and_start_at(snapshot.offset)
         elif log.start_offset < snapshot.offset:
             delete_before(log, snapshot.offset)
+
+    def _read_voters(self, bootstrap: Membership | None) -> None:
+        """The voters that the newest snapshot names, or else the bootstrap checkpoint, and those of the log."""
+        snapshot, data = self._snapshots.newest, self._snapshots.read_newest()
+        named = snapshot_membership(data, snapshot.offset) if snapshot is not None and data is not None else bootstrap
+        self.history.start_at(named or Membership())
+        offset = self.start_offset
+        while data := self.read(offset, READ_SIZE):
+            for batch in batches(data):
+                self._note_voters(batch)
+                offset = batch.next_offset
+
+    def _note_voters(self, batch: Batch) -> None:
+        try:
+            self.history.append(membership_in(batch))
+        except UnreadableMembership as error:
+            raise UnreadableRecord(f"the metadata log in {self._log.directory}: {error}") from error
 
     def _disagrees_with(self, snapshot: SnapshotId) -> bool:
         """Whether the last record before the snapshot's offset has another epoch in this log."""
@@ -115,7 +139,11 @@ class StoredRaftLog:
     def append_as_leader(self, data: bytes, epoch: int) -> int:
         """See `RaftLog`."""
         writable = bytearray(data)
-        self._log.append(writable, list(batches(writable)), leader_epoch=epoch)
+        found = list(batches(writable))
+        self._log.append(writable, found, leader_epoch=epoch)
+        if any(batch.is_control for batch in found):
+            for batch in batches(writable):  # with their offsets
+                self._note_voters(batch)
         return self._log.end_offset
 
     def append_as_follower(self, data: bytes) -> int:
@@ -135,11 +163,14 @@ class StoredRaftLog:
             raise ValueError(f"{len(data) - size} bytes after the last batch of the metadata log")
         if found:
             self._log.append(memoryview(data), found, assign_offsets=False)
+            for batch in found:
+                self._note_voters(batch)
         return self._log.end_offset
 
     def truncate_to(self, offset: int) -> None:
         """See `RaftLog`."""
         self._log.truncate_to(offset)
+        self.history.truncate_to(offset)
 
     def latest_snapshot(self) -> SnapshotId | None:
         """See `RaftLog`."""
@@ -157,6 +188,7 @@ class StoredRaftLog:
         self._write(snapshot, data)
         self._snapshots.installed(snapshot)
         self._log.truncate_fully_and_start_at(snapshot.offset)
+        self.history.start_at(snapshot_membership(data, snapshot.offset))
         in_line(self._log.removing_deleted())
         self._size_at_snapshot = self._log.size_bytes
         self._snapshots.remove_old()
@@ -206,6 +238,7 @@ class StoredRaftLog:
             return
         self._log.roll()
         delete_before(self._log, snapshot.offset)
+        self.history.forget_before(snapshot.offset)
         self._size_at_snapshot = self._log.size_bytes
         self._snapshots.remove_old()
 
@@ -226,7 +259,7 @@ class StoredRaftLog:
 
     async def persist(self, state: ElectionState, voters: Sequence[int]) -> None:
         """Write the election state durably."""
-        data = encode_election_state(state, voters)
+        data = encode_election_state(state, voters, kraft_version=self.history.latest.kraft_version)
         await self._disk.run(self._disk.write_atomically, f"{self._log.directory}/{FILE_NAME}", data)
 
     def close(self) -> None:

@@ -29,6 +29,13 @@ An epoch, from election to election (nodes 1, 2 and 3; node 1 has just crashed):
              …
              (no Fetch for 0.8 s)                        partitioned? It resigns, because it could commit nothing
 
+Voters come and go while the quorum runs, where kraft.version is 1 (KIP-853). The voter set is a record in the log, and
+is in force as soon as it is appended; a truncation takes it back. Two sets that differ in one voter have no disjoint
+majorities; so one voter is added or removed at a time, and only once the change before is committed, in an epoch in
+which the leader has committed a record. A leader that removes itself does not count itself, and resigns after the
+commit. A voter whose removal is not committed still starts elections, without counting itself, because the others may
+lack records that it has.
+
 The path of an input (a message, the timer, an append)::
 
     raft.py            the entry point: passes the input to the rules of the node's role, then does what is due
@@ -49,6 +56,10 @@ The files, in reading order:
 - `raft_leader.py`: serving fetches, the high watermark, check-quorum.
 - `raft_follower.py`: fetching, truncating, snapshots; finding the leader as an observer.
 - `leader_change.py`: the control record that begins an epoch.
+- `voter_set.py`: voters and sets of them, as values.
+- `membership_records.py`: the control records that name the voters.
+- `voter_history.py`: the voters at each offset of the log.
+- `voter_changes.py`: adding, removing and updating voters at the leader.
 - `raft_settings.py`: timeouts and size limits.
 
 The package is pure: no clock, disk, network or randomness except what is passed in. A quorum can be simulated with
@@ -74,10 +85,11 @@ Sources: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algori
 
 *Caveats*
 
-- Voters are fixed by configuration, and all nodes must name the same; changing them at run time (KIP-853) is missing.
-  Nodes that are not voters follow as observers.
-- A voter whose disk was wiped returns without its votes and records, and can cause the loss of committed records, as
-  with Kafka's static quorums. Make sure first that the other voters have everything.
+- In a static quorum (kraft.version 0) voters are fixed by configuration, and all nodes must name the same. Nodes that
+  are not voters follow as observers. A voter whose disk was wiped returns without its votes and records, and can cause
+  the loss of committed records, as with Kafka's static quorums: make sure first that the other voters have everything.
+  In a dynamic quorum (kraft.version 1) such a node is another voter, which has to be added.
+- One voter is added or removed at a time; there is no joint consensus.
 - A candidate that won its pre-vote and is partitioned at that moment returns with a higher epoch, and deposes the
   leader once. This cannot be avoided: it must not return to an epoch that it has left.
 - A snapshot is collected in memory before it is installed (`snapshot_size_max`).

@@ -1,18 +1,23 @@
 """The election state, which must survive a restart: the highest epoch seen, and the vote in it.
 
-Stored beside the log in the file `quorum-state`, one line of JSON in the format that Kafka writes for a quorum of
-static voters (`QuorumStateData` v0). A file of an unknown version is refused: it must not be taken for "no vote yet"
-(KAFKA-15412).
+Stored beside the log in the file `quorum-state`, one line of JSON in Kafka's format: `QuorumStateData` v0 for static
+voters, v1 for a dynamic quorum (KIP-853). A file of an unknown version is refused: it must not be taken for "no vote
+yet" (KAFKA-15412).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from minikafka.controller.raft.voter_set import NO_DIRECTORY
+from minikafka.protocol.names import uuid_from_text, uuid_text
 
 NO_NODE = -1
 """No known leader, or no vote."""
 FILE_NAME = "quorum-state"
-FILE_VERSION = 0
+STATIC, DYNAMIC = 0, 1
+"""The versions of the file."""
 
 
 class UnreadableElectionState(Exception):
@@ -27,15 +32,27 @@ class ElectionState:
         epoch: the greatest one seen; it never decreases. 0: there has been no election.
         voted_for: the candidate that got this node's vote. *Invariant:* once set, it stays for this epoch.
         leader: the leader. *Use:* a restarted node knows its leader, and a restarted leader that it was one.
+        voted_directory: the directory of the candidate that got the vote, in a dynamic quorum. *Use:* a candidate whose
+            disk was replaced is another one.
     """
 
     epoch: int = 0
     voted_for: int = NO_NODE
     leader: int = NO_NODE
+    voted_directory: bytes = NO_DIRECTORY
 
 
-def encode_election_state(state: ElectionState, voters: Sequence[int]) -> bytes:
-    """The content of the file."""
+def encode_election_state(state: ElectionState, voters: Sequence[int], *, kraft_version: int = 0) -> bytes:
+    """The content of the file; a vote for a directory needs version 1."""
+    if kraft_version or state.voted_directory != NO_DIRECTORY:
+        dynamic = {
+            "leaderId": state.leader,
+            "leaderEpoch": state.epoch,
+            "votedId": state.voted_for,
+            "votedDirectoryId": uuid_text(state.voted_directory),
+            "data_version": DYNAMIC,
+        }
+        return json.dumps(dynamic, separators=(",", ":")).encode()
     fields = {
         "clusterId": "",
         "leaderId": state.leader,
@@ -43,7 +60,7 @@ def encode_election_state(state: ElectionState, voters: Sequence[int]) -> bytes:
         "votedId": state.voted_for,
         "appliedOffset": 0,
         "currentVoters": [{"voterId": voter} for voter in voters],
-        "data_version": FILE_VERSION,
+        "data_version": STATIC,
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -59,12 +76,21 @@ def decode_election_state(data: bytes) -> ElectionState:
     except ValueError as error:
         raise UnreadableElectionState(f"{FILE_NAME} is damaged: {error}") from None
     version = fields.get("data_version") if isinstance(fields, dict) else None
-    if version != FILE_VERSION or isinstance(version, bool):
+    if type(version) is not int or not STATIC <= version <= DYNAMIC:
         raise UnreadableElectionState(
-            f"{FILE_NAME} has version {version!r}, supported is {FILE_VERSION}: was it written by a newer minikafka?"
+            f"{FILE_NAME} has version {version!r}, supported are {STATIC} to {DYNAMIC}: was it written by a newer "
+            "minikafka?"
         )
     numbers = [fields.get(name) for name in ("leaderEpoch", "votedId", "leaderId")]
     epoch, voted_for, leader = (number if type(number) is int else -2 for number in numbers)
     if epoch < 0 or voted_for < NO_NODE or leader < NO_NODE:
         raise UnreadableElectionState(f"{FILE_NAME} has invalid values: epoch, vote, leader are {numbers!r}")
-    return ElectionState(epoch, voted_for, leader)
+    return ElectionState(epoch, voted_for, leader, _directory_of(fields) if version == DYNAMIC else NO_DIRECTORY)
+
+
+def _directory_of(fields: Mapping[str, Any]) -> bytes:
+    text = fields.get("votedDirectoryId")
+    try:
+        return uuid_from_text(text if isinstance(text, str) else "")
+    except ValueError as error:
+        raise UnreadableElectionState(f"{FILE_NAME} has the invalid votedDirectoryId {text!r}: {error}") from None

@@ -10,17 +10,33 @@ from minikafka.controller.raft.election_state import NO_NODE
 from minikafka.controller.raft.member import Member
 from minikafka.controller.raft.messages import Vote, VoteResponse
 from minikafka.controller.raft.role_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey
 
 
 def grants(member: Member, vote: Vote) -> bool:
     """Whether this node votes for the candidate, or would after a pre-vote."""
-    if vote.epoch < member.epoch or not member.is_voter or vote.candidate not in member.others:
+    if vote.epoch < member.epoch or not _is_for_this_voter(member, vote):
         return False
     if (vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset):
         return False  # Its log may lack committed records (Raft, section 5.4.1).
     if vote.pre_vote:
         return not _has_leader(member)
-    return member.election.leader == NO_NODE and member.election.voted_for in (NO_NODE, vote.candidate)
+    return member.election.leader == NO_NODE and member.can_vote_for(_candidate(vote))
+
+
+def _is_for_this_voter(member: Member, vote: Vote) -> bool:
+    """Whether the candidate may count the vote of this node.
+
+    In a dynamic quorum the candidate's log says who votes, which may be newer than this node's: this node may not know
+    that it is a voter, or that the candidate is one (KIP-853; Ongaro's dissertation, 4.1).
+    """
+    if vote.voter_directory != NO_DIRECTORY:
+        return vote.voter_directory == member.key.directory_id
+    return member.is_voter and vote.candidate in member.others
+
+
+def _candidate(vote: Vote) -> ReplicaKey:
+    return ReplicaKey(vote.candidate, vote.candidate_directory)
 
 
 def _has_leader(member: Member) -> bool:
@@ -34,7 +50,7 @@ def handle_vote(member: Member, vote: Vote) -> VoteResponse:
     if granted and vote.pre_vote:
         _yield(member, vote)
     elif granted:
-        member.vote_for(vote.candidate)
+        member.vote_for(_candidate(vote))
     return VoteResponse(member.epoch, NO_NODE if granted else member.leader_id, granted)
 
 
@@ -71,7 +87,9 @@ def _election_backoff(member: Member) -> float:
 def count_response(member: Member, peer: int, vote: Vote, response: VoteResponse) -> None:
     """Count a voter's response. A response from an earlier round is ignored."""
     state = member.state
-    if not isinstance(state, Prospective | Candidate) or state.ballot is None or state.ballot.request is not vote:
+    if not isinstance(state, Prospective | Candidate) or state.ballot is None:
+        return
+    if state.ballot.sent.get(peer) is not vote:
         return
     if response.epoch != vote.epoch or peer not in member.others:
         return
@@ -82,7 +100,7 @@ def count_response(member: Member, peer: int, vote: Vote, response: VoteResponse
 def count_failure(member: Member, peer: int, vote: Vote) -> None:
     """Count an unreachable voter as a refusal, so that a round that cannot be won ends at once."""
     state = member.state
-    if isinstance(state, Prospective | Candidate) and state.ballot is not None and state.ballot.request is vote:
+    if isinstance(state, Prospective | Candidate) and state.ballot is not None and state.ballot.sent.get(peer) is vote:
         state.ballot.record(peer, granted=False)
         _conclude(member, state)
 

@@ -8,16 +8,15 @@ import struct
 from collections.abc import Iterable
 
 from minikafka.protocol.codec.varint import uvarint
-from minikafka.protocol.records.control import ControlType, encode_control
+from minikafka.protocol.records.control import ControlType
 
 _HEAD = struct.Struct(">hi")
 _VOTER = struct.Struct(">ib")
 
 
-def encode_leader_change(leader: int, voters: Iterable[int], granting: Iterable[int], *, timestamp_ms: int) -> bytes:
-    """A batch of one record that holds a `LeaderChangeMessage` v0; the log assigns offset and epoch."""
-    value = _HEAD.pack(0, leader) + _compact(voters) + _compact(granting) + b"\0"
-    return encode_control(ControlType.LEADER_CHANGE, value, timestamp=timestamp_ms)
+def leader_change(leader: int, voters: Iterable[int], granting: Iterable[int]) -> tuple[ControlType, bytes]:
+    """The type of the record, and its value: a `LeaderChangeMessage` v0."""
+    return ControlType.LEADER_CHANGE, _HEAD.pack(0, leader) + _compact(voters) + _compact(granting) + b"\0"
 
 
 def _compact(voters: Iterable[int]) -> bytes:

@@ -1,10 +1,12 @@
 """`RaftLog`, the interface between Raft and the log on disk. No method waits: `effects.Sync` requests durability.
 
 Implemented by `controller/quorum/raft_log.py`. Offsets count records. Data is whole record batches of format v2, which
-Raft does not parse.
+Raft does not parse: the log keeps the `VoterHistory` of what it holds.
 """
 
 from typing import NamedTuple, Protocol
+
+from minikafka.controller.raft.voter_history import VoterHistory
 
 
 class EpochEnd(NamedTuple):
@@ -26,6 +28,11 @@ class RaftLog(Protocol):
 
     After a crash the log has all synced changes, and any prefix of the later ones.
     """
+
+    @property
+    def history(self) -> VoterHistory:
+        """The voters that records in the log and in its snapshot name; each change of the log changes it."""
+        ...
 
     @property
     def start_offset(self) -> int:

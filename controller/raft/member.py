@@ -3,7 +3,7 @@
 Each `become_…` adds the effects of the change itself. The first action of the new role is due at once: see `Raft`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -20,8 +20,9 @@ from minikafka.controller.raft.effects import (
     Token,
 )
 from minikafka.controller.raft.election_state import NO_NODE, ElectionState
-from minikafka.controller.raft.leader_change import encode_leader_change
+from minikafka.controller.raft.leader_change import leader_change
 from minikafka.controller.raft.log_interface import RaftLog
+from minikafka.controller.raft.membership_records import control_batch, control_value
 from minikafka.controller.raft.messages import FetchResponse, Request, Response, Vote
 from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.controller.raft.role_states import (
@@ -36,6 +37,8 @@ from minikafka.controller.raft.role_states import (
     Unattached,
 )
 from minikafka.controller.raft.role_transitions import check_transition
+from minikafka.controller.raft.voter_history import BOOTSTRAP_OFFSET
+from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey, Voter, VoterSet
 
 
 class Inconsistent(Exception):
@@ -45,8 +48,12 @@ class Inconsistent(Exception):
 class Member:
     """
     Attributes:
+        key: this node, with its metadata directory. own: the voter that it is, or would be.
+        voter_set: the voters in force: those of the newest record, or of the settings.
         others: the other voters, in order.
         majority: the number of voters that make a majority.
+        contacts: nodes that know voters, for an observer whose log names none.
+        is_static: all voters are known to be those of the settings.
         election: the election state, as in the last Persist.
         high_watermark: *Invariant:* it never decreases, and is never beyond the log end.
         now: the time of the current input.
@@ -56,8 +63,8 @@ class Member:
     def __init__(
         self,
         *,
-        node_id: int,
-        voters: Sequence[int],
+        own: Voter,
+        voters: Iterable[int],
         log: RaftLog,
         election: ElectionState,
         settings: RaftSettings,
@@ -65,12 +72,14 @@ class Member:
         now: float,
         wall_clock_ms: Callable[[], int],
     ) -> None:
-        self.node_id = node_id
-        self.voters = tuple(sorted(set(voters)))
-        self.others = tuple(voter for voter in self.voters if voter != node_id)
-        self.is_voter = node_id in self.voters
-        self.majority = len(self.voters) // 2 + 1
+        self.own = own
+        self.key = own.key
+        self.node_id = own.key.id
+        self.contacts: tuple[int, ...] = ()
         self.log = log
+        self._of_settings = VoterSet.of_ids(voters)
+        self.is_static = bool(self._of_settings.ids)
+        self.voters_changed()
         self.election = election
         self.settings = settings
         self.random = random
@@ -79,24 +88,55 @@ class Member:
         self.effects: Effects = []
         snapshot = log.latest_snapshot()
         self.high_watermark = snapshot.offset if snapshot else log.start_offset
-        if not self.voters or self.high_watermark > log.end_offset:
+        if self.high_watermark > log.end_offset:
             raise Inconsistent(f"invalid start of a quorum: voters {self.voters}, log end {log.end_offset}, {snapshot}")
         if election.epoch < log.last_epoch:
             # The file was lost. The epoch had a leader, so votes in it no longer matter (as in Kafka).
             self.election = ElectionState(log.last_epoch)
         self.state: State = self._first_state()
 
+    def voters_changed(self) -> None:
+        """Take the voters in force from the log: at the start, and after each change of the log."""
+        latest = self.log.history.latest
+        self.kraft_version = latest.kraft_version
+        self.voter_set = latest.voters if latest.voters is not None and self.kraft_version else self._of_settings
+        self.voters = self.voter_set.ids
+        self.others = tuple(voter for voter in self.voters if voter != self.node_id)
+        self.is_voter = self.voter_set.is_voter(self.key)
+        self.majority = self.voter_set.majority
+        if self.kraft_version:
+            self.is_static = False
+
+    def learn_own(self, own: Voter) -> None:
+        """The metadata directory has got its id. It never gets another."""
+        if self.key.directory_id == NO_DIRECTORY:
+            self.own, self.key = own, own.key
+            self.voters_changed()
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether it starts elections: it is a voter, or its removal is not known to be committed. In such an election,
+        and as the leader, it does not count itself (Ongaro's dissertation, 4.2.2): the others may need its log."""
+        if self.is_voter or not self.kraft_version:
+            return self.is_voter
+        return any(voters.is_voter(self.key) for voters in self.log.history.in_doubt(self.high_watermark))
+
+    @property
+    def directory(self) -> bytes:
+        """The directory id in this node's messages: none in a static quorum."""
+        return self.key.directory_id if self.kraft_version else NO_DIRECTORY
+
     def _first_state(self) -> State:
         election = self.election
-        if election.leader == self.node_id:
+        if election.leader == self.node_id and self.may_lead:
             # It may have lost records that were not synced: it must not lead the same epoch again.
             return Resigned(self._first_deadline())
-        if election.leader in self.voters:
+        if election.leader in self.others:
             return self._follower(election.leader)
         return Unattached(self._first_deadline())
 
     def _first_deadline(self) -> float:
-        if not self.is_voter or not self.others:
+        if not self.may_lead or not self.others:
             return self.now
         return self.now + self.settings.election_timeout * self.random.random()
 
@@ -140,7 +180,7 @@ class Member:
         self.effects.append(Persist(election))
 
     def _become(self, state: State) -> None:
-        check_transition(self.state.role, state.role, is_voter=self.is_voter)
+        check_transition(self.state.role, state.role, is_voter=self.may_lead)
         self.state = state
 
     def adopt(self, epoch: int) -> None:
@@ -150,16 +190,21 @@ class Member:
         if isinstance(former, Leader):
             self.effects.append(Deposed())
         self._persist(ElectionState(epoch))
-        self._become(Unattached(self.election_deadline() if self.is_voter else self.now))
+        self._become(Unattached(self.election_deadline() if self.may_lead else self.now))
         if isinstance(former, Leader):
             self._release_fetches(former)
 
-    def vote_for(self, candidate: int) -> None:
+    def vote_for(self, candidate: ReplicaKey) -> None:
         """Vote for a candidate, which may ask twice, and leave it an election timeout to win."""
-        assert self.election.voted_for in (NO_NODE, candidate), "one vote in an epoch"
+        assert self.can_vote_for(candidate), "one vote in an epoch"
         if self.election.voted_for == NO_NODE:
-            self._persist(replace(self.election, voted_for=candidate))
+            self._persist(replace(self.election, voted_for=candidate.id, voted_directory=candidate.directory_id))
         self._become(Unattached(self.election_deadline()))
+
+    def can_vote_for(self, candidate: ReplicaKey) -> bool:
+        """Whether this node has not voted for another candidate in this epoch."""
+        voted = ReplicaKey(self.election.voted_for, self.election.voted_directory)
+        return voted.id == NO_NODE or voted == candidate
 
     def become_follower(self, leader: int) -> None:
         if self.election.leader not in (NO_NODE, leader):
@@ -183,19 +228,22 @@ class Member:
 
     def become_candidate(self) -> None:
         """Begin an epoch with a vote for this node."""
-        self._persist(ElectionState(self.epoch + 1, voted_for=self.node_id))
+        self._persist(ElectionState(self.epoch + 1, voted_for=self.node_id, voted_directory=self.directory))
         ballot = self.ballot(pre_vote=False)
         self._become(Candidate(self.election_deadline(), ballot))
         self.ask_for_votes(ballot)
 
     def ballot(self, *, pre_vote: bool) -> Ballot:
-        """A round of vote requests, with this node's own vote granted."""
-        vote = Vote(self.epoch, self.node_id, self.log.last_epoch, self.log.end_offset, pre_vote)
-        return Ballot(vote, {self.node_id})
+        """A round of vote requests, with this node's own vote granted if it is a voter."""
+        vote = Vote(self.epoch, self.node_id, self.log.last_epoch, self.log.end_offset, pre_vote, self.directory)
+        return Ballot(vote, {self.node_id} if self.is_voter else set())
 
     def ask_for_votes(self, ballot: Ballot) -> None:
-        for voter in self.others:
-            self.send(voter, ballot.request)
+        for voter in self.voter_set:
+            if voter.key.id != self.node_id:
+                request = replace(ballot.request, voter_directory=voter.key.directory_id)
+                ballot.sent[voter.key.id] = request
+                self.send(voter.key.id, request)
 
     def become_leader(self, granting: Sequence[int]) -> None:
         """Persist the leader and append the epoch's first record; `raft_leader.begin` syncs it."""
@@ -203,18 +251,34 @@ class Member:
         self._persist(replace(self.election, leader=self.node_id))
         voters = {voter: ReplicaProgress(contact=self.now) for voter in self.others}
         leader = Leader(start, voters, announces_at=self.now)
-        if self.majority > 1:
+        if self.majority > self.is_voter:
             leader.resigns_at = self.now + self.settings.fetch_timeout
         self._become(leader)
-        record = encode_leader_change(self.node_id, self.voters, granting, timestamp_ms=self.wall_clock_ms())
-        end = self.log.append_as_leader(record, self.epoch)
+        end = self.log.append_as_leader(self._first_records(granting), self.epoch)
+        self.voters_changed()
         self.effects.append(Elected(self.epoch, end))
 
+    def _first_records(self, granting: Sequence[int]) -> bytes:
+        """LEADER_CHANGE; and the voters, where the log has none yet, or this node has another address in them."""
+        records = [leader_change(self.node_id, self.voters, granting)]
+        if self.kraft_version:
+            voters, latest = self.voter_set, self.log.history.latest
+            is_other = self.is_voter and bool(self.own.endpoints) and voters.get(self.node_id) != self.own
+            if latest.offset == BOOTSTRAP_OFFSET or is_other:
+                voters = voters.with_voter(self.own) if is_other else voters
+                records += [control_value(self.kraft_version), control_value(voters)]
+        return control_batch(records, timestamp_ms=self.wall_clock_ms())
+
     def become_resigned(self) -> None:
-        """Stop leading. Its next election is delayed, so that another voter can be elected."""
+        """Stop leading. Its next election is delayed, so that another voter can be elected. A node that is no voter any
+        more looks for the next leader soon."""
         leader = self.state
         assert isinstance(leader, Leader), "only a leader can resign"
-        self._become(Resigned(self.now + 2 * self.settings.election_timeout * (1 + self.random.random())))
+        if self.may_lead:
+            later = self.now + 2 * self.settings.election_timeout * (1 + self.random.random())
+            self._become(Resigned(later))
+        else:
+            self._become(Unattached(self.now + self.settings.retry_backoff))
         self.effects.append(Deposed())
         self._release_fetches(leader)
 

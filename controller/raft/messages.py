@@ -3,7 +3,8 @@
 Each response has the sender's epoch and its leader, if known, so that a request to the wrong node finds the leader. A
 response was sent *as the leader* if it names its own sender as the leader of the request's epoch.
 
-`to_map` and `from_map` are the form for msgpack: a map of plain values with `kind` and `version`.
+`to_map` and `from_map` are the form for msgpack: a map of plain values with `kind` and `version`. Directory ids are
+sent only in a dynamic quorum, in version 1: in a static one the bytes are those of before KIP-853.
 """
 
 from collections.abc import Callable
@@ -11,8 +12,9 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeAlias
 
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
+from minikafka.controller.raft.voter_set import NO_DIRECTORY
 
-VERSION = 0
+VERSION_MAX = 1
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 
@@ -30,8 +32,10 @@ class Message:
 
     def to_map(self) -> dict[str, Any]:
         """Plain values for msgpack."""
-        plain: dict[str, Any] = {"kind": self.KIND, "version": VERSION}
-        for name in _CHECKS_OF[self.KIND]:
+        directories = _DIRECTORIES_OF[self.KIND]
+        version = 1 if any(getattr(self, name) != NO_DIRECTORY for name in directories) else 0
+        plain: dict[str, Any] = {"kind": self.KIND, "version": version}
+        for name in _CHECKS_OF[self.KIND, version]:
             value = getattr(self, name)
             plain[name] = list(value) if isinstance(value, tuple) else value
         return plain
@@ -39,9 +43,10 @@ class Message:
     @classmethod
     def from_map(cls, plain: dict[str, Any]) -> Self:
         """The inverse of `to_map`; `request_from_map` and `response_from_map` find the class."""
-        checks = _CHECKS_OF[cls.KIND]
-        if plain.get("kind") != cls.KIND or plain.get("version") != VERSION:
-            raise BadMessage(f"kind {plain.get('kind')!r} version {plain.get('version')!r} is not {cls.KIND} {VERSION}")
+        kind, version = plain.get("kind"), plain.get("version")
+        checks = _CHECKS_OF.get((cls.KIND, version)) if type(version) is int else None
+        if kind != cls.KIND or checks is None:
+            raise BadMessage(f"kind {kind!r} version {version!r} is not {cls.KIND} 0 to {VERSION_MAX}")
         if len(plain) != len(checks) + 2:
             raise BadMessage(f"{cls.KIND} with {len(plain) - 2} fields, expected {len(checks)}")
         try:
@@ -55,6 +60,8 @@ class Vote(Message):
     """Requests a vote for `candidate` in `epoch`. As `pre_vote`: asks whether it would be granted in a later epoch.
 
     `last_epoch` and `last_offset` are the epoch of the last record in the candidate's log, and the log's end offset.
+    In a dynamic quorum it names the directories of the candidate, and of the voter that it is for: a node whose disk
+    was replaced is another voter.
     """
 
     KIND: ClassVar[str] = "vote"
@@ -62,6 +69,8 @@ class Vote(Message):
     last_epoch: int
     last_offset: int
     pre_vote: bool
+    candidate_directory: bytes = NO_DIRECTORY
+    voter_directory: bytes = NO_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +113,7 @@ class Fetch(Message):
     high_watermark: int
     max_wait_ms: int
     max_bytes: int
+    directory: bytes = NO_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +146,7 @@ class FetchSnapshot(Message):
     snapshot: SnapshotId
     position: int
     max_bytes: int
+    directory: bytes = NO_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +208,12 @@ def _data(name: str, value: object) -> bytes:
     return value
 
 
+def _directory(name: str, value: object) -> bytes:
+    if type(value) is not bytes or len(value) != len(NO_DIRECTORY):
+        raise BadMessage(f"{name} must be {len(NO_DIRECTORY)} bytes, not {value!r}")
+    return value
+
+
 def _pair(name: str, value: object, first: "Check", second: "Check") -> tuple[int, int]:
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise BadMessage(f"{name} must be two numbers, not {value!r}")
@@ -242,6 +259,9 @@ _CHECKS: dict[str, Check] = {
     "position": _OFFSET,
     "size": _number(-1, INT64_MAX),
     "data": _data,
+    "directory": _directory,
+    "candidate_directory": _directory,
+    "voter_directory": _directory,
 }
 """Fields of the same name have the same type in every message, except that `FetchResponse.snapshot` may be None."""
 
@@ -253,5 +273,16 @@ def _checks_of(kind: type[Message]) -> dict[str, Check]:
     return checks
 
 
-_CHECKS_OF = {kind.KIND: _checks_of(kind) for kind in (*REQUESTS.values(), *RESPONSES.values())}
-"""The check of each field, in order, by kind of message."""
+_KINDS = (*REQUESTS.values(), *RESPONSES.values())
+_DIRECTORIES_OF = {
+    kind.KIND: tuple(name for name in _checks_of(kind) if _CHECKS[name] is _directory) for kind in _KINDS
+}
+"""The fields that were added in version 1."""
+_CHECKS_OF = {
+    (kind.KIND, version): {
+        name: check for name, check in _checks_of(kind).items() if version or name not in _DIRECTORIES_OF[kind.KIND]
+    }
+    for kind in _KINDS
+    for version in ((0, 1) if _DIRECTORIES_OF[kind.KIND] else (0,))
+}
+"""The check of each field, in order, by kind and version of the message."""

@@ -4,11 +4,12 @@ An input is handled by the rules of the node's role (`elections.py`, `raft_follo
 everything that is due is done, because time has passed or because the role has changed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from random import Random
 
-from minikafka.controller.raft import elections, raft_follower, raft_leader
+from minikafka.controller.raft import elections, raft_follower, raft_leader, voter_changes
 from minikafka.controller.raft.effects import Effects, Sync, Token
 from minikafka.controller.raft.election_state import NO_NODE, ElectionState
 from minikafka.controller.raft.log_interface import RaftLog, SnapshotId
@@ -30,6 +31,8 @@ from minikafka.controller.raft.messages import (
 from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.controller.raft.role_states import Follower, Leader, Prospective, ReplicaProgress, Unattached
 from minikafka.controller.raft.role_transitions import Role
+from minikafka.controller.raft.voter_history import Membership
+from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey, Voter, VoterSet
 
 __all__ = ["Inconsistent", "NotLeader", "Raft", "Replica"]
 
@@ -46,6 +49,7 @@ class Replica:
     """The leader's view of a replica, or of itself (DescribeQuorum).
 
     Attributes:
+        directory_id: of its metadata directory; `NO_DIRECTORY` in a static quorum.
         end_offset: it has synced everything before; -1: it has not fetched yet.
         last_fetch_time, last_caught_up_time: by the clock of the inputs; None: never.
     """
@@ -55,6 +59,7 @@ class Replica:
     end_offset: int
     last_fetch_time: float | None
     last_caught_up_time: float | None
+    directory_id: bytes = NO_DIRECTORY
 
 
 class Raft:
@@ -64,7 +69,9 @@ class Raft:
 
     Args:
         node_id: this node's.
-        voters: the ids of all voters, including this node if it is one.
+        voters: the ids of all voters of the settings, including this node if it is one; they count while no record in
+            the log names voters (kraft.version 0).
+        own: this node as a voter of a dynamic quorum.
         log: see `RaftLog`.
         election: the persisted election state; `ElectionState()` on the first start.
         random: the source of randomized timeouts.
@@ -87,9 +94,11 @@ class Raft:
         random: Random,
         now: float,
         wall_clock_ms: Callable[[], int] = lambda: 0,
+        own: Voter | None = None,
     ) -> None:
+        assert own is None or own.key.id == node_id, "one node id"
         self._member = Member(
-            node_id=node_id,
+            own=own or Voter(ReplicaKey(node_id)),
             voters=voters,
             log=log,
             election=election,
@@ -121,6 +130,16 @@ class Raft:
         return self._member.is_voter
 
     @property
+    def membership(self) -> Membership:
+        """kraft.version, and the voters that the newest record names."""
+        return self._member.log.history.latest
+
+    @property
+    def voter_set(self) -> VoterSet:
+        """The voters in force, of the newest record or of the settings."""
+        return self._member.voter_set
+
+    @property
     def high_watermark(self) -> int:
         """Everything before it is committed. After a restart it starts at the latest snapshot's offset."""
         return self._member.high_watermark
@@ -134,6 +153,8 @@ class Raft:
     def gives_up_at(self) -> float:
         """When `tick` gives up on other nodes that were not heard: not before `deadline`, and often later."""
         state = self._member.state
+        if isinstance(state, Unattached) and state.in_flight is None and not self._member.may_lead:
+            return inf  # It asks the next voter, and waits for none.
         return state.gives_up_at if isinstance(state, Follower | Leader) else state.deadline
 
     def replicas(self) -> list[Replica]:
@@ -141,11 +162,14 @@ class Raft:
         leader = self._member.state
         if not isinstance(leader, Leader):
             return []
-        now = self._member.now
-        itself = Replica(self._member.node_id, True, self._member.log.end_offset, now, now)
-        voters = [_replica(id_, progress, is_voter=True) for id_, progress in leader.voters.items()]
-        observers = [_replica(id_, progress, is_voter=False) for id_, progress in leader.observers.items()]
-        return sorted([itself, *voters, *observers], key=lambda replica: replica.id)
+        member, now = self._member, self._member.now
+        itself = Replica(
+            member.node_id, member.is_voter, member.log.end_offset, now, now, directory_id=member.directory
+        )
+        keys = {voter.key.id: voter.key for voter in member.voter_set}
+        voters = [_replica(keys[id_], progress, is_voter=True) for id_, progress in leader.voters.items()]
+        observers = [_replica(key, progress, is_voter=False) for key, progress in leader.observers.items()]
+        return sorted([itself, *voters, *observers], key=lambda replica: (replica.id, replica.directory_id))
 
     def tick(self, now: float) -> Effects:
         """Time has passed. Early and repeated calls are harmless."""
@@ -242,6 +266,58 @@ class Raft:
             member.become_resigned()
         return self._finish()
 
+    # -- voters that come and go (KIP-853) -----------------------------------------------------------------------
+
+    def check_new_voter(self, now: float, key: ReplicaKey) -> None:
+        """Whether `add_voter` may be called for this replica; what it raises. Nothing changes."""
+        voter_changes.check_new(self._begin(now), key)
+
+    def add_voter(self, now: float, voter: Voter) -> Effects:
+        """Append a set of voters with this one, as the leader. It is done once the log's `membership` is committed.
+
+        Raises:
+            NotLeaderOrFollowerError, RequestTimedOutError, UnsupportedVersionError, DuplicateVoterError,
+                InvalidRequestError: nothing has changed; the text is Kafka's.
+        """
+        voter_changes.add(self._begin(now), voter)
+        return self._finish()
+
+    def remove_voter(self, now: float, key: ReplicaKey) -> Effects:
+        """As `add_voter`. A leader that removes itself resigns after the commit. Raises also VoterNotFoundError."""
+        voter_changes.remove(self._begin(now), key)
+        return self._finish()
+
+    def update_voter(self, now: float, voter: Voter) -> Effects:
+        """As `add_voter`: other addresses or supported versions of a voter. Raises also VoterNotFoundError."""
+        voter_changes.update(self._begin(now), voter)
+        return self._finish()
+
+    def check_upgrade(self, now: float, voters: VoterSet) -> None:
+        """What `upgrade` raises. Nothing changes."""
+        voter_changes.check_upgrade(self._begin(now), voters)
+
+    def upgrade(self, now: float, voters: VoterSet) -> Effects:
+        """From kraft.version 0 to 1: these are the voters of the settings, with directories and addresses.
+
+        Raises:
+            NotLeaderOrFollowerError, RequestTimedOutError, InvalidUpdateVersionError: nothing has changed.
+        """
+        voter_changes.upgrade(self._begin(now), voters)
+        return self._finish()
+
+    def learn_own(self, own: Voter) -> None:
+        """The metadata directory has got its id, before the quorum became a dynamic one. No effect later."""
+        self._member.learn_own(own)
+
+    def quorum_is_dynamic(self, contacts: Iterable[int]) -> None:
+        """A node of a dynamic quorum was met: its leader may be a voter that this node does not know yet.
+
+        Args:
+            contacts: nodes that an observer can ask for the leader.
+        """
+        self._member.is_static = False
+        self._member.contacts = tuple(sorted(set(contacts) - {self._member.node_id}))
+
     def _begin(self, now: float) -> Member:
         self._member.now = now
         self._member.effects = []
@@ -263,7 +339,7 @@ class Raft:
             raft_follower.due(member, state)
         elif isinstance(state, Leader):
             raft_leader.due(member, state)
-        elif isinstance(state, Unattached) and not member.is_voter:
+        elif isinstance(state, Unattached) and not member.may_lead:
             raft_follower.find_leader(member, state)
         else:
             elections.due(member, state)
@@ -313,10 +389,12 @@ class Raft:
             raise BadMessage(f"node {sender} sent a {message.KIND} of node {speaker} to node {self._member.node_id}")
 
     def _check_leader(self, node_id: int) -> None:
-        if node_id != NO_NODE and node_id not in self._member.voters:
+        if self._member.is_static and node_id != NO_NODE and node_id not in self._member.voters:
             voters = self._member.voters
             raise BadMessage(f"node {node_id} is not one of the voters {voters}: all nodes must have the same voters")
 
 
-def _replica(node_id: int, progress: ReplicaProgress, *, is_voter: bool) -> Replica:
-    return Replica(node_id, is_voter, progress.end_offset, progress.fetched_at, progress.caught_up_at)
+def _replica(key: ReplicaKey, progress: ReplicaProgress, *, is_voter: bool) -> Replica:
+    return Replica(
+        key.id, is_voter, progress.end_offset, progress.fetched_at, progress.caught_up_at, directory_id=key.directory_id
+    )

@@ -18,7 +18,7 @@ def due(member: Member, follower: Follower) -> None:
     """Fetch, or give up on the leader after the fetch timeout."""
     if member.now < follower.fetch_deadline:
         _fetch(member, follower)
-    elif member.is_voter:
+    elif member.may_lead:
         member.become_prospective(deadline=member.now, lost_leader=follower.leader_id)
     else:
         member.become_unattached()
@@ -34,7 +34,12 @@ def _fetch(member: Member, follower: Follower) -> None:
         follower.next_request_at = member.now + settings.fetch_wait + settings.request_timeout
     else:
         request = FetchSnapshot(
-            member.epoch, member.node_id, download.snapshot, len(download.data), settings.snapshot_bytes_max
+            member.epoch,
+            member.node_id,
+            download.snapshot,
+            len(download.data),
+            settings.snapshot_bytes_max,
+            member.directory,
         )
         follower.next_request_at = member.now + settings.request_timeout
     follower.in_flight = request
@@ -60,6 +65,7 @@ def _next_fetch(member: Member, *, max_wait: float) -> Fetch:
         high_watermark=member.high_watermark,
         max_wait_ms=round(max_wait * 1000),
         max_bytes=member.settings.fetch_bytes_max,
+        directory=member.directory,
     )
 
 
@@ -109,6 +115,7 @@ def _handle_fetched(member: Member, follower: Follower, response: FetchResponse)
             member.log.append_as_follower(response.records)
         except ValueError:
             return False
+        member.voters_changed()
         follower.unsynced = member.sync()
     member.commit(min(response.high_watermark, member.log.end_offset))
     return True
@@ -126,6 +133,7 @@ def _truncate(member: Member, theirs: EpochEnd) -> bool:
             f" {member.high_watermark} (KAFKA-12460)"
         )
     member.log.truncate_to(offset)
+    member.voters_changed()
     return True
 
 
@@ -164,16 +172,21 @@ def _install(member: Member, follower: Follower, download: Download) -> None:
     if snapshot.offset < member.high_watermark:
         raise Inconsistent(f"{snapshot} is below the high watermark {member.high_watermark}")
     member.log.start_at(snapshot, data)
+    member.voters_changed()
     member.high_watermark = snapshot.offset
     follower.unsynced = member.sync()
     member.effects.append(Installed(snapshot, data))
 
 
 def find_leader(member: Member, observer: Unattached) -> None:
-    """Ask a random voter for the leader."""
+    """Ask a random voter for the leader, or a node that knows voters."""
+    asked = sorted({*member.others, *member.contacts})
+    if not asked:
+        retry_find_leader(member, observer)
+        return
     observer.in_flight = _next_fetch(member, max_wait=0)
     observer.deadline = member.now + member.settings.request_timeout
-    member.send(member.random.choice(member.others), observer.in_flight)
+    member.send(member.random.choice(asked), observer.in_flight)
 
 
 def retry_find_leader(member: Member, observer: Unattached) -> None:

@@ -3,13 +3,16 @@
 A Fetch is also an acknowledgement: a replica that fetches offset 10 has everything before it on its disk.
 """
 
+from collections.abc import Sequence
 from math import inf
 
 from minikafka.controller.raft.effects import Sync, Token
 from minikafka.controller.raft.log_interface import EpochEnd, RaftLog, SnapshotId
 from minikafka.controller.raft.member import Inconsistent, Member
+from minikafka.controller.raft.membership_records import MembershipRecord, control_batch, control_value
 from minikafka.controller.raft.messages import BeginEpoch, Fetch, FetchResponse, FetchSnapshot, FetchSnapshotResponse
 from minikafka.controller.raft.role_states import Leader, ParkedFetch, ReplicaProgress
+from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey
 
 ANNOUNCEMENTS_PER_FETCH_TIMEOUT = 4
 
@@ -60,7 +63,7 @@ def synced(member: Member, leader: Leader, sync: Sync) -> None:
 
 def handle_fetch(member: Member, leader: Leader, fetch: Fetch, token: Token) -> None:
     """Serve a Fetch of this epoch: with records, a divergence or a snapshot id, or later."""
-    progress = _contact(member, leader, fetch.replica)
+    progress = _contact(member, leader, ReplicaKey(fetch.replica, fetch.directory))
     _answer_superseded(member, leader, fetch.replica)
     divergence = find_divergence(member.log, fetch.fetch_offset, fetch.last_fetched_epoch)
     if divergence is not None:
@@ -79,7 +82,7 @@ def handle_fetch(member: Member, leader: Leader, fetch: Fetch, token: Token) -> 
 
 def handle_fetch_snapshot(member: Member, leader: Leader, fetch: FetchSnapshot) -> FetchSnapshotResponse:
     """A part of a snapshot."""
-    _contact(member, leader, fetch.replica)
+    _contact(member, leader, ReplicaKey(fetch.replica, fetch.directory))
     part = member.log.read_snapshot(fetch.snapshot, fetch.position, fetch.max_bytes)
     if part is None:
         return FetchSnapshotResponse(member.epoch, member.node_id, fetch.snapshot)
@@ -107,20 +110,28 @@ def find_divergence(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) ->
     return None
 
 
-def _contact(member: Member, leader: Leader, replica: int) -> ReplicaProgress:
+def _contact(member: Member, leader: Leader, replica: ReplicaKey) -> ReplicaProgress:
     """Record contact with a replica; returns its progress."""
-    progress = leader.voters.get(replica)
-    if progress is None:
-        progress = _observer(member, leader, replica)
+    is_voter = member.voter_set.is_voter(replica)
+    if replica.directory_id != NO_DIRECTORY:
+        leader.observers.pop(ReplicaKey(replica.id), None)  # from before its log named the directories
+    progress = leader.voters[replica.id] if is_voter else _observer(member, leader, replica)
     progress.contact = progress.fetched_at = member.now
-    needed = member.majority - 1
-    if needed:
-        contacts = sorted((voter.contact for voter in leader.voters.values()), reverse=True)
-        leader.resigns_at = contacts[needed - 1] + member.settings.fetch_timeout
+    _check_quorum(member, leader)
     return progress
 
 
-def _observer(member: Member, leader: Leader, replica: int) -> ReplicaProgress:
+def _check_quorum(member: Member, leader: Leader) -> None:
+    """Until when it leads without another Fetch: a majority, with itself if it is a voter, must have fetched since."""
+    needed = member.majority - member.is_voter
+    if needed:
+        contacts = sorted((voter.contact for voter in leader.voters.values()), reverse=True)
+        leader.resigns_at = contacts[needed - 1] + member.settings.fetch_timeout
+    else:
+        leader.resigns_at = inf
+
+
+def _observer(member: Member, leader: Leader, replica: ReplicaKey) -> ReplicaProgress:
     """The progress of an observer. A new one evicts expired observers and, above the limit, the oldest."""
     known = leader.observers.get(replica)
     if known is not None:
@@ -129,19 +140,46 @@ def _observer(member: Member, leader: Leader, replica: int) -> ReplicaProgress:
     excess = len(oldest_first) + 1 - member.settings.observers_max
     for rank, other in enumerate(oldest_first):
         if rank < excess or leader.observers[other].contact < member.now - member.settings.observer_session:
-            _answer_superseded(member, leader, other)
+            _answer_superseded(member, leader, other.id)
             del leader.observers[other]
     leader.observers[replica] = progress = ReplicaProgress(contact=member.now)
     return progress
 
 
+def append_voters(member: Member, leader: Leader, records: Sequence[MembershipRecord]) -> None:
+    """Append records of the voters, which are in force at once. A replica keeps its progress as voter and observer."""
+    voters = {voter.key: leader.voters[voter.key.id] for voter in member.voter_set if voter.key.id in leader.voters}
+    batch = control_batch([control_value(record) for record in records], timestamp_ms=member.wall_clock_ms())
+    member.log.append_as_leader(batch, member.epoch)
+    member.voters_changed()
+    known = {**leader.observers, **voters}
+    leader.voters = {
+        key.id: known.pop(key) if key in known else ReplicaProgress(contact=member.now)
+        for key in member.voter_set.keys
+        if key.id != member.node_id
+    }
+    leader.observers = known
+    leader.announces_at = member.now
+    _check_quorum(member, leader)
+    _answer_fetches_with_news(member, leader)
+    member.sync()
+    _advance_high_watermark(member, leader)
+
+
 def _advance_high_watermark(member: Member, leader: Leader) -> None:
-    """Commit what a majority has synced, if that includes a record of this epoch (Raft, section 5.4.2)."""
-    ends = sorted((leader.synced_end, *(voter.end_offset for voter in leader.voters.values())), reverse=True)
-    on_a_majority = ends[member.majority - 1]
+    """Commit what a majority has synced, if that includes a record of this epoch (Raft, section 5.4.2).
+
+    A leader that is no voter any more does not count itself, and resigns once the record that removes it is committed.
+    """
+    ends = [voter.end_offset for voter in leader.voters.values()]
+    if member.is_voter:
+        ends.append(leader.synced_end)
+    on_a_majority = sorted(ends, reverse=True)[member.majority - 1]
     if on_a_majority > max(leader.epoch_start, member.high_watermark):
         member.commit(on_a_majority)
         _answer_fetches_with_news(member, leader)
+        if not member.is_voter and member.high_watermark > member.log.history.latest.offset:
+            leader.resigns_at = member.now
 
 
 def _has_news(member: Member, fetch: Fetch) -> bool:

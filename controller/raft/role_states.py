@@ -12,6 +12,7 @@ from minikafka.controller.raft.election_state import NO_NODE
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.messages import Fetch, FetchSnapshot, Vote
 from minikafka.controller.raft.role_transitions import Role
+from minikafka.controller.raft.voter_set import ReplicaKey
 
 
 @dataclass(slots=True, eq=False)
@@ -83,11 +84,16 @@ class Follower:
 
 @dataclass(slots=True, eq=False)
 class Ballot:
-    """One round of vote requests to all voters."""
+    """One round of vote requests to all voters.
+
+    Attributes:
+        request: what all are asked. sent: the request to each, by node id.
+    """
 
     request: Vote
     granted: set[int]
     refused: set[int] = field(default_factory=set)
+    sent: dict[int, Vote] = field(default_factory=dict)
 
     def record(self, voter: int, *, granted: bool) -> None:
         """Count a response; only the first of each voter counts."""
@@ -163,7 +169,7 @@ class Leader:
     Attributes:
         epoch_start: the offset of its first record. *Invariant:* the high watermark only moves to beyond it.
         synced_end: everything before is on its own device.
-        voters: the progress of the other voters. observers: of nodes that do not vote.
+        voters: the progress of the other voters, by node id. observers: of replicas that do not vote.
         parked: waiting Fetches by replica, at most one each.
         announces_at: when to send BeginEpoch to voters that do not fetch.
     """
@@ -173,7 +179,7 @@ class Leader:
     voters: dict[int, ReplicaProgress]
     announces_at: float
     synced_end: int = -1
-    observers: dict[int, ReplicaProgress] = field(default_factory=dict)
+    observers: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
     parked: dict[int, ParkedFetch] = field(default_factory=dict)
     resigns_at: float = inf
     """When it resigns unless a majority fetches before (check-quorum); never if it is the only voter."""

@@ -59,7 +59,7 @@ class EffectiveSettings:
     """The effective settings of one node: its static config and the dynamic configs in an image.
 
     Values that do not depend on a topic are cached until a dynamic broker config changes: a node reads them for each of
-    its partitions.
+    its partitions, and for each heartbeat of a consumer.
 
     Attributes:
         static: the static config of the node.
@@ -94,8 +94,11 @@ class EffectiveSettings:
             texts.update(layer)
         return texts
 
-    def node(self) -> dict[str, SettingValue]:
-        """The values of all broker configs."""
+    def node(self) -> Mapping[str, SettingValue]:
+        """The values of all broker configs; the caller must not change them."""
+        return self._cached("node", self._compute_node)
+
+    def _compute_node(self) -> dict[str, SettingValue]:
         texts = self.node_texts()
         return {
             name: setting.parse(texts[name]) if name in texts else self.static.default(name)

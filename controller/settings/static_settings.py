@@ -16,11 +16,13 @@ class StaticSettings:
         node_id: the node.
         given: name to text, from the file, the environment and the command line; names may be unknown.
         own_defaults: name to text of defaults that differ from Kafka's.
+        formatted_levels: the feature levels of a new cluster, as the data directories were formatted with.
     """
 
     node_id: int
     given: Mapping[str, str] = field(default_factory=dict)
     own_defaults: Mapping[str, str] = field(default_factory=dict)
+    formatted_levels: Mapping[str, int] = field(default_factory=dict)
 
     def default_text(self, name: str) -> str | None:
         """The default of a known setting as text; None if it is null."""

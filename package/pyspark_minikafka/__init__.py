@@ -3,7 +3,12 @@
 No registration is needed. `register(spark)` does the same if Spark cannot find the module.
 """
 
-from minikafka.spark_connector.data_source import MinikafkaDataSource, register
+try:
+    from minikafka.spark_connector.data_source import MinikafkaDataSource, register
+except ModuleNotFoundError as error:
+    from minikafka.client.extras import missing_extra
+
+    raise missing_extra(error, "spark", "pyspark_minikafka") from error
 
 __all__ = ["DefaultSource", "register"]
 

@@ -229,16 +229,16 @@ def encode_batch(
     if last_offset_delta is None:
         last_offset_delta = deltas[-1]
     attributes = codec | timestamp_type << 3 | transactional << 4 | control << 5 | delete_horizon << 6
-    return assemble(
+    return b"".join(assemble_parts(
         encode_records(records, deltas, base_timestamp),
         codec=codec, level=level, base_offset=base_offset, leader_epoch=leader_epoch, attributes=attributes,
         last_offset_delta=last_offset_delta, base_timestamp=base_timestamp, max_timestamp=max_timestamp,
         producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence,
         count=len(records),
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
-def assemble(
+def assemble_parts(
     payload: Buffer,
     *,
     codec: Codec,
@@ -253,8 +253,8 @@ def assemble(
     producer_epoch: int,
     base_sequence: int,
     count: int,
-) -> bytes:
-    """Compress encoded records and prepend the header. Raises ValueError for numbers out of range."""
+) -> tuple[bytes, Buffer]:
+    """Compress encoded records. Returns the header and what follows it. Raises ValueError for numbers out of range."""
     body = payload if codec is Codec.NONE else compress(codec, payload, level)
     try:
         checked = _CHECKED.pack(
@@ -265,7 +265,7 @@ def assemble(
         head = _UNCHECKED.pack(base_offset, LENGTH_MIN + len(body), leader_epoch, MAGIC, crc)
     except struct.error as error:
         raise ValueError(f"number out of the range of the record batch format: {error}") from None
-    return b"".join((head, checked, body))
+    return head + checked, body
 
 
 def _deltas(records: Sequence[Record]) -> Sequence[int]:

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
-from minikafka.protocol.records.batch import Batch, assemble
+from minikafka.protocol.records.batch import Batch, assemble_parts
 from minikafka.protocol.records.columns import Columns
 from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Codec
 from minikafka.protocol.records.record import Headers, Record, encode_records
@@ -70,12 +70,12 @@ def encode_columns(
     else:
         rows = zip(repeat(-1), timestamps, keys or repeat(None), values, headers or repeat(()), strict=False)
         payload = encode_records(cast("list[Record]", list(rows)), range(count), timestamps[0])
-    return assemble(
+    return b"".join(assemble_parts(
         payload, codec=codec, level=level, base_offset=base_offset, leader_epoch=-1,
         attributes=codec | transactional << 4, last_offset_delta=count - 1, base_timestamp=timestamps[0],
         max_timestamp=max(timestamps), producer_id=producer_id, producer_epoch=producer_epoch,
         base_sequence=base_sequence, count=count,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def scan_usual(payload: bytes | memoryview, count: int) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("controller.quorum.append.linger.ms", INT, 25, at_least(0), MEDIUM, READ_ONLY,
             "Time for which the leader of the quorum collects appends before it flushes them."),
     Setting("controller.quorum.auto.join.enable", BOOLEAN, False, None, LOW, READ_ONLY,
-            "Whether a new controller adds itself to the voters."),
+            "Whether a new controller adds itself to the voters.", supported=True),
     Setting("controller.quorum.bootstrap.servers", LIST, (), SERVERS, HIGH, READ_ONLY,
             "Endpoints for discovering the quorum, as host:port.", supported=True),
     Setting("controller.quorum.election.backoff.max.ms", INT, 1_000, at_least(0), HIGH, READ_ONLY,

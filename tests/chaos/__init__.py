@@ -29,7 +29,7 @@ is a log: a record is at one offset, and offsets without a record are normal (ma
   another write, which was acknowledged, is missing from a final reading.
 - *committed offset that goes back*: a group's committed offset is read as lower than one that was committed before,
   and no commit of the lower offset may have taken effect later.
-- *deleted value that returns*: the final reading of a compacted topic has a record, and not the tombstone behind it:
+- *deleted value that returns*: the final readings of a compacted topic have a record, and not the tombstone behind it:
   delete.retention.ms begins only when what it deletes has been removed.
 - *deleted record that is read*: the final reading has a record below the log start offset that it found.
 - *write unseen after healing*: the final reading fails, or ends before an acknowledged record below the log's end.

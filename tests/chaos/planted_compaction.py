@@ -38,6 +38,17 @@ def value_returns_before_a_second_tombstone(it: Script, *, legal: bool) -> tuple
     return sent, last, it.do("last", ReadAll(FORGETTING, 0, 4, 4, reads))
 
 
+def value_returns_to_a_second_reading(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """The log is cleaned during the first reading: only what is there in the second one was not removed."""
+    sent = it.send("a", 0, to=FORGETTING)
+    tombstone = it.send("b", 1, to=FORGETTING, tombstone=True)
+    it.send("c", 2, to=FORGETTING, key="other")
+    reading = ReadAll(FORGETTING, 0, 3, 3, (Read(FORGETTING, 0, "k", "a"), Read(FORGETTING, 2, "other", "c")))
+    first = it.do("last", reading)
+    it.do("last", replace(reading, read_committed=False, records=reading.records[legal:]))
+    return sent, tombstone, first
+
+
 def lost_last_value_of_a_key(it: Script, *, legal: bool) -> tuple[int, ...]:
     """No reading has a later record of the key, although the outcome of one is unknown. That may be a tombstone."""
     sent = it.send("a", 0, to=COMPACTED)
@@ -59,5 +70,7 @@ def lost_tombstone(it: Script, *, legal: bool) -> tuple[int, ...]:
 
 HISTORIES = {
     Kind.LOST_WRITE: [lost_from_a_compacted_topic, lost_last_value_of_a_key, lost_tombstone],
-    Kind.VALUE_RETURNS: [value_returns, value_returns_before_a_second_tombstone],
+    Kind.VALUE_RETURNS: [
+        value_returns, value_returns_before_a_second_tombstone, value_returns_to_a_second_reading,
+    ],
 }

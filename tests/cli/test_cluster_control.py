@@ -57,8 +57,9 @@ def test_a_cluster_is_shown_restarted_and_stopped_by_other_commands(
     twice = minikafka("cluster", *at)
     assert (twice.code, f"already runs in {tmp_path}/c (pid {run_cluster.pid})" in twice.err) == (1, True)
 
-    assert minikafka("cluster", "restart", "1", *at).out.startswith("Restarted node 1 (pid ")
+    restarted = json.loads(minikafka("cluster", "restart", "1", *at, "--json").out)
     after = json.loads(minikafka("cluster", "status", *at, "--json").out)
+    assert restarted == {"started": [], "restarted": [{"node": 1, "pid": after["nodes"][0]["pid"]}]}
     assert after["nodes"][0]["pid"] not in (None, before["nodes"][0]["pid"])
     assert minikafka("cluster", "stop", "1", *at).out == "Stopped node 1.\n"
     assert not (tmp_path / "c" / "node-1" / "pid").exists()
@@ -69,6 +70,7 @@ def test_a_cluster_is_shown_restarted_and_stopped_by_other_commands(
     assert run_cluster.wait(60) == 0
     assert supervisor(tmp_path / "c") == 0
     assert minikafka("cluster", "stop", *at).out == "Nothing ran.\n"
+    assert minikafka("cluster", "stop", *at, "--json").out == '{"stopped": []}\n'
 
 
 @pytest.mark.slow

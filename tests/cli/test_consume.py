@@ -145,7 +145,7 @@ def test_errors_are_reported_in_one_line(
     ran = minikafka("consume", *[topic if word == "TOPIC" else word for word in words])
     assert (ran.code, ran.out) == (code, "")
     assert message in ran.err
-    assert ran.err.startswith("Error: ")
+    assert ran.err.startswith('{"errors": [' if "--json" in words else "Error: ")
     assert ran.err.count("\n") == 1
 
 

@@ -25,6 +25,8 @@ RUN_NODES = ("minikafka server", "minikafka cluster")
 CONTROL_NODES = ("minikafka cluster status", "minikafka cluster stop", "minikafka cluster restart")
 UNTIL_CTRL_C = "--watch"
 WITHOUT_END = (*RUN_NODES, "minikafka top --interval")
+CHANGE_VOTERS = ("minikafka quorum add-controller", "minikafka quorum remove-controller")
+"""They need a quorum whose voters can change."""
 EXAMPLES = [(path, line) for path, command in ALL.items() for line in EXAMPLE.findall(command.help or "")]
 
 
@@ -39,7 +41,8 @@ def test_every_command_has_help_with_an_example(minikafka: Minikafka, path: tupl
 
 
 @pytest.mark.parametrize(
-    "line", [line for _, line in EXAMPLES if not line.startswith(WITHOUT_END) and UNTIL_CTRL_C not in line]
+    "line",
+    [line for _, line in EXAMPLES if not line.startswith((*WITHOUT_END, *CHANGE_VOTERS)) and UNTIL_CTRL_C not in line],
 )
 def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, topic: str, tmp_path: Path,
                        monkeypatch: pytest.MonkeyPatch, line: str) -> None:  # fmt: skip
@@ -50,6 +53,8 @@ def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, t
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     before_offsets = {"partitions": [{"topic": topic, "partition": 0, "offset": 3}], "version": 1}
     (tmp_path / "offsets.json").write_text(json.dumps(before_offsets))
+    if line.startswith("minikafka storage"):
+        prepare_controller(minikafka, tmp_path, formatted=" info " in line)
     assert minikafka("context", "add", "prod", node.bootstrap).code == 0
     before, _, line = line.rpartition(" | ")
     if not line.startswith(("minikafka topics create", "minikafka topics delete")):
@@ -69,6 +74,17 @@ def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, t
     words = [found for word in shlex.split(line)[1:] for found in glob.glob(word) or [word]]
     ran = minikafka(*words, stdin=before.removeprefix("echo ").encode() + b"\n")
     assert (ran.code, "Error" in ran.err) == (0, False), ran
+
+
+def prepare_controller(minikafka: Minikafka, folder: Path, *, formatted: bool) -> None:
+    """The file of a controller, which does not run, and its directory."""
+    config = folder / "server.properties"
+    config.write_text(
+        "process.roles=controller\ncontroller.listener.names=CONTROLLER\nlisteners=CONTROLLER://127.0.0.1:9093\n"
+        f"controller.quorum.bootstrap.servers=127.0.0.1:9093\nlog.dirs={folder}/logs\n"
+    )
+    if formatted:
+        assert minikafka("storage", "format", "-c", str(config), "-t", "5L6g3nShT-eMCtK--X86sw", "-s").code == 0
 
 
 @pytest.mark.slow

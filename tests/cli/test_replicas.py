@@ -18,13 +18,24 @@ from minikafka.cli import elect_leaders, quorum, reassign
 from minikafka.cli.topics import part_of
 from minikafka.client import Admin, QuorumDescription, QuorumReplica, Reassignment, TopicPartition
 from minikafka.client.connections.cluster_metadata import Partition, Topic
-from minikafka.protocol.errors import BrokerIdNotRegisteredError, ElectionNotNeededError, NotControllerError
+from minikafka.protocol.errors import (
+    BrokerIdNotRegisteredError,
+    DuplicateVoterError,
+    ElectionNotNeededError,
+    ErrorCode,
+    NotControllerError,
+)
+from minikafka.protocol.messages import add_raft_voter as adding
 from minikafka.protocol.messages import alter_partition_reassignments as altering
+from minikafka.protocol.messages import describe_quorum as describing
 from minikafka.protocol.messages import elect_leaders as electing
 from minikafka.protocol.messages import list_partition_reassignments as listing
+from minikafka.protocol.messages import remove_raft_voter as removing
 from minikafka.protocol.messages import unregister_broker as unregistering
+from minikafka.protocol.names import uuid_from_text, uuid_text
 
 TP = TopicPartition("t", 0)
+DIRECTORY = "OE8e3QHzSYiQ4sEexampAA"
 NOT_CONTROLLER, NOT_NEEDED, NOT_REGISTERED = 41, 84, 102
 
 
@@ -42,15 +53,15 @@ def test_a_quorum_is_described_leader_first() -> None:
         leader_id=2,
         leader_epoch=7,
         high_watermark=90,
-        voters=[QuorumReplica(1, 88, 990, 980, ("a:1",)), QuorumReplica(2, 90, 1000, 1000, ("a:2",))],
+        voters=[QuorumReplica(1, 88, 990, 980, ("a:1",), DIRECTORY), QuorumReplica(2, 90, 1000, 1000, ("a:2",))],
         observers=[QuorumReplica(4, 60, -1, -1)],
     )
     assert quorum.description(found) == [
         "leader 2, epoch 7, high watermark 90",
-        "  NODE  STATUS    LOG END  LAG  BEHIND MS  ADDRESS",
-        "     2  leader         90    0  0          a:2",
-        "     1  follower       88    2  20         a:1",
-        "     4  observer       60   30  -          -",
+        "  NODE  STATUS    LOG END  LAG  BEHIND MS  ADDRESS  DIRECTORY",
+        "     2  leader         90    0  0          a:2      -",
+        f"     1  follower       88    2  20         a:1      {DIRECTORY}",
+        "     4  observer       60   30  -          -        -",
     ]
 
 
@@ -188,6 +199,78 @@ def test_unregistering_an_unknown_broker() -> None:
 
     with pytest.raises(BrokerIdNotRegisteredError, match="unregistering broker 9: no 9"):
         result_of({unregistering.UnregisterBrokerRequest: answer}, lambda admin: admin.unregister_broker(9))
+
+
+def test_a_voter_is_added_with_its_directory_and_addresses() -> None:
+    requests: list[adding.AddRaftVoterRequest] = []
+
+    def answer(request: adding.AddRaftVoterRequest, version: int) -> adding.AddRaftVoterResponse:
+        requests.append(request)
+        return adding.AddRaftVoterResponse(error_code=ErrorCode.DUPLICATE_VOTER, error_message="it is one")
+
+    with pytest.raises(DuplicateVoterError, match="adding voter 4: it is one"):
+        result_of(
+            {adding.AddRaftVoterRequest: answer},
+            lambda admin: admin.add_raft_voter(4, DIRECTORY, {"CONTROLLER": "[::1]:93"}, cluster_id="c"),
+        )
+    [request] = requests
+    assert (request.voter_id, uuid_text(request.voter_directory_id), request.cluster_id) == (4, DIRECTORY, "c")
+    assert request.listeners == [adding.Listener(name="CONTROLLER", host="::1", port=93)]
+    assert request.ack_when_committed
+    with pytest.raises(ValueError, match="is not a uuid"):
+        result_of({}, lambda admin: admin.remove_raft_voter(4, "short"))
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        result_of({}, lambda admin: admin.add_raft_voter(4, DIRECTORY, {"CONTROLLER": "host"}))
+
+
+def test_a_voter_is_removed() -> None:
+    requests: list[removing.RemoveRaftVoterRequest] = []
+
+    def answer(request: removing.RemoveRaftVoterRequest, version: int) -> removing.RemoveRaftVoterResponse:
+        requests.append(request)
+        return removing.RemoveRaftVoterResponse()
+
+    result_of({removing.RemoveRaftVoterRequest: answer}, lambda admin: admin.remove_raft_voter(4, DIRECTORY))
+    assert [(one.voter_id, uuid_text(one.voter_directory_id)) for one in requests] == [(4, DIRECTORY)]
+
+
+def test_directories_of_voters_are_described() -> None:
+    def answer(request: Any, version: int) -> describing.DescribeQuorumResponse:
+        known = describing.ReplicaState(replica_id=1, replica_directory_id=uuid_from_text(DIRECTORY))
+        voters = [known, describing.ReplicaState(replica_id=2)]
+        one = describing.ResponsePartitionData(leader_id=1, current_voters=voters)
+        topics = [describing.ResponseTopicData(topic_name="__cluster_metadata", partitions=[one])]
+        return describing.DescribeQuorumResponse(topics=topics)
+
+    found = result_of({describing.DescribeQuorumRequest: answer}, lambda admin: admin.describe_quorum())
+    assert [one.directory_id for one in found.voters] == [DIRECTORY, None]
+
+
+def test_voters_that_are_fixed_are_not_changed(minikafka: Minikafka, tmp_path: Path) -> None:
+    ran = minikafka("quorum", "remove-controller", "1", "--directory-id", DIRECTORY)
+    assert ran.code == 1
+    assert "Cluster doesn't support removing voter because the kraft.version feature is 0" in ran.err
+    ran = minikafka("quorum", "remove-controller", "1")
+    assert (ran.code, "fixed by controller.quorum.voters" in ran.err) == (1, True)
+    assert "the voters are 1" in minikafka("quorum", "remove-controller", "7").err
+    config = tmp_path / "server.properties"
+    config.write_text(
+        "node.id=4\nprocess.roles=controller\ncontroller.listener.names=CONTROLLER\n"
+        "listeners=CONTROLLER://127.0.0.1:9093\ncontroller.quorum.bootstrap.servers=127.0.0.1:1\n"
+        f"log.dirs={tmp_path}\n"
+    )
+    ran = minikafka("quorum", "add-controller", "--config", str(config))
+    assert (ran.code, "has no directory.id" in ran.err) == (1, True)
+    (tmp_path / "meta.properties").write_text(f"version=1\ndirectory.id={DIRECTORY}\n")
+    shown = f"controller 4 with directory id {DIRECTORY} and endpoints CONTROLLER://127.0.0.1:9093"
+    assert minikafka("quorum", "add-controller", "--config", str(config), "--dry-run").out == f"Would add {shown}.\n"
+    ran = minikafka("quorum", "add-controller", "--config", str(config))
+    assert "Cluster doesn't support adding voter because the kraft.version feature is 0" in ran.err
+    config.write_text(config.read_text().replace("127.0.0.1:9093", ":9093"))
+    assert "set advertised.listeners" in minikafka("quorum", "add-controller", "--config", str(config)).err
+    config.write_text("node.id=4\nprocess.roles=broker\ncontroller.quorum.bootstrap.servers=127.0.0.1:1\n"
+                      "controller.listener.names=CONTROLLER\n")
+    assert "no controller's" in minikafka("quorum", "add-controller", "--config", str(config)).err
 
 
 def test_names_are_resolved_to_partitions() -> None:

@@ -1,8 +1,9 @@
 """The controller listener: what Apache Kafka's controller answers is what ours does, and Kafka's tools work with it.
 
 `controller/` was recorded from a controller with id 1 whose only broker has id 2; ours are a standalone node, and the
-only member of a quorum. `controller_follower/` was recorded from a controller that was not the active one,
-`controller_settings/` from a broker beside a controller whose file has other settings.
+only member of a quorum. `controller_quorum/` is not for a standalone node, whose voter is fixed. `controller_follower/`
+was recorded from a controller that was not the active one, `controller_settings/` from a broker beside a controller
+whose file has other settings.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from support.oracle import needs_oracle, run_tool, tool
 
 from minikafka.cli.cluster_layout import HOST
 from minikafka.cli.local_cluster import LocalCluster
+from minikafka.protocol.error_codes import ErrorCode
 
 pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).parent
 ACTIVE = sorted((HERE / "controller").glob("*.txt"))
+IN_A_QUORUM = sorted((HERE / "controller_quorum").glob("*.txt"))
 FOLLOWING = sorted((HERE / "controller_follower").glob("*.txt"))
 OF_TWO_FILES = HERE / "controller_settings" / "settings-of-topics-in-two-files.txt"
 PATIENCE_S = 60.0
+DIRECTORY = "OE8e3QHzSYiQ4sEexampAA"
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +80,7 @@ def test_a_standalone_node_answers_as_kafkas_controller(
     assert not found, "\n".join(map(str, found)) + "\n" + alone[0].log_tail(20)
 
 
-@pytest.mark.parametrize("path", ACTIVE, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", ACTIVE + IN_A_QUORUM, ids=lambda path: path.stem)
 def test_a_quorum_of_one_answers_as_kafkas_controller(path: Path, quorum: LocalCluster) -> None:
     found = play(read(path), controller_address(quorum, 1))
     assert not found, "\n".join(map(str, found)) + "\n" + quorum.log_tail(1, 20)
@@ -96,6 +100,26 @@ def test_all_controllers_are_described(three: LocalCluster) -> None:
     assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [
         (node_id, *controller_address(three, node_id)) for node_id in three.controller_ids
     ]
+
+
+def test_voters_announce_themselves_to_the_leader_only(three: LocalCluster) -> None:
+    """Recorded from Kafka: the cluster is checked first, then the epoch, then the leader, then the voter."""
+    leader = active(three)
+    follower = next(one for one in three.controller_ids if one != leader)
+    connection = Connection(controller_address(three, follower))
+
+    def asked(epoch: int, cluster_id: str | None = None, voter_id: int = leader) -> tuple[ErrorCode, int, int]:
+        voter = {"voter_id": voter_id, "voter_directory_id": "00000000-0000-0000-0000-000000000009"}
+        body = {"cluster_id": cluster_id, "current_leader_epoch": epoch, **voter}
+        answer = connection.ask("UpdateRaftVoter", 0, body)
+        return ErrorCode(answer.error_code), answer.current_leader.leader_id, answer.current_leader.leader_epoch
+
+    _, _, epoch = asked(0)
+    assert asked(epoch, "wrong") == (ErrorCode.INCONSISTENT_CLUSTER_ID, leader, epoch)
+    assert asked(epoch - 1) == (ErrorCode.FENCED_LEADER_EPOCH, leader, epoch)
+    assert asked(epoch + 1) == (ErrorCode.UNKNOWN_LEADER_EPOCH, leader, epoch)
+    assert asked(epoch, voter_id=-1) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader, epoch)
+    connection.close()
 
 
 def test_settings_of_topics_in_the_files_of_a_controller_and_a_broker(tmp_path: Path) -> None:
@@ -132,6 +156,31 @@ def test_kafka_metadata_quorum(three: LocalCluster) -> None:
     said = tool("metadata-quorum", *bootstrap(three), "describe", "--replication")
     roles = sorted(line.split()[-1] for line in said.splitlines()[1:] if line.strip())
     assert roles == ["Follower", "Follower", "Leader"]
+
+
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.parametrize("at_controllers", [False, True], ids=["by way of a broker", "at the controllers"])
+def test_kafka_metadata_quorum_with_fixed_voters(three: LocalCluster, tmp_path: Path, at_controllers: bool) -> None:
+    """The words of the tool are those that it says of Kafka with kraft.version 0."""
+    place = bootstrap(three) if at_controllers else ["--bootstrap-server", three.bootstrap]
+    ids = f"cluster.id={DIRECTORY}\ndirectory.id={DIRECTORY}\n"
+    (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=4\n{ids}")
+    (tmp_path / "controller.properties").write_text(
+        "node.id=4\nprocess.roles=controller\ncontroller.listener.names=CONTROLLER\n"
+        f"listeners=CONTROLLER://127.0.0.1:9\nlog.dirs={tmp_path}\n"
+        "controller.quorum.bootstrap.servers=127.0.0.1:9\n"
+    )
+    adding = [*place, "--command-config", str(tmp_path / "controller.properties"), "add-controller"]
+    shown = f"controller 4 with directory id {DIRECTORY} and endpoints: CONTROLLER://127.0.0.1:9"
+    assert tool("metadata-quorum", *adding, "--dry-run").strip() == f"DRY RUN of adding {shown}"
+    removing = [*place, "remove-controller", "--controller-id", "1", "--controller-directory-id"]
+    for words, command in (("adding", adding), ("removing", [*removing, DIRECTORY])):
+        done = run_tool("metadata-quorum", *command)
+        assert done.returncode == 1
+        refusal = f"Cluster doesn't support {words} voter because the kraft.version feature is 0"
+        assert f"UnsupportedVersionException: {refusal}" in done.stderr + done.stdout
 
 
 @needs_oracle

@@ -26,6 +26,13 @@ _RECOVERY = tuple(
 
 MUTATIONS = (
     Mutation(
+        "a consumer that waits for a seek looks for its position again and again",
+        "client/consumer/fetch_state.py",
+        "if one.fetch_offset is None and one.reset != \"none\"]",
+        "if one.fetch_offset is None]",
+        ("tests/simulation/test_loop_stories.py::test_a_consumer_that_waits_for_a_seek_uses_no_processor",),
+    ),
+    Mutation(
         "partitions that are no longer wanted stay in the fetch session",
         _SESSION,
         "gone = {tp: one for tp, one in before.items() if tp not in wanted or wanted[tp].topic_id != one.topic_id}",

@@ -1,4 +1,4 @@
-"""Planted bugs in the command line: which process is a node, which cluster a command asks, what is deleted."""
+"""Planted bugs in the command line, and in what a node says: its log, and why it cannot start."""
 
 from mutations import TEST_ONLY, Mutation
 
@@ -37,6 +37,46 @@ MUTATIONS = (
         "if tp in before and end >= before[tp]}",
         "if tp in before}",
         ("tests/cli/test_top.py::test_rates_between_two_looks",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "with --json a usage error is printed as text",
+        "cli/failures.py",
+        '    return "--json" in options and arguments[0] != "produce"\n',
+        '    return "--json" in options[:1]\n',
+        ("tests/cli/test_json.py::test_a_broker_that_does_not_respond_is_json",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the log has the secrets of settings that were changed",
+        "controller/metadata/change_log.py",
+        "    return setting is None or setting.sensitive\n",
+        "    return setting is not None and setting.sensitive and False\n",
+        ("tests/controller/metadata/test_change_log.py::test_changed_settings_and_quotas_are_logged_without_secrets",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an unclean election is logged as a clean one",
+        "controller/metadata/change_log.py",
+        "        is_clean = leader in before.isr or leader in before.elr\n",
+        "        is_clean = True\n",
+        ("tests/controller/metadata/test_change_log.py::test_lost_records_and_missing_leaders_are_warnings",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a client's socket on the port is taken for the process that listens",
+        "broker/node/holders.py",
+        "words[3] == LISTENING and int(",
+        "int(",
+        ("tests/broker/node/test_start_errors.py::test_a_socket_of_a_client_does_not_hold_the_port",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "one partition without a leader withholds the offsets of the others",
+        "client/offset_queries.py",
+        "    if leaderless and not partly:\n",
+        "    if leaderless:\n",
+        ("tests/client/test_offset_queries.py::test_a_partition_without_a_leader_does_not_withhold_the_others",),
         seeds=TEST_ONLY,
     ),
 )

@@ -1,6 +1,6 @@
 """Planted bugs in data directories that fail, are missing, or come back (KIP-112, KIP-858)."""
 
-from mutations import Mutation
+from mutations import STORY_ONLY, Mutation
 
 _STORIES = "tests/simulation/test_directory_stories.py"
 _LOG_MANAGER = "storage/log_manager.py"
@@ -75,6 +75,7 @@ MUTATIONS = (
         "            self._follower.directory_failed()\n        self.directory_reports.directories_changed()\n",
         "            self._follower.directory_failed()\n        assert path\n",
         (f"{_STORIES}::test_a_leader_whose_directory_fails_is_replaced_within_seconds_and_serves_from_the_other",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a log is made anew while the directory that may have it is offline",
@@ -98,6 +99,7 @@ MUTATIONS = (
         "        if settings.is_controller:\n            check_metadata",
         "        if not settings.is_controller:\n            check_metadata",
         (f"{_STORIES}::test_a_node_without_its_metadata_directory_refuses_to_start",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a replica in a failed directory may lead",

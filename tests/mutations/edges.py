@@ -1,7 +1,10 @@
 """Planted bugs at the edges of a node: disks that are slow, failed or full, descriptors, idle connections, what is done
-off the loop."""
+off the loop.
 
-from mutations import Mutation
+What is done on the loop instead takes no virtual time, so that no seed can notice it.
+"""
+
+from mutations import STORY_ONLY, Mutation
 
 _LOOP = "tests/simulation/test_loop_stories.py"
 _OFF_LOOP = "tests/storage/test_off_loop.py"
@@ -15,6 +18,7 @@ MUTATIONS = (
         "        await self._logs.write_checkpoints_async()\n",
         "        self._logs.write_checkpoints()\n",
         (f"{_LOOP}::test_no_file_is_synced_on_the_loop_of_a_node_that_serves",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a node that stops closes its logs on the loop",
@@ -22,6 +26,7 @@ MUTATIONS = (
         "            await self.parts.logs.close_async(",
         "            self.parts.logs.close(",
         (f"{_LOOP}::test_no_file_is_synced_on_the_loop_of_a_node_that_serves",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a metadata snapshot is written by the step that installs it",
@@ -29,6 +34,21 @@ MUTATIONS = (
         "            await self._stored.prepare(*complete)\n",
         "            assert complete\n",
         (f"{_LOOP}::test_a_metadata_snapshot_is_not_synced_on_the_loop_that_installs_it",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a thread is called for each checkpoint, also if nothing has changed",
+        "storage/log_upkeep.py",
+        "                if write is not nothing_to_write:\n",
+        "                if write is not None:\n",
+        (f"{_OFF_LOOP}::test_no_thread_is_called_for_checkpoints_that_have_not_changed",),
+    ),
+    Mutation(
+        "a checkpoint that could not be written is taken for written",
+        _DIRECTORY,
+        "        if self._prepared.get(name) == offsets == self._written.get(name):\n",
+        "        if self._prepared.get(name) == offsets:\n",
+        (f"{_OFF_LOOP}::test_a_checkpoint_that_could_not_be_written_is_written_the_next_time",),
     ),
     Mutation(
         "a checkpoint that was prepared earlier replaces a newer one",

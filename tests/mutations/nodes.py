@@ -156,7 +156,7 @@ MUTATIONS = (
         "        same_epoch = state.leader_epoch == self.leader_epoch\n"
         "        if state.leader == self.leader_id and (same_epoch or not self.is_leader):\n",
         (f"{_NODES}::test_a_follower_notices_a_new_epoch_of_the_same_leader",),
-        seeds=2,
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a fetcher that was stopped is used again",
@@ -224,7 +224,7 @@ MUTATIONS = (
         "                if batch.producer_id >= 0 and assign_offsets:\n"
         "                    update_producer(producers, self.active, batch)\n",
         (f"{_NODES}::test_a_batch_that_is_sent_again_to_the_next_leader_is_known",),
-        seeds=1,
+        seeds=4,
     ),
     Mutation(
         "the sequences of producers are lost in a clean restart",

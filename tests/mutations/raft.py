@@ -8,13 +8,14 @@ _FOLLOWER = "controller/raft/raft_follower.py"
 _LEADER = "controller/raft/raft_leader.py"
 _MEMBER = "controller/raft/member.py"
 _RAFT = "controller/raft/raft.py"
+_VOTER_SET = "controller/raft/voter_set.py"
 
 MUTATIONS = (
     Mutation(
         "a vote is sent before it is on disk",
         _MEMBER,
-        "self._persist(replace(self.election, voted_for=candidate))",
-        "self.election = replace(self.election, voted_for=candidate)",
+        "self._persist(replace(self.election, voted_for=candidate.id,",
+        "self.election = (replace(self.election, voted_for=candidate.id,",
         _TESTS,
     ),
     Mutation(
@@ -27,14 +28,14 @@ MUTATIONS = (
     Mutation(
         "a candidate requests votes before its own is on disk",
         _MEMBER,
-        "self._persist(ElectionState(self.epoch + 1, voted_for=self.node_id))",
-        "self.election = ElectionState(self.epoch + 1, voted_for=self.node_id)",
+        "self._persist(ElectionState(self.epoch + 1, voted_for=self.node_id,",
+        "self.election = (ElectionState(self.epoch + 1, voted_for=self.node_id,",
         _TESTS,
     ),
     Mutation(
         "two votes in an epoch",
         _ELECTIONS,
-        "member.election.leader == NO_NODE and member.election.voted_for in (NO_NODE, vote.candidate)",
+        "member.election.leader == NO_NODE and member.can_vote_for(_candidate(vote))",
         "member.election.leader == NO_NODE",
         _TESTS,
     ),
@@ -69,22 +70,22 @@ MUTATIONS = (
     Mutation(
         "a pre-vote counts as a vote",
         _ELECTIONS,
-        "or state.ballot.request is not vote:",
-        "or state.ballot.request.epoch < vote.epoch:",
+        "    if state.ballot.sent.get(peer) is not vote:",
+        "    if state.ballot.request.epoch < vote.epoch:",
         _TESTS,
     ),
     Mutation(
         "an observer votes",
         _ELECTIONS,
-        "or not member.is_voter or",
-        "or",
+        "return member.is_voter and vote.candidate in member.others",
+        "return vote.candidate in member.others",
         _TESTS,
     ),
     Mutation(
         "half of the voters are a majority",
-        _MEMBER,
-        "self.majority = len(self.voters) // 2 + 1",
-        "self.majority = max(1, len(self.voters) // 2)",
+        _VOTER_SET,
+        "self.majority = len(listed) // 2 + 1",
+        "self.majority = max(1, len(listed) // 2)",
         _TESTS,
     ),
     Mutation(
@@ -97,7 +98,7 @@ MUTATIONS = (
     Mutation(
         "a single voter resigns for lack of followers",
         _MEMBER,
-        "        if self.majority > 1:",
+        "        if self.majority > self.is_voter:",
         "        if self.majority > 0:",
         _TESTS,
     ),
@@ -111,15 +112,15 @@ MUTATIONS = (
     Mutation(
         "the leader counts what it has not synced",
         _LEADER,
-        "ends = sorted((leader.synced_end,",
-        "ends = sorted((member.log.end_offset,",
+        "ends.append(leader.synced_end)",
+        "ends.append(member.log.end_offset)",
         _TESTS,
     ),
     Mutation(
         "a follower acknowledges what it has not synced",
         _FOLLOWER,
-        "            return False\n        follower.unsynced = member.sync()",
-        "            return False",
+        "        member.voters_changed()\n        follower.unsynced = member.sync()\n    member.commit",
+        "        member.voters_changed()\n    member.commit",
         _TESTS,
     ),
     Mutation(

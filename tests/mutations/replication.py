@@ -130,8 +130,8 @@ MUTATIONS = (
     Mutation(
         "records of an earlier leadership term are acknowledged in a later one",
         _PARTITION,
-        "        if self._leadership_term != leadership_term:\n            raise self._resigned_with("
-        "f\"leadership of {self} ended before offset",
+        "        if leadership_term is not None and self._leadership_term != leadership_term:\n"
+        "            raise self._resigned_with(f\"leadership of {self} ended before offset",
         "        if False:\n            raise self._resigned_with(f\"leadership of {self} ended before offset",
         _TESTS,
     ),

@@ -41,8 +41,8 @@ MUTATIONS = (
     Mutation(
         "a task of the sink without a marker writes an older version",
         _TASKS,
-        "    if earlier.complete or (",
-        "    if (",
+        "    newest = max(earlier.newest, ",
+        "    newest = max(-1, ",
         (f"{_REPEATED}::test_an_attempt_of_an_older_version_writes_nothing",),
     ),
     Mutation(

@@ -90,8 +90,11 @@ MUTATIONS = (
     Mutation(
         "markers are written before EndTxn is answered",
         "broker/coordinator/runtime.py",
-        "        if not self._event.is_set():\n            await self._event.wait()\n        if self._error",
-        "        await self._event.wait()\n        if self._error",
+        "        if self._pauses.is_due():\n            return self._after_pause(partition, decide)\n"
+        "        return self._decide(partition, decide)\n\n    async def _after_pause(",
+        "        decided = self._decide(partition, decide)\n\n        async def later() -> Any:\n"
+        "            await trio.lowlevel.checkpoint()\n            return await completed(decided)\n\n"
+        "        return later()\n\n    async def _after_pause(",
         (f"{_COORDINATOR}::test_the_answer_to_an_end_comes_before_the_work_on_its_markers",),
     ),
     Mutation(

@@ -4,8 +4,9 @@
     PYTHONPATH=tests python -m simulation.raft --trace 4711            # the trace of one seed
 
 In the first part faults are injected: messages are lost, delayed, duplicated and reordered; nodes crash and lose
-unsynced changes, pause, and have fast, slow and jumping clocks; links fail, some in one direction only. `raft_checks`
-checks the invariants. In the second part the faults end, and the quorum must recover.
+unsynced changes, pause, and have fast, slow and jumping clocks; links fail, some in one direction only. In most of the
+quorums voters come and go, and disks are replaced; some of these begin as static ones. `raft_checks` checks the
+invariants. In the second part the faults end, and the quorum must recover.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from random import Random
 from time import process_time
 from typing import TYPE_CHECKING
 
-from simulation.raft_world import Network, Node, World
+from minikafka.controller.raft.voter_set import VoterSet
+from simulation.raft_node import Network, Node
+from simulation.raft_world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,16 +74,22 @@ class Scenario:
             doubling=random.choice((0, 0, 0.1)),
             delay=random.choice((0.001, 0.001, 0.01, 0.05)),
         )
+        kind = random.choice(("static", "static", "upgraded", "dynamic", "dynamic"))
         self.world = World(
             seed=random.getrandbits(64),
             voters=voters,
-            observers=random.choice((0, 0, 1, 2)),
+            observers=random.choice((0, 0, 1, 2)) if kind == "static" else random.choice((1, 2, 2)),
+            dynamic=kind == "dynamic",
             network=network,
             sync_delay=random.choice((0, 0.002, 0.02, 0.1)),
             clock_skew=random.choice((0, 0, 0.1, 0.3)),
             trace=trace,
         )
         self.faults = random.choices(*zip(*FAULTS, strict=True), k=random.randint(1, 6))
+        if kind != "static":
+            self.faults += random.choices(*zip(*CHANGES, strict=True), k=random.randint(2, 6))
+        if kind == "upgraded":
+            self.faults.append(Scenario.upgrade)
         self.pace = random.choice((0.05, 0.1, 0.3))
         """Mean time between faults, and between appends."""
 
@@ -186,6 +195,58 @@ class Scenario:
     def resign(self) -> None:
         self.world.resign(self._pick_node())
 
+    def _voters(self) -> VoterSet:
+        """Those of the latest leader."""
+        leader = self.world.leader
+        return VoterSet() if leader is None or leader.raft is None else leader.raft.voter_set
+
+    def upgrade(self) -> None:
+        """From kraft.version 0 to 1."""
+        leader, nodes = self._asked_leader(), self.world.nodes
+        if leader is not None and not leader.membership.kraft_version:
+            voters = VoterSet(nodes[voter.key.id].own for voter in self._voters())
+            self.world.change_voters(leader, "upgrade", lambda raft, now: raft.upgrade(now, voters))
+
+    def add_voter(self) -> None:
+        leader, voters = self._asked_leader(), self._voters()
+        others = [node for node in self.world.nodes.values() if voters.get(node.id) is None]
+        if leader is not None and others:
+            own = self.random.choice(others).own
+            self.world.change_voters(leader, "add voter", lambda raft, now: raft.add_voter(now, own))
+
+    def remove_voter(self) -> None:
+        """Remove a voter: one whose disk was replaced if there is one, often the leader."""
+        leader, voters = self._asked_leader(), self._voters()
+        if leader is None or not voters:
+            return
+        gone = [key for key in voters.keys if self.world.nodes[key.id].key != key]
+        leaders = [key for key in voters.keys if key == leader.key]
+        key = gone[0] if gone else self.random.choice([*voters.keys, *leaders])
+        if gone or self.world.can_lose(key, removed=True):
+            self.world.change_voters(leader, "remove voter", lambda raft, now: raft.remove_voter(now, key))
+
+    def move_voter(self) -> None:
+        """A voter is restarted with another address, which it has the leader write."""
+        leader, node = self._asked_leader(), self._pick_node()
+        node.port += 1
+        if node.raft is not None and node is not leader:
+            self.world.crash(node)
+            self.world.start(node)
+        if leader is not None:
+            self.world.change_voters(leader, "update voter", lambda raft, now: raft.update_voter(now, node.own))
+
+    def replace_disk(self) -> None:
+        """A disk is lost while every set of voters can do without it."""
+        node, leader = self._pick_node(), self.world.leader
+        is_dynamic = leader is not None and leader.raft is not None and leader.membership.kraft_version
+        if is_dynamic and leader.membership.offset < leader.raft.high_watermark and self.world.can_lose(node.key):
+            self.world.replace_disk(node)
+
+    def _asked_leader(self) -> Node | None:
+        """The leader, or one that has not noticed that it was replaced."""
+        leaders = [node for node in self.world.running if node.raft is not None and node.raft.is_leader]
+        return self.random.choice(leaders) if leaders else None
+
     def recover(self) -> None:
         """End all faults; within a bounded time all nodes must agree, with newly committed records."""
         world = self.world
@@ -223,6 +284,14 @@ FAULTS: list[tuple[Callable[[Scenario], None], float]] = [
     (Scenario.resign, 1),
 ]
 """The faults and their weights. Each seed uses a few of them, so that combinations vary."""
+
+CHANGES: list[tuple[Callable[[Scenario], None], float]] = [
+    (Scenario.add_voter, 3),
+    (Scenario.remove_voter, 3),
+    (Scenario.move_voter, 1),
+    (Scenario.replace_disk, 1),
+]
+"""What an operator does in a dynamic quorum."""
 
 
 def describe(world: World) -> str:

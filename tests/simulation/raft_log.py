@@ -1,6 +1,7 @@
 """A simulated `RaftLog` and its disk, which has synced changes only.
 
-Batches are synthetic: a header and an opaque payload. One batch may hold several records.
+Batches are synthetic: a header and an opaque payload. One batch may hold several records. Those with control records
+are real batches, so that the voters can be read from them; a snapshot has the voters after its state.
 """
 
 from __future__ import annotations
@@ -12,6 +13,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
+from minikafka.controller.raft.membership_records import (
+    MembershipRecord,
+    control_batch,
+    control_value,
+    membership_in,
+)
+from minikafka.controller.raft.voter_history import Membership, VoterHistory
+from minikafka.protocol.records.batch import parse_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +35,36 @@ class Entry(NamedTuple):
     count: int
     epoch: int
     payload: bytes
+
+    @property
+    def membership(self) -> list[tuple[int, MembershipRecord]]:
+        """The records of the voters in it, with their offsets relative to its first record."""
+        return membership_in(parse_header(self.payload)) if is_real(self.payload) else []
+
+
+def is_real(payload: bytes) -> bool:
+    """Whether it is a real batch, which begins with its base offset of 0."""
+    return payload[:8] == bytes(8)
+
+
+VOTERS_FOLLOW = b"\xffvoters"
+
+
+def with_voters(data: bytes, membership: Membership) -> bytes:
+    """The content of a snapshot with its voters; static quorums have none."""
+    if not membership.kraft_version or membership.voters is None:
+        return data
+    named = [control_value(membership.kraft_version), control_value(membership.voters)]
+    return data + VOTERS_FOLLOW + control_batch(named, timestamp_ms=0)
+
+
+def voters_of(data: bytes, offset: int) -> Membership:
+    """The inverse of `with_voters`, of a snapshot at `offset`."""
+    history = VoterHistory()
+    _, mark, batch = data.partition(VOTERS_FOLLOW)
+    if mark:
+        history.append(membership_in(parse_header(batch)))
+    return history.latest._replace(offset=offset - 1)
 
 
 class Records:
@@ -98,9 +137,14 @@ Change = tuple[str, tuple[Any, ...]]
 
 
 class DiskLog:
-    """The durable records, and the changes since, of which a crash keeps a random prefix."""
+    """The durable records, and the changes since, of which a crash keeps a random prefix.
 
-    def __init__(self) -> None:
+    Args:
+        bootstrap: what the bootstrap checkpoint names.
+    """
+
+    def __init__(self, bootstrap: Membership | None = None) -> None:
+        self.bootstrap = bootstrap
         self.records = Records()
         self.changes: deque[Change] = deque()
         self.applied = 0
@@ -144,7 +188,15 @@ class SimulatedLog:
             elif durable.start_offset < snapshot.offset:
                 durable.trim_to(snapshot)
         self.records = durable.copy()
+        self.history = VoterHistory(disk.bootstrap)
+        if snapshot is not None:
+            self.history.start_at(voters_of(durable.snapshot_data, snapshot.offset))
+        for base, entry in zip(durable.bases, durable.entries, strict=True):
+            self._note_voters(base, entry)
         self.truncations = 0
+
+    def _note_voters(self, base: int, entry: Entry) -> None:
+        self.history.append((base + delta, record) for delta, record in entry.membership)
 
     @property
     def start_offset(self) -> int:
@@ -189,7 +241,7 @@ class SimulatedLog:
 
     def append_as_leader(self, batches: bytes, epoch: int) -> int:
         """Append one batch. The first byte of a synthetic batch is its record count."""
-        count = batches[0] if batches[0] else 1
+        count = parse_header(batches).next_offset if is_real(batches) else batches[0]
         return self._append(Entry(count, epoch, batches))
 
     def append_as_follower(self, batches: bytes) -> int:
@@ -206,6 +258,7 @@ class SimulatedLog:
     def _append(self, entry: Entry) -> int:
         records = self.records
         self._observe(records.end_offset, records.last_epoch, entry)
+        self._note_voters(records.end_offset, entry)
         records.append(entry)
         self._disk.changes.append(("append", (entry,)))
         return records.end_offset
@@ -213,6 +266,7 @@ class SimulatedLog:
     def truncate_to(self, offset: int) -> None:
         self.truncations += 1
         self.records.truncate_to(offset)
+        self.history.truncate_to(offset)
         self._disk.changes.append(("truncate_to", (offset,)))
 
     def latest_snapshot(self) -> SnapshotId | None:
@@ -226,13 +280,16 @@ class SimulatedLog:
 
     def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
         self.records.start_at(snapshot, data)
+        self.history.start_at(voters_of(data, snapshot.offset))
         self._disk.changes.append(("start_at", (snapshot, data)))
 
     def write_snapshot(self, offset: int, data: bytes, *, trim: bool) -> None:
         """Write the node's snapshot of everything before `offset`; `trim` removes those records."""
         snapshot = SnapshotId(offset, self.records.epoch_before(offset))
+        data = with_voters(data, self.history.before(offset))
         self.records.take_snapshot(snapshot, data)
         self._disk.write_snapshot(snapshot, data)
         if trim:
             self.records.trim_to(snapshot)
+            self.history.forget_before(offset)
             self._disk.changes.append(("trim_to", (snapshot,)))

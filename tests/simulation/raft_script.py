@@ -13,6 +13,10 @@ Inputs: `tick`; `from N:` a request; `answer N:` to the latest request sent to N
 that); `failed N`; `unreachable N`; `append COUNT`; `synced`: the oldest requested Sync is done; `resign`;
 `restart`: only synced and persisted state is kept. Lines that begin with # are comments.
 
+In a dynamic quorum the letter of its directory follows the number of each node: `node 1a of 1a 2a 3a`, `from 2b:`.
+More inputs: `add 4a`, `remove 3a`, `update 2a`, `upgrade 1a 2a 3a` (from a static quorum: `node 1a of 1 2 3`); an
+answer with `voters=OFFSET:EPOCH:1a+2a` has a record of voters, and a `part` with `voters=1a+2a` is a whole snapshot.
+
 Random values are always the middle of their range: the first election after 0.2 s, later ones after 0.6 s; the fetch
 timeout is 0.9 s.
 
@@ -24,6 +28,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -44,6 +49,7 @@ from minikafka.controller.raft.effects import (
 )
 from minikafka.controller.raft.election_state import ElectionState
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
+from minikafka.controller.raft.membership_records import control_batch, control_value
 from minikafka.controller.raft.messages import (
     BeginEpoch,
     BeginEpochResponse,
@@ -58,7 +64,10 @@ from minikafka.controller.raft.messages import (
     VoteResponse,
 )
 from minikafka.controller.raft.raft import Inconsistent, Raft
-from simulation.raft_log import HEAD, DiskLog, Entry, SimulatedLog
+from minikafka.controller.raft.voter_history import Membership
+from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey, Voter, VoterEndpoint, VoterSet
+from minikafka.protocol.errors import KafkaError
+from simulation.raft_log import HEAD, VOTERS_FOLLOW, DiskLog, Entry, SimulatedLog, with_voters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,9 +90,11 @@ class Player:
 
     def __init__(self, header: str) -> None:
         words = dict(re.findall(r"(\w+) ([^,]+)", header))
-        self.node_id, _, voters = words["node"].partition(" of ")
-        self.voters = [int(voter) for voter in voters.split()]
-        self.disk = DiskLog()
+        node, _, named = words["node"].partition(" of ")
+        self.own, voters = _voter(node), VoterSet(_voter(voter) for voter in named.split())
+        self.is_dynamic = any(key.directory_id != NO_DIRECTORY for key in voters.keys)
+        self.voters = [] if self.is_dynamic else voters.ids
+        self.disk = DiskLog(Membership(1, voters) if self.is_dynamic else None)
         if "snapshot" in words:
             self.disk.records.start_at(_snapshot(words["snapshot"]), b"0123456789abcdef")
         for epoch in words.get("log", "").split():
@@ -95,8 +106,9 @@ class Player:
     def start(self, now: float) -> None:
         self.log = SimulatedLog(self.disk, lambda base, previous_epoch, entry: None)
         self.raft = Raft(
-            node_id=int(self.node_id),
+            node_id=self.own.key.id,
             voters=self.voters,
+            own=self.own,
             log=self.log,
             election=self.election,
             settings=SETTINGS,
@@ -115,15 +127,19 @@ class Player:
         except Inconsistent as error:
             yield f"stops: {error}"
             return
+        except KafkaError as error:
+            yield f"refuses: {error}"
+            return
         if self._is() != self.was:
             self.was = self._is()
             yield f"= {self.was}"
 
     def _is(self) -> str:
         raft = self.raft
-        following = f" of node {raft.leader_id}" if raft.leader_id not in (-1, int(self.node_id)) else ""
+        following = f" of node {raft.leader_id}" if raft.leader_id not in (-1, self.own.key.id) else ""
         log = _log_text(self.log)
-        return f"{raft.role.value}{following}, epoch {raft.epoch}, log {log}, committed {raft.high_watermark}"
+        voters = f", voters {' '.join(map(_key, raft.voter_set.keys))}" if raft.membership.kraft_version else ""
+        return f"{raft.role.value}{following}, epoch {raft.epoch}, log {log}, committed {raft.high_watermark}{voters}"
 
     def _input(self, now: float, line: str) -> list[Effect]:
         raft = self.raft
@@ -131,8 +147,8 @@ class Player:
             case ["tick"]:
                 return raft.tick(now)
             case ["from", sender, *words]:
-                peer = int(sender.rstrip(":"))
-                return raft.request(now, peer, _request(peer, words), peer)
+                replica = _voter(sender.rstrip(":")).key
+                return raft.request(now, replica.id, _request(replica, words), replica.id)
             case ["answer", peer, *words]:
                 asked = self.asked[int(peer.rstrip(":"))]
                 before = words[0] == "before:"
@@ -151,6 +167,14 @@ class Player:
                 return raft.synced(now, sync)
             case ["resign"]:
                 return raft.resign(now)
+            case ["add", voter]:
+                return raft.add_voter(now, _voter(voter))
+            case ["remove", voter]:
+                return raft.remove_voter(now, _voter(voter).key)
+            case ["update", voter]:
+                return raft.update_voter(now, replace(_voter(voter), endpoints=(VoterEndpoint("C", "moved", 1),)))
+            case ["upgrade", *voters]:
+                return raft.upgrade(now, VoterSet(map(_voter, voters)))
             case ["restart"]:
                 self.disk.changes.clear()
                 self.start(now)
@@ -161,7 +185,8 @@ class Player:
         match effect:
             case Persist(state):
                 self.election = state
-                return f"persist epoch={state.epoch} voted={_node(state.voted_for)} leader={_node(state.leader)}"
+                voted = _node(state.voted_for) + _letter(state.voted_directory)
+                return f"persist epoch={state.epoch} voted={voted} leader={_node(state.leader)}"
             case Sync(end_offset):
                 self.syncs.append((effect, self.disk.mark))
                 return f"sync {end_offset}"
@@ -179,13 +204,29 @@ class Player:
             case Follow(leader_id, epoch):
                 return f"follow {leader_id} epoch={epoch}"
             case Installed(snapshot, data):
-                return f"installed {snapshot.offset}/{snapshot.epoch} {data.decode()}"
+                return f"installed {snapshot.offset}/{snapshot.epoch} {data.partition(VOTERS_FOLLOW)[0].decode()}"
 
 
 def _log_text(log: SimulatedLog) -> str:
     """Start and end offset and the epochs: `2..5 (3 4)`."""
     epochs = " ".join(str(entry.epoch) for entry in log.records.entries)
     return f"{log.start_offset}..{log.end_offset} ({epochs})"
+
+
+def _voter(text: str) -> Voter:
+    """`2b`: node 2 with directory b; `2`: of a static quorum."""
+    found = re.fullmatch(r"(\d+)([a-z]?)", text)
+    assert found is not None, text
+    directory_id = found[2].encode() * 16 or NO_DIRECTORY
+    return Voter(ReplicaKey(int(found[1]), directory_id), (VoterEndpoint("C", f"node-{found[1]}", 1),))
+
+
+def _letter(directory_id: bytes) -> str:
+    return "" if directory_id == NO_DIRECTORY else directory_id[:1].decode()
+
+
+def _key(key: ReplicaKey) -> str:
+    return f"{key.id}{_letter(key.directory_id)}"
 
 
 def _node(node_id: int) -> str:
@@ -195,7 +236,10 @@ def _node(node_id: int) -> str:
 def _text(message: Message) -> str:
     match message:
         case Vote(epoch, _, last_epoch, last_offset, pre_vote):
-            return f"{'pre-vote' if pre_vote else 'vote'} epoch={epoch} last={last_epoch}/{last_offset}"
+            between = f" from={_letter(message.candidate_directory)} to={_letter(message.voter_directory)}"
+            kind = "pre-vote" if pre_vote else "vote"
+            is_static = message.voter_directory == NO_DIRECTORY
+            return f"{kind} epoch={epoch} last={last_epoch}/{last_offset}{'' if is_static else between}"
         case VoteResponse(epoch, leader, granted):
             return f"{'granted' if granted else 'refused'} epoch={epoch} leader={_node(leader)}"
         case BeginEpoch(epoch):
@@ -206,16 +250,21 @@ def _text(message: Message) -> str:
             wait = f" wait={message.max_wait_ms}" if message.max_wait_ms != 300 else ""
             return (
                 f"fetch epoch={message.epoch} offset={message.fetch_offset} last={message.last_fetched_epoch}"
-                f" committed={message.high_watermark}{wait}"
+                f" committed={message.high_watermark}{wait}{_as(message.directory)}"
             )
         case FetchResponse():
             return _fetch_answer_text(message)
         case FetchSnapshot(epoch, _, snapshot, position):
-            return f"fetch-snapshot epoch={epoch} {snapshot.offset}/{snapshot.epoch} at={position}"
+            directory = _as(message.directory)
+            return f"fetch-snapshot epoch={epoch} {snapshot.offset}/{snapshot.epoch} at={position}{directory}"
         case FetchSnapshotResponse(epoch, leader, snapshot, size, position, data):
             name = f"part epoch={epoch} leader={_node(leader)} {snapshot.offset}/{snapshot.epoch} size={size}"
             return f"{name} at={position} data={data.decode()}" if size >= 0 else name
     raise AssertionError(message)
+
+
+def _as(directory_id: bytes) -> str:
+    return "" if directory_id == NO_DIRECTORY else f" as={_letter(directory_id)}"
 
 
 def _fetch_answer_text(answer: FetchResponse) -> str:
@@ -250,19 +299,21 @@ def _snapshot(text: str) -> SnapshotId:
     return SnapshotId(*_pair(text))
 
 
-def _request(sender: int, words: list[str]) -> Request:
-    kind, fields = words[0], _fields(words)
+def _request(replica: ReplicaKey, words: list[str]) -> Request:
+    (sender, directory_id), kind, fields = replica, words[0], _fields(words)
     epoch = int(fields["epoch"])
     if kind in ("vote", "pre-vote"):
-        return Vote(epoch, sender, *_pair(fields["last"]), pre_vote=kind == "pre-vote")
+        voter = fields.get("to", "").encode() * 16 or NO_DIRECTORY
+        return Vote(epoch, sender, *_pair(fields["last"]), kind == "pre-vote", directory_id, voter)
     if kind == "begin-epoch":
         return BeginEpoch(epoch, sender)
     if kind == "fetch":
         offset, last, committed = (int(fields[name]) for name in ("offset", "last", "committed"))
-        return Fetch(epoch, sender, offset, last, committed, int(fields.get("wait", 300)), 1 << 20)
+        return Fetch(epoch, sender, offset, last, committed, int(fields.get("wait", 300)), 1 << 20, directory_id)
     assert kind == "fetch-snapshot", kind
     snapshot = next(word for word in words if "/" in word)
-    return FetchSnapshot(epoch, sender, _snapshot(snapshot), int(fields["at"]), SETTINGS.snapshot_bytes_max)
+    size_max = SETTINGS.snapshot_bytes_max
+    return FetchSnapshot(epoch, sender, _snapshot(snapshot), int(fields["at"]), size_max, directory_id)
 
 
 def _response(peer: int, request: Request, words: list[str]) -> Response:
@@ -277,12 +328,19 @@ def _response(peer: int, request: Request, words: list[str]) -> Response:
         return BeginEpochResponse(epoch, leader)
     if isinstance(request, FetchSnapshot):
         data = fields.get("data", "").encode()
+        if "voters" in fields:
+            data = with_voters(data, Membership(1, VoterSet(map(_voter, fields["voters"].split("+")))))
+            fields["size"] = str(len(data))
         size, position = int(fields["size"]), int(fields.get("at", 0))
         return FetchSnapshotResponse(epoch, leader, request.snapshot, size, position, data)
     records = b"".join(
         HEAD.pack(int(base), int(record_epoch), 1, 1) + b"\x01"
         for base, record_epoch in (record.split(":") for record in fields.get("records", "").split(",") if record)
     )
+    if "voters" in fields:
+        base, record_epoch, named = fields["voters"].split(":")
+        batch = control_batch([control_value(VoterSet(map(_voter, named.split("+"))))], timestamp_ms=0)
+        records += HEAD.pack(int(base), int(record_epoch), 1, len(batch)) + batch
     return FetchResponse(
         epoch,
         leader,

@@ -1,14 +1,14 @@
 """A simulated quorum: nodes, their disks, the network and time.
 
 Every node has a driver like the real one: effects are carried out in order, syncs take time, and inputs arrive
-meanwhile. All random choices come from the seed, so that a seed reproduces a run.
+meanwhile. A quorum is static, or dynamic from the start or from an upgrade on: then an operator adds and removes
+voters, and replaces disks, as long as a majority of every set of voters in any log is there. All random choices come
+from the seed, so that a seed reproduces a run.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 from typing import Any
@@ -27,69 +27,18 @@ from minikafka.controller.raft.effects import (
     SendResponse,
     Sync,
 )
-from minikafka.controller.raft.election_state import ElectionState
 from minikafka.controller.raft.messages import Request, Response, request_from_map, response_from_map
 from minikafka.controller.raft.raft import Raft
 from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.controller.raft.role_transitions import Role
+from minikafka.controller.raft.voter_history import Membership
+from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey, VoterSet
+from minikafka.protocol.errors import KafkaError
 from simulation.raft_checks import Checker, Violation
-from simulation.raft_log import DiskLog, SimulatedLog
+from simulation.raft_log import SimulatedLog
+from simulation.raft_node import Disk, Network, Node, directory
 
 SETTINGS = raft_settings(fetch_bytes_max=400, snapshot_bytes_max=40)
-
-
-@dataclass(slots=True)
-class Network:
-    """The faults of the network.
-
-    Attributes:
-        loss, doubling: probabilities per message. delay: the mean of an exponential distribution, in seconds.
-        cut: pairs (sender, receiver) whose messages are lost.
-        encoding: the probability that a message is encoded and decoded on its way.
-    """
-
-    loss: float = 0.0
-    doubling: float = 0.0
-    delay: float = 0.001
-    encoding: float = 0.01
-    cut: set[tuple[int, int]] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class Disk:
-    """The durable state of a node."""
-
-    log: DiskLog = field(default_factory=DiskLog)
-    election: ElectionState = field(default_factory=ElectionState)
-
-
-class Node:
-    """A node and its driver."""
-
-    __slots__ = (
-        "applied", "carrying_out", "clock_offset", "clock_rate", "disk", "high_watermark", "id", "incarnation",
-        "is_voter", "log", "paused_until", "queue", "raft", "state", "ticks_at",
-    )  # fmt: skip
-
-    def __init__(self, id_: int, *, is_voter: bool, clock_rate: float) -> None:
-        self.id = id_
-        self.is_voter = is_voter
-        self.disk = Disk()
-        self.clock_rate = clock_rate
-        self.clock_offset = 0.0
-        self.incarnation = 0
-        self.paused_until = 0.0
-        self.raft: Raft | None = None
-        self.log: SimulatedLog
-        self.queue: deque[Effect] = deque()
-        self.carrying_out = False
-        self.ticks_at = 0.0
-        self.applied = 0
-        self.state = 0
-        self.high_watermark = 0
-
-    def __str__(self) -> str:
-        return f"n{self.id}"
 
 
 class World:
@@ -97,6 +46,7 @@ class World:
     Args:
         seed: the seed of all random choices.
         voters, observers: their numbers.
+        dynamic: whether the voters are those of a bootstrap checkpoint, not of the settings.
         trace: called with the lines of the trace.
     """
 
@@ -106,6 +56,7 @@ class World:
         *,
         voters: int,
         observers: int = 0,
+        dynamic: bool = False,
         network: Network | None = None,
         sync_delay: float = 0.0,
         clock_skew: float = 0.0,
@@ -119,16 +70,23 @@ class World:
         self.settings = settings
         self.checker = Checker()
         self.voters = tuple(range(1, voters + 1))
-        self.majority = voters // 2 + 1
         self.trace = trace
         self.events_count = 0
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._serial = 0
         self._appended = 0
         self.nodes: dict[int, Node] = {}
+        self.replaced: dict[ReplicaKey, Disk] = {}
+        first = VoterSet(Node(id_, voters=(), bootstrap=None, clock_rate=1.0).own for id_ in self.voters)
+        bootstrap = Membership(1, first) if dynamic else None
         for id_ in range(1, voters + observers + 1):
             rate = 1 + clock_skew * (2 * self.random.random() - 1)
-            self.nodes[id_] = Node(id_, is_voter=id_ <= voters, clock_rate=rate)
+            self.nodes[id_] = Node(
+                id_,
+                voters=() if dynamic else self.voters,
+                bootstrap=bootstrap if id_ <= voters else None,
+                clock_rate=rate,
+            )
         for node in self.nodes.values():
             self.start(node)
 
@@ -173,13 +131,17 @@ class World:
         node.paused_until = self.now
         node.raft = Raft(
             node_id=node.id,
-            voters=self.voters,
+            voters=node.voters,
+            own=node.own,
             log=node.log,
             election=disk.election,
             settings=self.settings,
             random=Random(self.random.getrandbits(32)),
             now=self._clock(node),
         )
+        if not node.voters:
+            node.raft.quorum_is_dynamic(self.nodes)  # its bootstrap servers are all nodes
+        node.membership = node.raft.membership
         records = node.log.records
         node.applied, node.state = 0, 0
         if records.snapshot is not None:
@@ -245,6 +207,50 @@ class World:
         # Some are fetched in several parts.
         node.log.write_snapshot(node.applied, node.state.to_bytes(4, "big") * (1 + node.applied % 40), trim=trim)
 
+    def replace_disk(self, node: Node) -> None:
+        """Start a node with an empty disk, without voters in its settings: it is another replica from now on."""
+        if node.raft is not None:
+            self.crash(node)
+        self.replaced[node.key] = node.disk
+        node.key = ReplicaKey(node.id, directory(node.id, node.key.directory_id[2] + 1))
+        node.voters, node.disk = (), Disk()
+        node.high_watermark = 0
+        self.log(f"{node} has an empty disk: {node.key}")
+        self.checker.seen("disk replaced")
+        self.start(node)
+
+    def change_voters(self, leader: Node, what: str, change: Callable[[Raft, float], list[Effect]]) -> bool:
+        """An operator's request to a leader; returns whether it was accepted."""
+        accepted = False
+
+        def attempt(raft: Raft, now: float) -> list[Effect]:
+            nonlocal accepted
+            try:
+                effects = change(raft, now)
+            except KafkaError as error:
+                self.log(f"{leader} refuses: {error}")
+                return []
+            accepted = True
+            return effects
+
+        self._input(leader, what, attempt)
+        if accepted:
+            self.checker.seen(what)
+        return accepted
+
+    def can_lose(self, key: ReplicaKey, *, removed: bool = False) -> bool:
+        """Whether every set of voters in any log keeps a majority of replicas that exist without this one.
+
+        Args:
+            removed: the set of the leader without this voter must have one too.
+        """
+        there = {node.key for node in self.nodes.values()} - ({key} if not removed else set())
+        logs = [node.log.history for node in self.nodes.values()]
+        sets = {one.voters for log in logs for one in log.entries if one.voters is not None}
+        if removed:
+            sets = {voters.without(key.id) for voters in sets}
+        return all(2 * sum(voter in there for voter in voters.keys) > len(voters) for voters in sets)
+
     def resign(self, node: Node) -> None:
         self._input(node, "resign", lambda raft, now: raft.resign(now))
 
@@ -257,13 +263,15 @@ class World:
         raft = node.raft
         if raft is None:
             return
-        before = raft.role
+        before, high_watermark = raft.role, raft.high_watermark
         if self.trace is not None:
             self.log(f"{node} {before.value} epoch {raft.epoch}: {what}")
         effects = call(raft, self._clock(node))
         after = raft.role
         if before is not after:
             self._watch_role(node, before, raft)
+        if raft.membership is not node.membership:
+            self._watch_voters(node, raft, before, high_watermark)
         if raft.high_watermark != node.high_watermark:
             self._watch_high_watermark(node, raft)
         node.queue.extend(effects)
@@ -275,15 +283,28 @@ class World:
     def _watch_role(self, node: Node, before: Role, raft: Raft) -> None:
         self.checker.seen(f"{before.value} to {raft.role.value}")
         if raft.is_leader:
-            self.checker.on_elected(node.id, raft.epoch, node.log.records)
+            self.checker.on_elected(node.key, raft.epoch, node.log.records)
+
+    def _watch_voters(self, node: Node, raft: Raft, before: Role, high_watermark: int) -> None:
+        earlier, node.membership = node.membership, raft.membership
+        if self.trace is not None:
+            self.log(f"{node}     {node.membership}")
+        if before is Role.LEADER and node.membership.offset > earlier.offset:
+            self.checker.on_voters(earlier, node.membership, high_watermark, raft.epoch)
 
     def _watch_high_watermark(self, node: Node, raft: Raft) -> None:
         after = raft.high_watermark
         self.checker.on_high_watermark(node.id, node.high_watermark, after, node.log.records)
         node.high_watermark = after
         if raft.is_leader:
-            disks = [self.nodes[voter].disk.log.records for voter in self.voters]
-            self.checker.on_commit(node.id, raft.epoch, after, disks, self.majority)
+            disks = [self._disk_of(voter.key).log.records for voter in raft.voter_set]
+            self.checker.on_commit(node.id, raft.epoch, after, disks, len(disks))
+
+    def _disk_of(self, key: ReplicaKey) -> Disk:
+        """The disk of a voter, which may have been replaced since."""
+        node = self.nodes[key.id]
+        is_there = key.directory_id in (NO_DIRECTORY, node.key.directory_id)
+        return node.disk if is_there else self.replaced[key]
 
     def _set_alarm(self, node: Node, raft: Raft) -> None:
         """Call `tick` at the deadline, which may be earlier than before."""
@@ -347,8 +368,14 @@ class World:
             return
         if self.trace is not None:
             self.log(f"{node} receives from n{sender}")
+        self._meet(node, sender)
         token = (sender, incarnation, request)
         self._input(node, sent, lambda raft, now: raft.request(now, sender, sent, token))
+
+    def _meet(self, node: Node, peer: int) -> None:
+        """The handshake says whether the other node's quorum is dynamic."""
+        if self.nodes[peer].membership.kraft_version and node.raft is not None and node.voters:
+            node.raft.quorum_is_dynamic(self.nodes)
 
     def _answer(self, node: Node, token: Any, answer: Response) -> None:
         sender, incarnation, request = token
@@ -363,6 +390,7 @@ class World:
             return
         if self.trace is not None:
             self.log(f"{node} receives from n{peer}")
+        self._meet(node, peer)
         self._input(node, answer, lambda raft, now: raft.response(now, peer, request, answer))
 
     # Effects
@@ -401,7 +429,7 @@ class World:
         if isinstance(effect, Persist):
             node.carrying_out = False
             node.disk.election = effect.state
-            self.checker.on_epoch(node.id, effect.state.epoch)
+            self.checker.on_epoch(node.key, effect.state.epoch)
         else:
             node.disk.log.sync(mark)
             self._input(node, "synced", lambda raft, now: raft.synced(now, effect))
@@ -412,11 +440,11 @@ class World:
             self.log(f"{node}     {effect}")
         disk = node.disk
         if isinstance(effect, SendRequest):
-            self.checker.on_sent(node.id, effect.request, disk.election, disk.log.records, None)
+            self.checker.on_sent(node.key, effect.request, disk.election, disk.log.records, None)
             self._ask(node, effect.peer, effect.request)
         elif isinstance(effect, SendResponse):
             request = effect.token[2]  # type: ignore[index]
-            self.checker.on_sent(node.id, effect.message, disk.election, disk.log.records, request)
+            self.checker.on_sent(node.key, effect.message, disk.election, disk.log.records, request)
             self._answer(node, effect.token, effect.message)
         elif isinstance(effect, Committed):
             self._apply(node, effect.high_watermark)

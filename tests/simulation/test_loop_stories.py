@@ -1,4 +1,4 @@
-"""Stories about disks that sync slowly: a serving node's event loop never waits for one."""
+"""Stories about event loops: a serving node's never waits for a disk, and a client's does nothing in vain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import trio
 
+from minikafka.client import Consumer
+from minikafka.client.connections.seams import Seams
+from minikafka.protocol.errors import OffsetOutOfRangeError
+from minikafka.protocol.names import TopicPartition
 from simulation.story import Story, Tell, values
 from simulation.world.process_disk import ProcessDisk
 
@@ -105,3 +110,63 @@ def test_a_broker_with_a_slow_disk_keeps_its_session(tell: Tell) -> None:
     assert not story.image.brokers[1].fenced
     story.hosts[1].disk.fast("/data")
     story.until_in_sync("t", 1, 2, 3)
+
+
+def test_a_consumer_that_waits_for_a_seek_uses_no_processor(tell: Tell) -> None:
+    story = tell(nodes=1)
+    story.start()
+    story.create("t", [1])
+    story.produce("t", *values(0, 5))
+
+    async def program(seams: Seams) -> tuple[int, list[bytes | None]]:
+        tp, machine = TopicPartition("t", 0), story.world.running
+        assert machine is not None
+        bootstrap_servers = story.cluster.bootstrap_servers
+        async with Consumer(bootstrap_servers=bootstrap_servers, seams=seams, auto_offset_reset="none") as consumer:
+            consumer.assign([tp])
+            with pytest.raises(OffsetOutOfRangeError):
+                await consumer.poll(5000)
+            before = machine.steps
+            await trio.sleep(10)
+            idle = machine.steps - before
+            consumer.seek(tp, 3)
+            return idle, [record.value for record in await consumer.poll(5000)]
+
+    idle, found = story.do(program)
+    assert found == [b"value 3", b"value 4"]
+    assert idle < 10
+
+
+def test_a_consumer_whose_leader_is_no_known_broker_uses_no_processor(tell: Tell) -> None:
+    """As after beginning with the bootstrap addresses again (KIP-1102), while none of them can be reached."""
+    story = tell(nodes=1)
+    story.start()
+    story.create("t", [1])
+    story.produce("t", *values(0, 5))
+    steps: list[int] = []
+
+    async def program(seams: Seams) -> list[bytes | None]:
+        machine = story.world.running
+        assert machine is not None
+        async with Consumer(
+            bootstrap_servers=story.cluster.bootstrap_servers, seams=seams, auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.assign([TopicPartition("t", 0)])
+            found = [record.value for record in await consumer.poll(5000)]
+            steps.append(machine.steps)
+            await trio.sleep(5)
+            consumer.cluster._begin_again("as a test wants it")
+            while not story.hosts[1].is_running:
+                await trio.sleep(1)
+            steps.append(machine.steps)
+            return found + [record.value for record in await consumer.poll(60_000)]
+
+    running = story.begin(program)
+    story.until(lambda: bool(steps))
+    story.crash(1)
+    story.wait(30)
+    story.restart(1)
+    story.produce("t", *values(5, 6))
+    story.until(lambda: running.done, within_s=120)
+    assert running.result == [b"value %d" % number for number in range(6)]
+    assert steps[1] - steps[0] < 2000

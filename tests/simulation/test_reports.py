@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from simulation import seeds
+from simulation import seeds, trial
 from simulation.faults.chaos import Chaos
 from simulation.faults.table import FAULTS
 from simulation.report import last_events, report_failure
@@ -135,3 +135,8 @@ def test_a_fault_that_never_has_an_effect_fails_many_seeds(
     monkeypatch.setattr(seeds, "try_seeds", lambda *_: results)
     assert seeds.main([]) == code
     assert "fault without an effect: pause\n" in capsys.readouterr().out
+
+
+def test_processes_for_seeds_are_replaced_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "SEEDS_PER_PROCESS", 1)
+    assert list(trial.in_processes(2, abs, range(-6, 0))) == [6, 5, 4, 3, 2, 1]

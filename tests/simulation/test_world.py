@@ -38,6 +38,33 @@ def test_a_machine_sleeps_in_virtual_time(world: World) -> None:
     assert woken == [100, 200, 300]
 
 
+def test_a_sleep_ends_at_its_deadline_or_when_it_is_cancelled(world: World) -> None:
+    ends: list[float] = []
+
+    async def program() -> None:
+        with trio.move_on_after(5) as scope:
+            await trio.sleep_until(trio.current_time() + 10)
+        assert scope.cancelled_caught
+        ends.append(world.now)
+        with trio.move_on_after(20) as scope:
+            await trio.sleep(10)
+        assert not scope.cancel_called
+        ends.append(world.now)
+        with trio.move_on_after(1):
+            await trio.sleep_forever()
+        await trio.sleep_until(trio.current_time() - 1)
+        ends.append(world.now)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await trio.sleep(10)
+        ends.append(world.now)
+
+    machine = world.boot("one", "host", program)
+    world.run_until(100)
+    assert machine.failure is None
+    assert [round(end) for end in ends] == [5, 15, 16, 16]
+
+
 def test_a_paused_machine_does_nothing_and_is_late_afterwards(world: World) -> None:
     woken: list[float] = []
 
@@ -98,6 +125,19 @@ def test_a_machine_that_never_waits_is_reported() -> None:
     with pytest.raises(TooManySteps, match="one"):
         world.run_until(60)
     world.close()
+
+
+def test_a_machine_that_runs_in_a_circle_for_seconds_is_reported(world: World) -> None:
+    async def program() -> None:
+        await trio.sleep(60)
+        ends_at = trio.current_time() + 8
+        while trio.current_time() < ends_at:
+            await trio.lowlevel.checkpoint()
+
+    world.boot("busy", "host", program)
+    world.boot("idle", "host", trio.sleep, 100)
+    with pytest.raises(TooManySteps, match=r"steps within 5 s at \d+\.000 s: busy"):
+        world.run_until(100)
 
 
 # -- the network -----------------------------------------------------------------------------------------------------

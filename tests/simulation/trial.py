@@ -7,19 +7,22 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
+from typing import TypeVar
 
 from simulation.scenario import Failure, Outcome, Scenario
 from simulation.schedule import Schedule, draw
 
+T = TypeVar("T")
 TRACEBACK_LINES = 24
-SEEDS_PER_PROCESS = 200
+SEEDS_PER_PROCESS = 10
+"""A run leaves some 20 MB of garbage, and its collection takes a tenth of the run: the process ends instead."""
+SEED_MAX_S = 1800
 SEEDS_PER_COLLECTION = 5
-"""A run leaves some 20 MB of garbage, and a collection takes as long as some simulated seconds."""
+"""In this process."""
 
 
 @dataclass
@@ -100,27 +103,36 @@ def _where(error: BaseException | None) -> str:
 
 
 def try_seed(seed: int, kinds: Sequence[str] = ()) -> Result:
-    """Run the schedule of a seed, perhaps with other kinds of faults; some seeds leave their garbage to later ones."""
-    result = try_schedule(draw(seed, kinds))
-    if seed % SEEDS_PER_COLLECTION == 0:
-        gc.collect()
-    return result
-
-
-def _prepare_process() -> None:
-    """Collect no garbage by itself, and never look again at what is there before the first seed."""
-    gc.disable()
-    gc.collect()
-    gc.freeze()
+    """Run the schedule of a seed, perhaps with other kinds of faults."""
+    return try_schedule(draw(seed, kinds))
 
 
 def try_seeds(seeds: range, jobs: int, kinds: Sequence[str] = ()) -> Iterator[Result]:
-    """The results of many seeds, in order."""
+    """The results of many seeds, in order.
+
+    Args:
+        jobs: The number of processes; 0 for this one.
+
+    Raises:
+        multiprocessing.TimeoutError: There is no result for `SEED_MAX_S`.
+    """
     attempt = partial(try_seed, kinds=kinds)
-    if jobs == 1:
-        with _without_collections():
-            yield from map(attempt, seeds)
-        return
-    context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _prepare_process, max_tasks_per_child=SEEDS_PER_PROCESS) as pool:
-        yield from pool.map(attempt, seeds)
+    return in_processes(jobs, attempt, seeds) if jobs else _in_this_process(attempt, seeds)
+
+
+def in_processes(jobs: int, attempt: Callable[[int], T], seeds: range) -> Iterator[T]:
+    """See `try_seeds`. A process ends after some seeds, and another one takes its place."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with context.Pool(jobs, gc.disable, maxtasksperchild=SEEDS_PER_PROCESS) as pool:
+        results = pool.imap(attempt, seeds)
+        for _ in seeds:  # a process that is killed has no result
+            yield results.next(SEED_MAX_S)
+
+
+def _in_this_process(attempt: Callable[[int], Result], seeds: range) -> Iterator[Result]:
+    with _without_collections():
+        for number, seed in enumerate(seeds, 1):
+            yield attempt(seed)
+            if number % SEEDS_PER_COLLECTION == 0:
+                gc.collect()

@@ -73,6 +73,16 @@ def test_a_repeated_version_is_not_written_again_whatever_its_tasks_are(server: 
     assert found(server, "atomic-repeated") == list(range(2 * ROWS))
 
 
+def test_a_stream_with_an_older_checkpoint_or_another_topic_is_refused(node: NodeProcess) -> None:
+    chosen, other = prepare(node, "atomic-restored"), prepare(node, "atomic-elsewhere")
+    assert write_together(chosen, encode(chosen, Write("atomic-restored", 3, "before", in_order=True), 2))
+    with pytest.raises(NotRepeated, match="has committed micro-batch 3, and is to write micro-batch 2 now: its"):
+        write_together(chosen, encode(chosen, Write("atomic-restored", 2, "after", in_order=True), 2))
+    with pytest.raises(NotRepeated, match="to topic atomic-restored, and is to write it to topic atomic-elsewhere now"):
+        write_together(other, encode(other, Write("atomic-restored", 3, "after", in_order=True), 2))
+    assert found(node, "atomic-restored") == list(range(ROWS))
+
+
 def test_a_write_without_a_version_is_written_each_time(node: NodeProcess) -> None:
     chosen = prepare(node, "atomic-batch")
     for attempt in ("a", "b"):

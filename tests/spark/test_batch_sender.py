@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,6 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from minikafka.protocol.headers import encode_request
 from minikafka.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -17,25 +21,34 @@ from minikafka.protocol.messages.produce import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector import sockets
-from minikafka.spark_connector.batch_sender import BatchSender, Outgoing
+from minikafka.spark_connector.batch_sender import BatchSender, Outgoing, Parts
+from minikafka.spark_connector.offset_reader import OffsetReader
+from minikafka.spark_connector.options import KafkaOptions
 
-KAFKA = SimpleNamespace(client_id="sink", request_timeout_s=30)
+KAFKA = KafkaOptions("leader:9092", client_id="sink", request_timeout_s=30)
 OPTIONS = SimpleNamespace(acks=-1, kafka=KAFKA, delivery_timeout_s=120)
-BROKERS = SimpleNamespace(
-    metadata=SimpleNamespace(
-        leader=lambda topic, partition: 1, brokers={1: SimpleNamespace(host="leader", port=9092)}
-    )
-)
+LEADER = SimpleNamespace(host="leader", port=9092)
+
+
+def brokers() -> OffsetReader:
+    """Brokers of which one leads all partitions."""
+    reader = OffsetReader(KAFKA)
+    reader.metadata = cast(Any, SimpleNamespace(leader=lambda topic, partition: 1, brokers={1: LEADER}))
+    return reader
 
 
 class Connection:
     """Answers each request in its turn, and keeps what was done in which order."""
 
-    closed = False
+    closed = busy = False
+    address = "leader:9092"
 
     def __init__(self, *_: object, **__: object) -> None:
         self.done: list[str] = []
         self._asked: list[ProduceRequest] = []
+
+    def close(self) -> None:
+        self.closed = True
 
     def send(self, request: ProduceRequest, **_: object) -> None:
         self._asked.append(request)
@@ -54,7 +67,7 @@ def test_the_first_batch_of_a_partition_is_acknowledged_before_the_second_is_sen
     """A leader that does not know the producer accepts any sequence number first, and would refuse the first batch."""
     connection = Connection()
     monkeypatch.setattr(sockets, "BrokerConnection", lambda *_, **__: connection)
-    sender = BatchSender(cast(Any, BROKERS), cast(Any, OPTIONS), None)
+    sender = BatchSender(brokers(), cast(Any, OPTIONS), None)
     for partitions in ([0], [1], [0, 1], [0], [0, 2], [1]):
         sender.send([Outgoing(TopicPartition("t", one), b"a batch", 1) for one in partitions])
     sender.flush()
@@ -69,14 +82,55 @@ def test_a_leader_that_is_not_among_the_brokers_is_waited_for(monkeypatch: pytes
     connection, paused = Connection(), list[float]()
     monkeypatch.setattr(sockets, "BrokerConnection", lambda *_, **__: connection)
     monkeypatch.setattr(sockets, "sleep", paused.append)
-    metadata = SimpleNamespace(leader=lambda topic, partition: 1, brokers={})
+    known = brokers()
+    known.metadata.brokers.clear()
 
     def refresh(_: object) -> None:
         if len(paused) == 3:
-            metadata.brokers[1] = SimpleNamespace(host="leader", port=9092)
+            known.metadata.brokers[1] = cast(Any, LEADER)
 
-    brokers = SimpleNamespace(metadata=metadata, refresh=refresh)
-    sender = BatchSender(cast(Any, brokers), cast(Any, OPTIONS), None)
+    monkeypatch.setattr(known, "refresh", refresh)
+    sender = BatchSender(known, cast(Any, OPTIONS), None)
     sender.send([Outgoing(TopicPartition("t", 0), b"a batch", 1)])
     sender.flush()
     assert (len(paused), connection.done) == (3, ["send 0", "receive"])
+
+
+def test_the_next_sender_uses_the_connection_unless_a_response_is_outstanding(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[Connection]()
+    monkeypatch.setattr(sockets, "BrokerConnection", lambda *_, **__: made.append(Connection()) or made[-1])
+    known = brokers()
+    for busy in (False, True, False):
+        sender = BatchSender(known, cast(Any, OPTIONS), None)
+        sender.send([Outgoing(TopicPartition("t", 0), b"a batch", 1)])
+        sender.flush()
+        made[-1].busy = busy
+        sender.close()
+    assert [(len(one.done), one.closed) for one in made] == [(4, True), (2, False)]
+
+
+def test_batches_are_sent_from_where_they_were_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More pieces than one call sends, and more bytes than the socket takes at once: the frame is that of one piece."""
+    ours, theirs = _pair()
+    with closing(ours), closing(theirs):
+        ours.settimeout(30)
+        monkeypatch.setattr(sockets.socket, "create_connection", lambda *_, **__: ours)
+        monkeypatch.setattr(sockets.BrokerConnection, "_negotiate", lambda _: None)
+        connection = sockets.BrokerConnection("leader", 9092, client_id="sink", timeout_s=30)
+        connection._versions[0] = (3, 9)
+        batches = [Outgoing(TopicPartition("t", one), Parts(b"%d" % one, bytes(one)), 1) for one in range(1500)]
+        whole = [Outgoing(one.tp, one.whole, 1) for one in batches]
+        sender = BatchSender(brokers(), cast(Any, OPTIONS), None)
+        received = bytearray()
+        reader = threading.Thread(target=lambda: [received.extend(got) for got in iter(lambda: theirs.recv(9999), b"")])
+        reader.start()
+        connection.send(sender._request(batches))
+        ours.shutdown(socket.SHUT_WR)
+        reader.join()
+    assert bytes(received) == encode_request(sender._request(whole), 9, 1, "sink")
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return socket.create_connection(server.getsockname()), server.accept()[0]

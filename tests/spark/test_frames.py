@@ -131,7 +131,8 @@ def test_frames_are_what_the_plain_codec_reads(
     chosen = parse_sink({"kafka.bootstrap.servers": "localhost:1", **given_options})
     topics = {name: SimpleNamespace(partitions=range(count)) for name, count in COUNTS.items()}
     kept = Kept()
-    writer = TaskWriter(cast(Any, SimpleNamespace(metadata=SimpleNamespace(topics=topics))), chosen, kept, kept)
+    known = cast(Any, SimpleNamespace(metadata=SimpleNamespace(topics=topics)))
+    writer = TaskWriter(known, chosen, kept, kept, fingerprint=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sockets, "now_ms", lambda: NOW_MS)
         writer.write(arrow(some, columns, kinds_of) for some in frames)

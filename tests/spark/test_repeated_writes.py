@@ -20,7 +20,7 @@ from minikafka.spark_connector.driver_commits import abort_all, commit_once
 from minikafka.spark_connector.earlier_attempts import Write, may_repeat
 from minikafka.spark_connector.offset_reader import OffsetReader
 from minikafka.spark_connector.replay_check import NotRepeated
-from minikafka.spark_connector.sink_options import SinkOptions
+from minikafka.spark_connector.sink_options import SinkOptions, parse_sink
 from minikafka.spark_connector.sink_tasks import TaskResult, write_once
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -123,7 +123,7 @@ def test_a_zombie_that_commits_in_between_is_reported(node: NodeProcess) -> None
 
 
 def test_an_attempt_of_an_older_version_writes_nothing(node: NodeProcess) -> None:
-    """A checkpoint that was restored: also tasks that had no rows then are recognized."""
+    """With txnVersion: also tasks that had no rows then are recognized."""
     chosen = prepare(node, "older")
     run(chosen, Write("older", 5, "before"), 2)
     again = run(chosen, Write("older", 4, "after"), 4)
@@ -170,3 +170,44 @@ def test_the_names_of_queries_are_told_apart(node: NodeProcess) -> None:
         assert earlier_attempts.transactional_ids(brokers, "a.b") == ["a.b-0", "a.b-1"]
     finally:
         brokers.close()
+
+
+def test_a_stream_with_an_older_checkpoint_than_what_it_has_written_is_refused(node: NodeProcess) -> None:
+    """Its micro-batches may end elsewhere now: to leave out those with numbers that are there would lose records."""
+    chosen = prepare(node, "restored")
+    run(chosen, Write("restored", 5, "before", in_order=True), 2)
+    again = Write("restored", 4, "after", in_order=True)
+    for task, check in ((0, "content"), (3, "content"), (1, "none")):
+        with pytest.raises(NotRepeated, match="has committed micro-batch 5, and is to write micro-batch 4 now: its"):
+            write_once(options(node, "restored", replayCheck=check), again, task, rows(share(task, 4)))
+    assert numbers(read_committed(node.bootstrap, "restored")) == list(range(ROWS))
+    apart = Write("another-prefix", 4, "after", in_order=True)
+    commit_once(chosen, run(chosen, apart, 4))
+    assert numbers(read_committed(node.bootstrap, "restored")) == sorted([*range(ROWS)] * 2)
+
+
+@pytest.mark.parametrize("check", ["content", "none"])
+def test_a_copy_of_a_checkpoint_that_writes_to_another_topic_is_refused(node: NodeProcess, check: str) -> None:
+    """The marker says that the rows are written, but they are not there."""
+    name = f"original-{check}"
+    run(prepare(node, name), Write(name, 0, "before", in_order=True), 1)
+    copy = prepare(node, f"copy-of-{name}", replayCheck=check)
+    again = Write(name, 0, "copy", in_order=True)
+    if check == "none":
+        assert write_once(copy, again, 0, rows(range(ROWS))).skipped
+        return
+    with pytest.raises(NotRepeated, match=f"to topic {name}, and is to write it to topic copy-of-{name} now"):
+        write_once(copy, again, 0, rows(range(ROWS)))
+
+
+def test_rows_to_several_topics_are_recognized(node: NodeProcess) -> None:
+    for name in ("several-a", "several-b"):
+        prepare(node, name)
+    chosen = parse_sink({"kafka.bootstrap.servers": node.bootstrap})
+    names = [f"several-{'ab'[number % 2]}" for number in range(ROWS)]
+    for version in (0, 0, 1):
+        write_once(chosen, Write("several", version), 0, rows(range(ROWS), topic=names))
+    write_once(chosen, Write("several", 2), 0, rows(range(ROWS), topic=names[:1] * ROWS))
+    with pytest.raises(NotRepeated, match="to topic several-a, and is to write it to topic several-a and 1 more now"):
+        write_once(chosen, Write("several", 2), 0, rows(range(ROWS), topic=names))
+    assert len(read_committed(node.bootstrap, "several-b")) == ROWS

@@ -1,14 +1,17 @@
-"""The streaming sink while its driver, Python workers and brokers are killed: `make spark-chaos`.
+"""The streaming sink while its driver, executors, Python workers and brokers are killed: `make spark-chaos`.
 
-Three brokers; real Spark copies a topic to another. At the end each record is there, with `exactly_once` and `atomic`
+Three brokers; real Spark copies a topic to another. Some tasks are slow in their transaction, so that Spark starts
+speculative attempts of them, which its event log has. At the end each record is there, with `exactly_once` and `atomic`
 once, no transaction is open, and `at_least_once` has doubled some, by which the test is seen to notice it. While it
 runs, a reader takes snapshots: with `atomic`, none has a part of a micro-batch that remains a part.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -20,16 +23,20 @@ from support.bank.ledger import read_ledger
 from support.clusters import heal, make
 from support.oracle import java
 from support.spark_audit import MicroBatchAudit, SinkAuditor, rows_of, value_of
+from support.spark_cluster import EXECUTORS, speculative_attempts
 from support.spark_driver import WORKERS, SparkDriver
 
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin
+from minikafka.spark_connector.offset_reader import TRANSACTION, OffsetReader
+from minikafka.spark_connector.options import KafkaOptions
 
 BATCHES = int(os.environ.get("MINIKAFKA_SPARK_CHAOS", "0"))
 SEED = int(os.environ.get("MINIKAFKA_SPARK_CHAOS_SEED", "1"))
 PARTITIONS = 3
 ROWS_A_ROUND = 480
-BATCHES_A_ROUND = 6
+BATCHES_A_ROUND = 8
+KINDS = ("driver", "workers", "executors", "broker", "coordinator", "broker and driver")
 PATIENCE_S = 300
 SETTINGS = {
     "offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3",
@@ -68,31 +75,48 @@ class Source:
 
 
 class Faults:
-    """What is killed in each round, by a seed: the driver in every second round."""
+    """What is killed in each round, by a seed: each kind in turn, in another order each time."""
 
-    def __init__(self, cluster: LocalCluster, driver: SparkDriver, random: Random) -> None:
-        self.counts: dict[str, int] = {}
+    def __init__(self, cluster: LocalCluster, driver: SparkDriver, checkpoint: Path, random: Random) -> None:
+        self.counts: Counter[str] = Counter()
         self._cluster = cluster
         self._driver = driver
+        self._checkpoint = checkpoint
         self._random = random
         self._down: list[int] = []
+        self._next: list[str] = []
 
     def strike(self) -> None:
         if self._down:
             self._cluster.start(*self._down)
             self._down.clear()
-        name = self._random.choice(("driver", "driver", "workers", "broker", "broker and driver"))
-        self.counts[name] = self.counts.get(name, 0) + 1
+        if not self._next:
+            self._next = self._random.sample(KINDS, len(KINDS))
+        name = self._next.pop()
+        self.counts[name] += 1
         time.sleep(self._random.random())  # somewhere in a micro-batch
-        if "broker" in name:
+        if "broker" in name or name == "coordinator":
             self._cluster.wait_in_sync()
-            self._down.append(self._random.choice(self._cluster.node_ids))
+            chosen = self._random.choice(self._cluster.node_ids)
+            self._down.append(self._coordinator() if name == "coordinator" else chosen)
             self._cluster.kill(*self._down)
         if "driver" in name:
             self._driver.kill()
             self._driver.start()
         if name == "workers":
-            self._driver.kill_python(*WORKERS)
+            self._driver.kill_processes(*WORKERS)
+        if name == "executors":
+            self._driver.kill_processes(*EXECUTORS)
+
+    def _coordinator(self) -> int:
+        """The node that coordinates the transactions of the first task."""
+        query = json.loads((self._checkpoint / "metadata").read_text())["id"]
+        brokers = OffsetReader(KafkaOptions(self._cluster.bootstrap))
+        try:
+            first = f"minikafka-spark-{query}-0"
+            return brokers.retry(lambda: brokers.coordinator(first, TRANSACTION), "finding the coordinator")
+        finally:
+            brokers.close()
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "atomic", "at_least_once"])
@@ -107,7 +131,7 @@ def test_records_are_delivered_under_chaos(cluster: LocalCluster, tmp_path: Path
     source.send()
     audit = MicroBatchAudit(checkpoint, once=delivery != "at_least_once", whole=delivery == "atomic")
     driver = SparkDriver(tmp_path, "support.spark_copier", cluster.bootstrap, *names, delivery)
-    faults = Faults(cluster, driver, Random(SEED))
+    faults = Faults(cluster, driver, checkpoint, Random(SEED))
 
     def committed() -> int:
         return len(list((checkpoint / "commits").glob("[0-9]*")))
@@ -129,9 +153,12 @@ def test_records_are_delivered_under_chaos(cluster: LocalCluster, tmp_path: Path
         driver.kill()
     found = rows_of(read_ledger(cluster.bootstrap, names[1], PARTITIONS))
     doubled = sum(found.values()) - len(found)
+    speculative = speculative_attempts(tmp_path)
     print(f"\n{delivery}: {committed()} micro-batches, {len(source.rows)} records, {doubled} doubled,"
-          f" {audit.snapshots} snapshots, faults: {faults.counts}")  # fmt: skip
+          f" {audit.snapshots} snapshots, kills: {dict(faults.counts)},"
+          f" speculative attempts: {dict(speculative)}")  # fmt: skip
     assert found.keys() == source.rows
+    assert speculative["started"], "no task was speculated: the run does not show what it is for"
     if delivery == "at_least_once":
         assert doubled, "no fault has hit the middle of a micro-batch: the run shows nothing"
     else:

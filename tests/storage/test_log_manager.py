@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import structlog.testing
 import trio
 from support.logs import SMALL, Clock, append, memory_disk, read_all
 
@@ -434,3 +435,21 @@ def test_a_long_topic_name_still_fits_when_deleted() -> None:
     manager.delete(TopicPartition("t" * 249, 3))
     (name,) = [name for name in disk.list("/data") if name.endswith("-delete")]
     assert len(name) == 255
+
+
+def test_a_start_says_in_one_line_what_recovery_did() -> None:
+    disk = memory_disk()
+    manager = manage(disk, "/one", "/two")
+    for number in range(20):
+        append(manager.create(TopicPartition("t", number), topic_id=TOPIC_ID), b"value")
+    torn = next(log.directory for log in manager.logs.values() if log.directory.startswith("/one"))
+    manager.close({})
+    disk.remove("/one/.kafka_cleanshutdown")
+    disk.open(f"{torn}/00000000000000000000.log").append(b"torn")
+    with structlog.testing.capture_logs() as lines:
+        manage(disk, "/one", "/two")
+    (line,) = [line for line in lines if line["log_level"] != "debug"]
+    assert line["event"] == "logs loaded"
+    assert line["directories"] == {"/one": 10, "/two": 10}
+    assert (line["clean_shutdown"], line["recovered"], line["truncated"]) == (False, 10, 1)
+    assert (line["truncated_bytes"], line["damaged"]) == (4, 0)

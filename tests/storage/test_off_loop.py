@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from random import Random
@@ -14,6 +15,7 @@ from support.logs import SMALL, Clock, append, make_batch
 
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import batches
+from minikafka.storage import checkpoint_files
 from minikafka.storage.checkpoint_files import read_offsets
 from minikafka.storage.disk import MemoryDisk, RealDisk
 from minikafka.storage.log_manager import LogManager
@@ -125,6 +127,41 @@ def test_the_loop_goes_on_while_checkpoints_are_written_and_logs_are_removed_on_
     assert beats > seconds * 9
     assert KEYS[1] not in read_offsets(disk, RECOVERY_POINTS)
     assert not [name for name in disk.list(f"/data/{KEYS[0]}") if name.endswith(".deleted")]
+
+
+def test_no_thread_is_called_for_checkpoints_that_have_not_changed() -> None:
+    disk, clock = SlowDisk(), Clock()
+    manager = filled(disk, clock)
+
+    async def checkpoint() -> None:
+        await manager.write_checkpoints_async()
+        await manager.write_high_watermarks(dict.fromkeys(KEYS, 1))
+
+    assert beats_during(checkpoint)[1] >= 2 * SYNC_S
+    assert beats_during(checkpoint)[1] == 0
+    disk.armed = False
+    append(manager.logs[KEYS[0]], b"x")
+    manager.logs[KEYS[0]].flush()
+    assert beats_during(checkpoint)[1] == SYNC_S
+    assert read_offsets(disk, RECOVERY_POINTS)[KEYS[0]] == manager.logs[KEYS[0]].end_offset
+
+
+def test_a_checkpoint_that_could_not_be_written_is_written_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, clock = SlowDisk(), Clock()
+    manager = filled(disk, clock)
+    disk.armed = False
+    directory, found = manager.directories[0], dict.fromkeys(KEYS, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_files, "write_offsets", _raise_full)
+        write = directory.prepare_high_watermarks(found)
+        with pytest.raises(OSError, match="full"):
+            write()
+    directory.prepare_high_watermarks(found)()
+    assert read_offsets(disk, "/data/replication-offset-checkpoint") == dict.fromkeys(KEYS, 1)
+
+
+def _raise_full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "full")
 
 
 def test_a_checkpoint_that_a_thread_writes_late_does_not_replace_a_newer_one() -> None:

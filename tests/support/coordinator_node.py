@@ -105,6 +105,11 @@ class MemoryLogs:
         self.batches.setdefault(partition, []).append(batch)
         return parse_header(batch).last_offset
 
+    def is_committed(self, partition: TopicPartition, offset: int) -> bool:
+        if not self.led:
+            raise NotLeaderOrFollowerError("not the leader any more")
+        return self.held is None
+
     async def committed(self, partition: TopicPartition, offset: int) -> None:
         if self.held is not None:
             await self.held.wait()

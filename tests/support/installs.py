@@ -48,11 +48,16 @@ class Environment:
         return self
 
 
-def environment(folder: Path) -> Environment:
-    """A virtual environment with the dependencies that the tests run with, and without minikafka."""
+def empty_environment(folder: Path) -> Environment:
+    """A virtual environment without any package."""
     venv.create(folder, symlinks=True, with_pip=False)
     paths = sysconfig.get_paths("venv", {"base": str(folder), "platbase": str(folder)})
-    made = Environment(Path(paths["scripts"]) / "python", Path(paths["purelib"]))
+    return Environment(Path(paths["scripts"]) / "python", Path(paths["purelib"]))
+
+
+def environment(folder: Path) -> Environment:
+    """A virtual environment with the dependencies that the tests run with, and without minikafka."""
+    made = empty_environment(folder)
     made.site.joinpath("dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return made
 

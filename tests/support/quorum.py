@@ -19,17 +19,22 @@ from typing import Any
 import trio
 import trio.testing
 
+from minikafka.controller.quorum.bootstrap_checkpoint import write_bootstrap_checkpoint
 from minikafka.controller.quorum.quorum_settings import quorum_settings
 from minikafka.controller.quorum_controller import QuorumController
+from minikafka.controller.raft.voter_set import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.protocol.names import uuid_text
+from minikafka.storage.checkpoint_files import write_properties
 from minikafka.storage.data_directory import WrongDirectory
 from minikafka.storage.memory_disk import MemoryDisk
 from support.memory_network import MemoryNetwork
 
 START_MS = 1_700_000_000_000
+CLUSTER_ID = "q_K-x5ZtR3mH9zO0Yv1bCg"
 FAST = {
     "controller.quorum.election.timeout.ms": "400",
     "controller.quorum.fetch.timeout.ms": "800",
@@ -51,13 +56,15 @@ class Member:
 class Controllers:
     """A cluster. Disks survive the nodes that use them."""
 
-    def __init__(self, nursery: trio.Nursery, *, voters: int, seed: int) -> None:
+    def __init__(self, nursery: trio.Nursery, *, voters: int, seed: int, dynamic: bool = False) -> None:
         self.network = MemoryNetwork()
         self.disks: dict[int, MemoryDisk] = {}
         self.running: dict[int, Member] = {}
         self.given: dict[str, str] = {}
         self._nursery = nursery
         self._voters = range(1, voters + 1)
+        self._dynamic = dynamic
+        self.ports: dict[int, int] = {}
         self._seed = seed
 
     async def start(self, *node_ids: int, **given: str) -> None:
@@ -66,10 +73,16 @@ class Controllers:
             self._seed += 1
             disk = self.disk(node_id)
             static = StaticSettings(node_id, {**self._settings(node_id), **self.given, **_names(given)})
-            is_controller = node_id in self._voters
+            is_controller = node_id in self._voters or self._dynamic
+            port = self.ports.get(node_id, 9093)
             controller = QuorumController(
                 static,
-                quorum_settings(static, [("", 9093)] if is_controller else [], is_controller=is_controller),
+                quorum_settings(
+                    static,
+                    [("", port)] if is_controller else [],
+                    is_controller=is_controller,
+                    advertised=[VoterEndpoint("CONTROLLER", f"node-{node_id}", port)],
+                ),
                 disk=disk,
                 network=self.network.of(node_id),
                 now_ms=lambda: START_MS + int(trio.current_time() * 1000),
@@ -83,9 +96,27 @@ class Controllers:
         """A node's disk, created on first use."""
         return self.disks.setdefault(node_id, MemoryDisk(Random(f"{self._seed}/{node_id}")))
 
+    def format(self, *node_ids: int, number: int = 0, voters: bool = False) -> None:
+        """Give nodes an empty disk with a directory id, and with the first voters of a dynamic quorum."""
+        first = VoterSet(self.voter(node_id) for node_id in self._voters)
+        for node_id in node_ids:
+            self.disks[node_id] = disk = MemoryDisk(Random(f"{self._seed}/{node_id}"))
+            disk.make_directory("/data")
+            named = {"node.id": str(node_id), "directory.id": uuid_text(self.voter(node_id, number).key.directory_id)}
+            write_properties(disk, "/data/meta.properties", {"version": "1", "cluster.id": CLUSTER_ID, **named})
+            if voters:
+                write_bootstrap_checkpoint(disk, "/data", first, now_ms=START_MS)
+
+    def voter(self, node_id: int, number: int = 0) -> Voter:
+        """A node as a voter, with its disk of this number."""
+        key = ReplicaKey(node_id, bytes([0x40, node_id, number]) + bytes(13))
+        return Voter(key, (VoterEndpoint("CONTROLLER", f"node-{node_id}", self.ports.get(node_id, 9093)),))
+
     def _settings(self, node_id: int) -> dict[str, str]:
         voters = ",".join(f"{voter}@node-{voter}:9093" for voter in self._voters)
-        return {"node.id": str(node_id), "log.dirs": "/data", "controller.quorum.voters": voters, **FAST}
+        servers = ",".join(f"node-{other}:9093" for other in range(1, 6))
+        name, value = ("bootstrap.servers", servers) if self._dynamic else ("voters", voters)
+        return {"node.id": str(node_id), "log.dirs": "/data", f"controller.quorum.{name}": value, **FAST}
 
     async def _run(self, member: Member, *, task_status: trio.TaskStatus[None]) -> None:
         try:
@@ -139,12 +170,14 @@ def run(
     voters: int = 3,
     seed: int = 0,
     given: Mapping[str, str] | None = None,
+    dynamic: bool = False,
 ) -> Any:
-    """Run a scenario in simulated time; all nodes have the given settings."""
+    """Run a scenario in simulated time; all nodes have the given settings. In a dynamic quorum every node is a
+    controller, and has to be formatted first."""
 
     async def main() -> Any:
         async with trio.open_nursery() as nursery:
-            cluster = Controllers(nursery, voters=voters, seed=seed)
+            cluster = Controllers(nursery, voters=voters, seed=seed, dynamic=dynamic)
             cluster.given.update(given or {})
             result = await scenario(cluster)
             nursery.cancel_scope.cancel()

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql.datasource import DataSourceStreamWriter
 
 from minikafka.protocol.records.batch import batches
 from minikafka.protocol.records.compression import Codec
@@ -52,20 +53,36 @@ def create_topics(bootstrap: str, writes: Iterable[Write]) -> None:
         future.result(TIMEOUT_S)
 
 
-def through_spark(spark: Any, source: str, write: Write, bootstrap: str) -> str:
-    """Writes with `df.write`. Returns the words of the refusal, or an empty text."""
+def through_spark(spark: Any, source: str, write: Write, bootstrap: str, ids: Path | None = None) -> str:
+    """Writes with `df.write`, or if `ids` is given as `stream`. Returns the words of the refusal, or an empty text."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        frame = spark.range(0, write.rows, 1, 1).selectExpr(*map(write.filled, write.columns))
-        frame.write.format(source).mode(write.mode).options(**write.given(bootstrap)).save()
+        if ids is None:
+            frame = spark.range(0, write.rows, 1, 1).selectExpr(*map(write.filled, write.columns))
+            frame.write.format(source).mode(write.mode).options(**write.given(bootstrap)).save()
+        else:
+            stream(spark, source, write, bootstrap, ids)
     except Py4JJavaError as error:
         return deepest(error.java_exception) + ("" if source == "kafka" else str(error))
     except PySparkException as error:
         cause = getattr(error, "_origin", None)
         return (deepest(cause) if cause is not None else str(error)) + ("" if source == "kafka" else str(error))
     return ""
+
+
+def stream(spark: Any, source: str, write: Write, bootstrap: str, ids: Path) -> None:
+    """Writes with `df.writeStream`, in one micro-batch. `ids` is a folder with the numbers of rows, as JSON."""
+    rows = spark.readStream.schema("id long").json(str(ids)).where(f"id < {write.rows}")
+    writer = rows.selectExpr(*map(write.filled, write.columns)).writeStream.format(source)
+    checkpoint = str(ids.with_name(f"{ids.name}-{write.topic}"))
+    writer = writer.options(**write.given(bootstrap)).option("checkpointLocation", checkpoint)
+    query = writer.outputMode(write.mode).trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
 
 
 def deepest(error: Any) -> str:
@@ -100,17 +117,19 @@ def arrow_batches(spark: Any, writes: Sequence[Write], schemas: Mapping[str, Any
 
 def as_spark_calls(writer: Any, batch: Any) -> None:
     """Calls a writer as Spark does for a job with one task: `write`, then `commit` or `abort`."""
+    number = [0] if isinstance(writer, DataSourceStreamWriter) else []
     try:
         message = writer.write(iter([batch] if len(batch) else []))
     except Exception:
-        writer.abort([None])
+        writer.abort([None], *number)
         raise
-    writer.commit([message])
+    writer.commit([message], *number)
 
 
-def task_context() -> Any:
-    """What a writer sees of its task: that it is the first."""
-    return SimpleNamespace(partitionId=lambda: 0, getLocalProperty=lambda name: None)
+def task_context(query: str | None = None) -> Any:
+    """What a writer sees of its task: that it is the first, and of the first micro-batch of a query."""
+    properties = {"sql.streaming.queryId": query, "spark.jobGroup.id": query, "streaming.sql.batchId": "0"}
+    return SimpleNamespace(partitionId=lambda: 0, getLocalProperty=properties.get)
 
 
 def written(bootstrap: str, folder: Path, writes: Sequence[Write]) -> dict[str, Outcome]:

@@ -1,5 +1,7 @@
 """A driver for chaos tests: streams from one topic to another, and restarts a failed query from its checkpoint.
 
+Some tasks are slow, so that Spark starts speculative attempts of them.
+
     python -m support.spark_copier BOOTSTRAP SOURCE TARGET DELIVERY FOLDER
 
 FOLDER/checkpoint is the checkpoint. The driver runs until it is killed.
@@ -13,20 +15,18 @@ from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
 
-from support.spark_keeper import small
+from support.slow_sink import SlowSource
+from support.spark_cluster import speculative_session
 
 ROWS_A_BATCH = 60
 
 
 def main(bootstrap: str, source: str, target: str, delivery: str, folder: Path) -> None:
-    from minikafka.spark_connector import register
-
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = SparkSession.builder.master("local[2,4]").config(map=small()).getOrCreate()
+    spark = speculative_session(folder)
     spark.sparkContext.setLogLevel("OFF")
-    register(spark)
+    spark.dataSource.register(SlowSource)
     options = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": "10000"}
     while True:
         frame = spark.readStream.format("minikafka").options(**options, subscribe=source, startingOffsets="earliest")

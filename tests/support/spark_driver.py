@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE_S = 240
+PATIENCE_S = 600
 WORKERS = ("pyspark.daemon", "pyspark/daemon")
 SOURCE = ("python_streaming_source_runner",)
 """Words in the command lines of the workers, and of a stream's process."""
@@ -42,8 +42,8 @@ class SparkDriver:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def kill_python(self, *words: str) -> int:
-        """Sends SIGKILL to Spark's Python processes with a word in their command line; returns their number."""
+    def kill_processes(self, *words: str) -> int:
+        """Sends SIGKILL to Spark's processes with a word in their command line; returns their number."""
         killed = 0
         for pid in _descendants(self._process.pid):
             if any(word in _command(pid) for word in words):

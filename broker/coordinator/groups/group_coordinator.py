@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from random import Random
+from types import CoroutineType
 from typing import Any, TypeVar
 
 import trio
 
+from minikafka.broker.connections.at_once import AtOnce
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.groups.classic.classic_join import check_join, join_group
@@ -38,7 +40,8 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     fetch_offsets,
 )
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
-from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, Status, partition_for
+from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
+from minikafka.broker.coordinator.shard import Status
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError
@@ -141,9 +144,9 @@ class GroupCoordinator:
             lambda error: SyncGroupResponse(error_code=error),
         )
 
-    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+    def heartbeat(self, request: HeartbeatRequest) -> AtOnce[HeartbeatResponse]:
         """Heartbeat: succeeds while the partition is loading, so that members stay in the group."""
-        return await self._submit(
+        return self._begin(
             request.group_id,
             lambda builder, ticket: _heartbeat(builder, request, ticket),
             lambda error: HeartbeatResponse(
@@ -166,11 +169,11 @@ class GroupCoordinator:
         """Whether `group.coordinator.rebalance.protocols` lists them."""
         return "consumer" in self._settings.rebalance_protocols
 
-    async def consumer_heartbeat(
+    def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller
-    ) -> ConsumerGroupHeartbeatResponse:
+    ) -> AtOnce[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat."""
-        return await self._submit(
+        return self._begin(
             request.group_id,
             lambda builder, ticket: consumer_heartbeat(builder, request, caller, ticket),
             lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
@@ -208,9 +211,9 @@ class GroupCoordinator:
 
     # -- offsets -------------------------------------------------------------------------------------------------
 
-    async def commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
+    def commit(self, request: OffsetCommitRequest, version: int) -> AtOnce[OffsetCommitResponse]:
         """OffsetCommit: topics have name and id; topics and partitions exist."""
-        return await self._submit(
+        return self._begin(
             request.group_id,
             lambda builder, ticket: commit_offsets(builder, request, version, ticket),
             lambda error: _commit_error(request, error),
@@ -315,15 +318,33 @@ class GroupCoordinator:
     async def _submit_to_partition(
         self, partition: int, step: Callable[[DecisionBuilder, Ticket], None], failed: Callable[[ErrorCode], R]
     ) -> Any:
-        def decide(state: GroupShard, now: Now, ticket: Ticket) -> Decision:
-            builder = DecisionBuilder(state, now)
-            step(builder, ticket)
-            return builder.decision
-
         try:
-            return await self.runtime.submit(partition, decide)
+            return await self.runtime.submit(partition, partial(_decide, step))
         except KafkaError as error:
             return failed(ErrorCode(error.code))
+
+    def _begin(
+        self, group_id: str, step: Callable[[DecisionBuilder, Ticket], None], failed: Callable[[ErrorCode], R]
+    ) -> AtOnce[Any]:
+        """As `_submit`, at once if possible."""
+        try:
+            reply = self.runtime.begin(self.partition_of(group_id), partial(_decide, step))
+        except KafkaError as error:
+            return failed(ErrorCode(error.code))
+        return _or_error(reply, failed) if isinstance(reply, CoroutineType) else reply
+
+
+def _decide(step: Callable[[DecisionBuilder, Ticket], None], state: GroupShard, now: Now, ticket: Ticket) -> Decision:
+    builder = DecisionBuilder(state, now)
+    step(builder, ticket)
+    return builder.decision
+
+
+async def _or_error(reply: Coroutine[Any, Any, Any], failed: Callable[[ErrorCode], R]) -> Any:
+    try:
+        return await reply
+    except KafkaError as error:
+        return failed(ErrorCode(error.code))
 
 
 def _join(builder: DecisionBuilder, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import trio
 
+from minikafka.broker.connections.at_once import completed
 from minikafka.broker.coordinator.runtime import partition_for
 from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
@@ -124,9 +125,9 @@ class PartitionVerifier:
         transactional_id, producer, partitions, adds = question
         if not adds:
             return await self._coordinator.verify_partitions(transactional_id, producer, partitions)
-        error = await self._coordinator.add_partitions(
+        error = await completed(self._coordinator.add_partitions(
             transactional_id, producer, partitions, client_version=EPOCH_PER_TRANSACTION
-        )
+        ))
         return dict.fromkeys(partitions, error)
 
     async def _send(self, node_id: int, batch: Sequence[Question]) -> list[Results]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import structlog
 import trio
 
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
@@ -132,18 +133,18 @@ class TransactionCoordinator:
             timeout_ms = WITHOUT_TIMEOUT_MS
         elif not 0 < timeout_ms <= self._settings.timeout_max_ms:
             return ProducerIdentity(error=ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        return await self._with_producer_id(
+        return await completed(self._with_producer_id(
             transactional_id,
             partial(init_producer_id, transactional_id=transactional_id, timeout_ms=timeout_ms, expected=expected),
-        )
+        ))
 
-    async def end(
+    def end(
         self, transactional_id: str, producer: ProducerIdentity, *, commit: bool, client_version: int
-    ) -> ProducerIdentity:
+    ) -> AtOnce[ProducerIdentity]:
         """EndTxn: answered when the outcome is committed; the markers follow."""
         if not transactional_id:
             return ProducerIdentity(error=ErrorCode.INVALID_REQUEST)
-        return await self._with_producer_id(
+        return self._with_producer_id(
             transactional_id,
             partial(
                 end_transaction,
@@ -154,29 +155,40 @@ class TransactionCoordinator:
             ),
         )
 
-    async def _with_producer_id(self, transactional_id: str, decide: Callable[..., Decision]) -> ProducerIdentity:
+    def _with_producer_id(self, transactional_id: str, decide: Callable[..., Decision]) -> AtOnce[ProducerIdentity]:
         """Decide; once more with a new producer id where that is needed."""
-        new_producer_id: int | None = None
+        try:
+            reply = self._begin(transactional_id, partial(decide, new_producer_id=None))
+        except KafkaError as error:
+            return ProducerIdentity(error=ErrorCode(error.code))
+        return reply if isinstance(reply, ProducerIdentity) else self._until_decided(transactional_id, decide, reply)
+
+    async def _until_decided(
+        self,
+        transactional_id: str,
+        decide: Callable[..., Decision],
+        reply: AtOnce[ProducerIdentity | ProducerIdNeeded],
+    ) -> ProducerIdentity:
         try:
             while True:
-                step = partial(decide, new_producer_id=new_producer_id)
-                reply: ProducerIdentity | ProducerIdNeeded = await self._submit(transactional_id, step)
-                if isinstance(reply, ProducerIdentity):
-                    return reply
+                decided = await completed(reply)
+                if isinstance(decided, ProducerIdentity):
+                    return decided
                 new_producer_id = await self._next_producer_id()
+                reply = self._begin(transactional_id, partial(decide, new_producer_id=new_producer_id))
         except KafkaError as error:
             return ProducerIdentity(error=ErrorCode(error.code))
 
     # -- partitions ----------------------------------------------------------------------------------------------
 
-    async def add_partitions(
+    def add_partitions(
         self,
         transactional_id: str,
         producer: ProducerIdentity,
         partitions: frozenset[TopicPartition],
         *,
         client_version: int,
-    ) -> ErrorCode:
+    ) -> AtOnce[ErrorCode]:
         """AddPartitionsToTxn and AddOffsetsToTxn: one error for all partitions.
 
         A producer may ask for its next transaction while the markers of the last one are being written. That takes less
@@ -192,11 +204,26 @@ class TransactionCoordinator:
             client_version=client_version,
         )
         try:
-            code: ErrorCode = await self._submit(transactional_id, step)
-            completed = self._completing.get(transactional_id)
-            if code is ErrorCode.CONCURRENT_TRANSACTIONS and completed is not None:
+            code = self._begin(transactional_id, step)
+        except KafkaError as error:
+            return ErrorCode(error.code)
+        if isinstance(code, ErrorCode) and code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+            return code
+        return self._when_completed(transactional_id, step, code)
+
+    async def _when_completed(
+        self,
+        transactional_id: str,
+        step: Callable[[TransactionShard, Now, Ticket], Decision],
+        begun: AtOnce[ErrorCode],
+    ) -> ErrorCode:
+        """The error code, once more decided after the last transaction of the producer, if that was in the way."""
+        try:
+            code = await completed(begun)
+            last = self._completing.get(transactional_id)
+            if code is ErrorCode.CONCURRENT_TRANSACTIONS and last is not None:
                 with trio.move_on_after(self._settings.retry_max_ms / 1000):
-                    await completed.wait()
+                    await last.wait()
                 code = await self._submit(transactional_id, step)
         except KafkaError as error:
             return ErrorCode(error.code)
@@ -260,10 +287,10 @@ class TransactionCoordinator:
     # -- completion ----------------------------------------------------------------------------------------------
 
     def _prepared(self, shard: TransactionShard, transactional_id: str) -> None:
-        completed = self._completing[transactional_id] = trio.Event()
-        self.runtime.start_soon(shard.partition, self._complete, shard, transactional_id, completed)
+        done = self._completing[transactional_id] = trio.Event()
+        self.runtime.start_soon(shard.partition, self._complete, shard, transactional_id, done)
 
-    async def _complete(self, shard: TransactionShard, transactional_id: str, completed: trio.Event) -> None:
+    async def _complete(self, shard: TransactionShard, transactional_id: str, done: trio.Event) -> None:
         """Write the markers of a transaction whose outcome is decided, then its final state.
 
         Nothing is written before the outcome is committed: a later leader may not know it, and decide otherwise.
@@ -271,8 +298,8 @@ class TransactionCoordinator:
         try:
             await self._write_markers(shard, transactional_id)
         finally:
-            completed.set()
-            if self._completing.get(transactional_id) is completed:
+            done.set()
+            if self._completing.get(transactional_id) is done:
                 del self._completing[transactional_id]
 
     async def _write_markers(self, shard: TransactionShard, transactional_id: str) -> None:
@@ -305,10 +332,22 @@ class TransactionCoordinator:
     async def _submit(
         self, transactional_id: str, decide: Callable[[TransactionShard, Now, Ticket], Decision]
     ) -> Any:
-        count = self._environment.partition_count(TOPIC)
-        index = -1 if count is None else partition_for(transactional_id, count)
+        index = self._partition_of(transactional_id)
         await self.runtime.until_loaded(index, LOADING_S)
         return await self.runtime.submit(index, decide)
+
+    def _begin(
+        self, transactional_id: str, decide: Callable[[TransactionShard, Now, Ticket], Decision]
+    ) -> AtOnce[Any]:
+        """As `_submit`, at once if possible. Raises KafkaError."""
+        index = self._partition_of(transactional_id)
+        if self.runtime.is_loading(index):
+            return self._submit(transactional_id, decide)
+        return self.runtime.begin(index, decide)
+
+    def _partition_of(self, transactional_id: str) -> int:
+        count = self._environment.partition_count(TOPIC)
+        return -1 if count is None else partition_for(transactional_id, count)
 
 
 async def _until_done(step: Callable[[], Awaitable[None]]) -> None:

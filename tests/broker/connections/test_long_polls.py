@@ -158,6 +158,39 @@ def test_each_request_is_answered_at_its_own_deadline() -> None:
     in_trio(story)
 
 
+class Steps(trio.abc.Instrument):
+    """Counts the steps of the task that answers at deadlines."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += "_expire" in task.name
+
+
+def test_the_deadlines_of_requests_that_were_answered_wake_nobody() -> None:
+    steps = Steps()
+
+    async def story() -> None:
+        async with running() as polls:
+            partition, clients = Partition(), [Client() for _ in range(20)]
+            for number, client in enumerate(clients):
+                polls.park(frame(0, bytes([number])), client, partition.poll(wait_s=5 + number), encode)
+            last = Client()
+            polls.park(frame(0, b"last"), last, partition.poll(min_bytes=100, wait_s=100), encode)
+            partition.grow(10)
+            await trio.testing.wait_all_tasks_blocked()
+            assert all(client.delivered for client in clients)
+            before = steps.count
+            await trio.sleep(90)
+            assert steps.count - before == 1, "that of the first deadline"
+            assert not last.delivered
+            await trio.sleep(20)
+            assert last.delivered
+
+    trio.run(story, clock=trio.testing.MockClock(autojump_threshold=0), instruments=[steps])
+
+
 def test_a_group_that_waits_on_keeps_its_deadline() -> None:
     async def story() -> None:
         async with running() as polls:

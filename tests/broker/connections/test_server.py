@@ -116,6 +116,23 @@ def test_connections_above_the_limits_are_closed_and_the_others_end_with_the_ser
     trio.run(main)
 
 
+def test_a_connection_is_logged_at_debug_with_its_client() -> None:
+    async def main() -> None:
+        arrivals, serving = Arrivals(), server()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serving.serve, arrivals, "PLAINTEXT")
+            arrivals.arrive.send_nowait(SilentClient("one"))
+            await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+
+    with structlog.testing.capture_logs() as lines:
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert [(line["event"], line["client"], line["listener"], line["log_level"]) for line in lines] == [
+        ("connection opened", "one", "PLAINTEXT", "debug"),
+        ("connection ended", "one", "PLAINTEXT", "debug"),
+    ]
+
+
 def test_refused_connections_are_logged_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     logged = structlog.testing.LogCapture()
     log = structlog.wrap_logger(None, processors=[logged], wrapper_class=structlog.BoundLogger)
@@ -130,7 +147,8 @@ def test_refused_connections_are_logged_once_a_second(monkeypatch: pytest.Monkey
                     arrivals.arrive.send_nowait(SilentClient("one"))
                 await trio.sleep(1.5)
             nursery.cancel_scope.cancel()
-        assert [event["refused"] for event in logged.entries] == [1, 99, 100]
+        refused = [event["refused"] for event in logged.entries if event["log_level"] == "warning"]
+        assert refused == [1, 99, 100]
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 

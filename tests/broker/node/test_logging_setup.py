@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from minikafka.broker.node.logging_setup import BestEffort, Threshold
+from minikafka.broker.node.logging_setup import BestEffort, Threshold, what_matters_first
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,11 @@ def test_events_below_the_level_are_dropped(level: str, logged: list[str]) -> No
             continue
         passed.append(method)
     assert passed == logged
+
+
+def test_a_line_begins_with_time_level_and_event() -> None:
+    line = what_matters_first(None, "info", {"broker": 1, "event": "broker fenced", "level": "info", "timestamp": "t"})
+    assert list(line) == ["timestamp", "level", "event", "broker"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")

@@ -6,11 +6,14 @@ import math
 import signal
 from collections.abc import AsyncIterator
 from random import Random
+from typing import Any
 
 import pytest
+import structlog.testing
 import trio
 import trio.testing
 
+from minikafka import __version__
 from minikafka.broker.connections.transport import StreamTransport
 from minikafka.broker.node.main import CannotStart, cause_of, make_node, serve
 from minikafka.broker.node.system import System
@@ -151,3 +154,42 @@ def test_listeners_are_closed_if_another_cannot_be_bound() -> None:
 async def no_signals() -> AsyncIterator[int]:
     await trio.sleep_forever()
     yield 0
+
+
+def test_a_node_says_what_it_is_where_it_serves_and_how_it_ended() -> None:
+    disk = MemoryDisk()
+
+    async def main() -> None:
+        listeners = MemoryListeners()
+        send, signals = trio.open_memory_channel[int](1)
+        async with trio.open_nursery() as nursery:
+
+            async def run(task_status: trio.TaskStatus[str]) -> None:
+                await serve(make_node(config(1), system(disk, listeners)), signals, task_status=task_status)
+
+            await nursery.start(run)
+            send.send_nowait(signal.SIGTERM)
+
+    def start() -> list[dict[str, Any]]:
+        with structlog.testing.capture_logs() as lines:
+            trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+        return [dict(line) for line in lines if line["log_level"] != "debug"]
+
+    first = start()
+    assert [line["event"] for line in first] == [
+        "node starting",
+        "cluster created",
+        "logs loaded",
+        "broker registered",
+        "node ready",
+        "stopping",
+        "node stopped",
+    ]
+    starting, ready, stopped = first[0], first[4], first[6]
+    assert (starting["version"], starting["node"]) == (__version__, 1)
+    assert (starting["roles"], starting["directories"]) == (("broker", "controller"), ("/data",))
+    assert (ready["listeners"], ready["cluster"]) == (["PLAINTEXT://node:9092"], first[1]["cluster_id"])
+    assert stopped["clean"]
+    again = start()
+    assert [line["event"] for line in again if line["event"] == "cluster created"] == []
+    assert next(line for line in again if line["event"] == "logs loaded")["clean_shutdown"]

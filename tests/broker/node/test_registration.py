@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog.testing
 import trio
 import trio.testing
 
@@ -257,3 +258,24 @@ def test_a_broker_that_never_registered_sends_nothing() -> None:
         await registration.controlled_shutdown()
 
     assert play(scenario).asked == []
+
+
+def test_a_broker_says_that_it_was_fenced_and_that_it_is_no_more() -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
+        await registration.register()
+        registration.ready_to_lead()
+        cluster.knows(NODE, EPOCH, fenced=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(registration.send_heartbeats)
+            await trio.sleep(1)
+            for fenced in (False, True, False):
+                cluster.knows(NODE, EPOCH, fenced=fenced)
+                await trio.sleep(2 * INTERVAL_S)
+            nursery.cancel_scope.cancel()
+
+    with structlog.testing.capture_logs() as lines:
+        play(scenario, joined(), BrokerHeartbeatResponse(is_fenced=True))
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("this broker is fenced", "warning"),
+        ("this broker is unfenced again", "info"),
+    ]

@@ -152,3 +152,18 @@ def test_the_log_is_limited_and_says_how_many_were_left_out(clocks: Clocks) -> N
     assert [line["event"] for line in lines] == ["long step"] * (LINES_MAX + 1)
     assert lines[-1]["left_out"] == 5
     assert lines[0]["cpu_ms"] == 500.0
+
+
+def test_what_a_step_did_before_anybody_was_served_does_not_count(clocks: Clocks) -> None:
+    found: list[LongStep] = []
+    watch = clocks.watch(found)
+
+    async def task() -> None:
+        clocks.work(1.0)
+        watch.begin_anew()
+        clocks.work(10 * MS)
+        await trio.lowlevel.checkpoint()
+        clocks.work(21 * MS)
+
+    trio.run(task, instruments=[watch])
+    assert [round(step.cpu_s / MS) for step in found] == [21]

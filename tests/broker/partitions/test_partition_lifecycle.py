@@ -2,6 +2,7 @@
 
 from random import Random
 
+import structlog.testing
 from support.logs import append
 
 from minikafka.broker.partitions.partition import Partition
@@ -195,3 +196,20 @@ def test_the_log_of_a_deleted_topic_is_not_served_for_a_new_one_of_the_same_name
     after = Cluster(before.disk, topic(SECOND, "t", NODE))
     partition = after.partitions.find("t", 0)
     assert (partition.topic_id, partition.log.topic_id) == (SECOND, SECOND)
+
+
+def test_an_election_is_one_line_for_all_replicas_that_have_another_role() -> None:
+    cluster = Cluster()
+    with structlog.testing.capture_logs() as lines:
+        new = [PartitionRecord(FIRST, index, (NODE, 2), (NODE, 2), 2) for index in range(30)]
+        cluster.commit(TopicRecord(FIRST, "t"), *new)
+        assert lines == [], "new replicas have no new role"
+        cluster.commit(*(PartitionChange(FIRST, index, leader=NODE) for index in range(29)))
+        cluster.commit(*(PartitionChange(FIRST, index, leader=NODE) for index in range(29)))
+        cluster.commit(PartitionChange(FIRST, 3, leader=2), PartitionChange(FIRST, 29, leader=NODE))
+    assert [(line["event"], line["leads"], line["follows"]) for line in lines] == [
+        ("replica roles changed", 29, 0),
+        ("replica roles changed", 1, 1),
+    ]
+    assert lines[0]["first_led"] == [f"t-{index}" for index in range(10)]
+    assert (lines[1]["first_led"], lines[1]["first_followed"]) == (["t-29"], ["t-3"])

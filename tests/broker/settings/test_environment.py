@@ -58,5 +58,5 @@ def test_an_error_does_not_name_a_variable_that_an_option_overrides() -> None:
 def test_the_warning_of_an_unknown_name_names_the_variable() -> None:
     node = load_config(environment={"KAFKA_NUM_PARTITION": "3"})
     assert list(node.warnings()) == [
-        "unknown setting num.partition in KAFKA_NUM_PARTITION (did you mean num.partitions?)"
+        "unknown setting num.partition in the environment variable KAFKA_NUM_PARTITION (did you mean num.partitions?)"
     ]

@@ -195,3 +195,12 @@ def test_a_metadata_version_that_a_new_cluster_cannot_have_is_refused(text: str,
     with pytest.raises(ConfigError, match=why):
         load_config(settings={"initial.metadata.version": text})
     assert load_config(settings={"initial.metadata.version": "4.2"}).unknown == ()
+
+
+def test_only_a_controller_joins_the_voters_by_itself() -> None:
+    settings = {"controller_quorum_auto_join_enable": "true", "controller_quorum_bootstrap_servers": "h:1"}
+    names = {"controller_listener_names": "CONTROLLER", "process_roles": "broker"}
+    with pytest.raises(ConfigError, match="is only supported if"):
+        config(**settings, **names)
+    listeners = {"listeners": "CONTROLLER://127.0.0.1:1", "process_roles": "controller"}
+    assert config(**settings, **names | listeners).flag("controller.quorum.auto.join.enable")

@@ -1,12 +1,13 @@
 // Kafka's own Java client, which does what its standard input says, line by line, and answers on its standard output.
 //
-//   java Agent BOOTSTRAP produce|transact|member NAME TOPIC...
+//   java Agent BOOTSTRAP TRANSACTIONAL_ID GROUP TOPIC...      - for none; a consumer if there is a group, else a producer,
+//                                                            both if there is a transactional id as well
 //
-// send NUMBER TOPIC PARTITION KEY VALUE     later: sent NUMBER OFFSET, or failed NUMBER ERROR; KEY may be -
+// send NUMBER TOPIC PARTITION KEY VALUE     later: sent NUMBER OFFSET, or failed NUMBER ERROR; KEY in Base64, or - for none
 // flush | begin | commit | abort            done, or error abort|fatal|retry ERROR
 // poll                                      moved CAUSE TOPIC:PARTITION..., as often as that happens; then
 //                                           records TOPIC:PARTITION:OFFSET:KEY:VALUE..., key and value in Base64, or error
-// store TOPIC:PARTITION:OFFSET...           done or error: commits these offsets
+// store TOPIC:PARTITION:OFFSET...           done or error: commits these offsets; in the transaction if there is a producer
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -52,18 +53,18 @@ public class Agent implements ConsumerRebalanceListener {
             "enable.auto.commit", false, "auto.offset.reset", "earliest", "request.timeout.ms", 3_000,
             "default.api.timeout.ms", 10_000, "session.timeout.ms", 6_000,
             "key.deserializer", BYTES + "Deserializer", "value.deserializer", BYTES + "Deserializer");
-        if (words[1].equals("member")) {
+        boolean transactional = !words[1].equals("-"), member = !words[2].equals("-");
+        if (member) {
             consumer = new KafkaConsumer<>(reads);
             consumer.subscribe(List.of(words).subList(3, words.length), this);
-        } else {
-            if (words[1].equals("transact")) {
-                writes.put("transactional.id", words[2]);
-                writes.put("transaction.timeout.ms", 10_000);
-                writes.put("delivery.timeout.ms", 10_000);
-            }
-            producer = new KafkaProducer<>(writes);
-            if (words[1].equals("transact")) attempt(producer::initTransactions);
         }
+        if (transactional) {
+            writes.put("transactional.id", words[1]);
+            writes.put("transaction.timeout.ms", 10_000);
+            writes.put("delivery.timeout.ms", 10_000);
+        }
+        if (transactional || !member) producer = new KafkaProducer<>(writes);
+        if (transactional) attempt(producer::initTransactions);
     }
 
     void obey(String[] words) {
@@ -80,7 +81,7 @@ public class Agent implements ConsumerRebalanceListener {
     }
 
     void send(String[] words) {
-        byte[] key = words[4].equals("-") ? null : words[4].getBytes();
+        byte[] key = words[4].equals("-") ? null : Base64.getDecoder().decode(words[4]);
         try {
             producer.send(new ProducerRecord<>(words[2], Integer.valueOf(words[3]), key, words[5].getBytes()),
                 (metadata, error) -> say(error == null ? "sent " + words[1] + " " + metadata.offset()
@@ -113,7 +114,8 @@ public class Agent implements ConsumerRebalanceListener {
             offsets.put(new TopicPartition(parts[0], Integer.parseInt(parts[1])),
                         new OffsetAndMetadata(Long.parseLong(parts[2])));
         }
-        consumer.commitSync(offsets);
+        if (producer == null) consumer.commitSync(offsets);
+        else producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
     }
 
     void attempt(Runnable action) {

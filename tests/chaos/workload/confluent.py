@@ -6,12 +6,13 @@ The delivery timeout of the idempotent producer is librdkafka's default, five mi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 import confluent_kafka as ck
 
+from chaos.checks.counted import count_of
 from chaos.history import (
     AbortTransaction,
     Action,
@@ -26,14 +27,17 @@ from chaos.history import (
     Read,
     Recorder,
 )
-from chaos.workload.plan import CONFLUENT_GROUP
+from chaos.workload.plan import CONFLUENT_GROUP, COUNTING
 from chaos.workload.threads import TIMEOUT_S, Program, ThreadedRun
+from chaos.workload.transformers import OUTPUT
 from chaos.workload.values import KEY_COUNT, name_in, name_of
 from minikafka.protocol.names import TopicPartition
 
 COMMON = {"log_level": 0, "socket.timeout.ms": 3_000, "reconnect.backoff.max.ms": 500}
 RECORDS_MAX = 100
+OUTPUT_PARTITION = TopicPartition(OUTPUT, 0)
 ATTEMPTS_MAX = 5
+GIVE_BACK_POLLS = 50
 REJECTIONS = (
     ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_ID, ck.KafkaError.REBALANCE_IN_PROGRESS,
     ck.KafkaError.FENCED_INSTANCE_ID,
@@ -48,11 +52,11 @@ class ConfluentRun(ThreadedRun):
 
     def __init__(self, bootstrap: str, recorder: Recorder, seed: str, topic: str, partitions: int) -> None:
         super().__init__(bootstrap, recorder, seed, topic, partitions)
-        self.done = {"records": 0, "transactions": 0, "aborted": 0, "reads": 0, "offsets": 0}
+        self.done = {"records": 0, "transactions": 0, "aborted": 0, "reads": 0, "offsets": 0, "transformed": 0}
 
     def programs(self) -> list[Program]:
         readers = [self.read_committed, self.read_uncommitted, self.member, self.member]
-        return [self.produce, self.transact, self.transact, *readers]
+        return [self.produce, self.transact, self.transact, self.transform, *readers]
 
     # -- programs ------------------------------------------------------------------------------------------------
 
@@ -64,30 +68,36 @@ class ConfluentRun(ThreadedRun):
         sending = Sending(self, producer, process, chance)
         while not self.stopping.wait(0.01):
             sending.send()
-            producer.poll(0)
         producer.flush(2 * TIMEOUT_S)
 
     def transact(self, name: str, process: str, chance: Random) -> None:
         """A transactional producer; one transaction in six is aborted. Raises KafkaException if it can do no more."""
-        producer = ck.Producer({
-            **COMMON, "bootstrap.servers": self.bootstrap, "transactional.id": name, "transaction.timeout.ms": 10_000,
-            "linger.ms": 2,
-        })  # fmt: skip
-        producer.init_transactions(TIMEOUT_S)
-        sending = Sending(self, producer, process, chance)
+        sending = self._transactional(name, process, chance)
         while not self.stopping.wait(chance.random() * 0.2):
-            producer.begin_transaction()
-            self.note(process, BeginTransaction())
+            self._begin(sending)
             for _ in range(chance.choice((1, 2, 5, 10))):
                 sending.send()
-                producer.poll(0)
             if chance.random() < 1 / 6:
-                producer.flush(chance.random())
+                sending.producer.flush(chance.random())
                 self._abort(sending)
             elif self._commit(sending):
                 self.done["transactions"] += 1
             else:
                 self._abort(sending)
+
+    def transform(self, name: str, process: str, chance: Random) -> None:
+        """Reads, processes and writes as `chaos.workload.transformers` does, in the same group."""
+        sending = self._transactional(name, process, chance)
+        member = GroupMember(self, f"{process}.input", chance, COUNTING.name, read_committed=True)
+        try:
+            for _ in range(chance.randint(20, 100)):
+                reads = member.poll()
+                if reads and not self._count(sending, member, reads):
+                    break
+                if self.stopping.wait(chance.random() * 0.2):
+                    break
+        finally:
+            member.end(leaves=chance.random() < 0.7 or self.stopping.is_set())
 
     def read_committed(self, name: str, process: str, chance: Random) -> None:
         """An assigned consumer."""
@@ -119,7 +129,7 @@ class ConfluentRun(ThreadedRun):
 
     def member(self, name: str, process: str, chance: Random) -> None:
         """A member of a group, which commits what it has read. It ends by leaving the group, or without a word."""
-        member = GroupMember(self, process, chance)
+        member = GroupMember(self, process, chance, CONFLUENT_GROUP, read_committed=chance.random() < 0.5)
         for _ in range(chance.randint(50, 200)):
             member.poll()
             if chance.random() < 0.3:
@@ -129,6 +139,30 @@ class ConfluentRun(ThreadedRun):
         member.end(leaves=chance.random() < 0.7 or self.stopping.is_set())
 
     # -- transactions ----------------------------------------------------------------------------------------------
+
+    def _transactional(self, name: str, process: str, chance: Random) -> Sending:
+        """A producer with the name as its transactional id. Raises KafkaException."""
+        producer = ck.Producer({
+            **COMMON, "bootstrap.servers": self.bootstrap, "transactional.id": name, "transaction.timeout.ms": 10_000,
+            "linger.ms": 2,
+        })  # fmt: skip
+        producer.init_transactions(TIMEOUT_S)
+        return Sending(self, producer, process, chance)
+
+    def _begin(self, sending: Sending) -> None:
+        sending.producer.begin_transaction()
+        self.note(sending.process, BeginTransaction())
+
+    def _count(self, sending: Sending, member: GroupMember, reads: Sequence[Read]) -> bool:
+        """One transaction with an output for each record; whether it is committed. Raises as `_commit`."""
+        self._begin(sending)
+        for read in reads:
+            sending.send(OUTPUT_PARTITION, count_of(read.partition, read.offset))
+        if member.commit_in(sending) and self._commit(sending):
+            self.done["transformed"] += len(reads)
+            return True
+        self._abort(sending)
+        return False
 
     def _commit(self, sending: Sending) -> bool:
         """False: the transaction must be aborted. Raises KafkaException if the outcome is unknown."""
@@ -166,11 +200,15 @@ class Sending:
         self._chance = chance
         self._sent = 0
 
-    def send(self) -> None:
-        """Queue a record. Raises KafkaException if the producer can do no more."""
+    def send(self, partition: TopicPartition | None = None, key: str | None = None) -> None:
+        """Queue a record, with any partition and key if none is given.
+
+        Raises KafkaException if the producer can do no more.
+        """
         self._sent += 1
-        tp, value = self._chance.choice(self.run.partitions), name_of(self.process, self._sent)
-        key = f"key-{self._chance.randrange(KEY_COUNT)}" if self._chance.random() < 0.5 else None
+        tp, value = partition or self._chance.choice(self.run.partitions), name_of(self.process, self._sent)
+        if partition is None and self._chance.random() < 0.5:
+            key = f"key-{self._chance.randrange(KEY_COUNT)}"
         invocation = self.run.recorder.invoke(self.process, Produce(tp, key, value))
         try:
             self.producer.produce(
@@ -180,6 +218,7 @@ class Sending:
             self.run.recorder.complete(invocation, Outcome.FAIL, info=str(error))
             if isinstance(error, ck.KafkaException):
                 raise
+        self.producer.poll(0)
 
 
 class _Outcome:
@@ -204,52 +243,73 @@ class _Outcome:
 
 
 class GroupMember:
-    """A consumer in the group of the run, whose rebalances and commits are in the history."""
+    """A member of a group, whose rebalances and commits are in the history."""
 
-    def __init__(self, run: ConfluentRun, process: str, chance: Random) -> None:
+    def __init__(self, run: ConfluentRun, process: str, chance: Random, group: str, *, read_committed: bool) -> None:
         self.run = run
         self.process = process
-        self._read_committed = chance.random() < 0.5
+        self._group = group
+        self._read_committed = read_committed
         self._next: dict[TopicPartition, int] = {}
         isolation = "read_committed" if self._read_committed else "read_uncommitted"
         strategy = chance.choice(("range", "range,roundrobin"))
         self._consumer = ck.Consumer({
-            **COMMON, "bootstrap.servers": run.bootstrap, "group.id": CONFLUENT_GROUP, "enable.auto.commit": False,
+            **COMMON, "bootstrap.servers": run.bootstrap, "group.id": group, "enable.auto.commit": False,
             "isolation.level": isolation, "auto.offset.reset": "earliest", "session.timeout.ms": 6_000,
             "partition.assignment.strategy": strategy, "topic.metadata.refresh.interval.ms": 5_000,
         })  # fmt: skip
         moved = {"on_assign": self._moved, "on_revoke": self._moved, "on_lost": self._moved}
         self._consumer.subscribe([run.partitions[0].topic], **moved)
 
-    def poll(self) -> None:
-        """Poll. Rebalances happen meanwhile, and are recorded before the records."""
+    def poll(self) -> tuple[Read, ...]:
+        """The records of a poll. Rebalances happen meanwhile, and are recorded before the records."""
         invocation = self.run.recorder.invoke(self.process, Poll(read_committed=self._read_committed))
         messages = self._consumer.consume(RECORDS_MAX, 0.3)
         reads = tuple(_read_of(one) for one in messages if one.error() is None)
         self.run.recorder.complete(invocation, Outcome.OK, Poll(reads, self._read_committed))
         self.run.done["reads"] += len(reads)
         self._next |= {one.partition: one.offset + 1 for one in reads}
+        return reads
 
     def commit(self) -> None:
         """Commit what was read. Only an error that the coordinator has answered with means that nothing was stored."""
         if not self._next:
             return
+        self._store(self.process, lambda offsets: self._consumer.commit(offsets=offsets, asynchronous=False))
+
+    def commit_in(self, sending: Sending) -> bool:
+        """Commit what was read in a transaction. False: the transaction must be aborted."""
+        metadata, producer = self._consumer.consumer_group_metadata(), sending.producer
+        return self._store(
+            sending.process, lambda offsets: producer.send_offsets_to_transaction(offsets, metadata, TIMEOUT_S)
+        )
+
+    def _store(self, process: str, call: Callable[[list[ck.TopicPartition]], object]) -> bool:
         offsets, self._next = dict(self._next), {}
-        invocation = self.run.recorder.invoke(self.process, CommitOffsets(CONFLUENT_GROUP, tuple(offsets.items())))
+        invocation = self.run.recorder.invoke(process, CommitOffsets(self._group, tuple(offsets.items())))
         try:
-            named = [ck.TopicPartition(*tp, one) for tp, one in offsets.items()]
-            self._consumer.commit(offsets=named, asynchronous=False)
+            call([ck.TopicPartition(*tp, one) for tp, one in offsets.items()])
         except ck.KafkaException as failure:
             error = failure.args[0]
             outcome = Outcome.FAIL if error.code() in REJECTIONS else Outcome.UNKNOWN
             self.run.recorder.complete(invocation, outcome, info=str(error))
-        else:
-            self.run.recorder.complete(invocation, Outcome.OK)
-            self.run.done["offsets"] += len(offsets)
+            return False
+        self.run.recorder.complete(invocation, Outcome.OK)
+        self.run.done["offsets"] += len(offsets)
+        return True
 
     def end(self, *, leaves: bool) -> None:
-        """Leave the group, or be dropped: its session ends some time later."""
+        """Leave the group, or be dropped: its session ends some time later.
+
+        The partitions are given back before `close`. A callback of a rebalance inside of it can wait for an answer of
+        librdkafka's main thread for ever, with Python's lock held: seen once, after 28 minutes of faults.
+        """
         if leaves:
+            self._consumer.unsubscribe()
+            for _ in range(GIVE_BACK_POLLS):
+                if not self._consumer.assignment():
+                    break
+                self._consumer.poll(0.1)
             self._consumer.close()
 
     def _moved(self, _: ck.Consumer, partitions: list[ck.TopicPartition]) -> None:

@@ -158,10 +158,10 @@ async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, li
         committed = await admin.list_group_offsets(group, partitions)
         empty = {tp: ends[tp].offset for tp in partitions if starts[tp].offset == ends[tp].offset}
         at = {tp: committed[tp].offset if tp in committed else empty.get(tp) for tp in partitions}
-        behind = [tp for tp in partitions if at[tp] != ends[tp].offset]
-        unread = [tp for tp in behind if await _has_records(process, tp, at[tp] or starts[tp].offset, ends[tp].offset)]
-        lagging[:] = [f"{tp} at {at[tp]} of {ends[tp].offset}" for tp in unread]
-        return not lagging
+        behind = {tp: at[tp] or starts[tp].offset for tp in partitions if at[tp] != ends[tp].offset}
+        unread = await _first_with_records(process, behind, {tp: ends[tp].offset for tp in behind}) if behind else None
+        lagging[:] = [f"{tp} at {at[tp]} of {ends[tp].offset}" for tp in behind if tp == unread]
+        return unread is None
 
     try:
         await _until(limit_s, f"group {group} does not catch up", look)
@@ -170,18 +170,22 @@ async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, li
         raise NoProgress(f"{error}: {', '.join(lagging)}; {state}") from error
 
 
-async def _has_records(process: ClientProcess, tp: TopicPartition, start: int, end: int) -> bool:
-    """Whether there are records between two offsets, and not only markers of transactions.
+async def _first_with_records(
+    process: ClientProcess, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+) -> TopicPartition | None:
+    """A partition that has records between two offsets, and not only markers of transactions; None if none has.
 
     Those of aborted transactions do not count: members that read committed records only commit no offset behind them.
     """
     async with process.consumer(auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
-        consumer.assign([tp])
-        consumer.seek(tp, start)
-        while await consumer.position(tp) < end:
-            if await consumer.poll(500):
-                return True
-    return False
+        consumer.assign(list(starts))
+        for tp, start in starts.items():
+            consumer.seek(tp, start)
+        while any([await consumer.position(tp) < end for tp, end in ends.items()]):
+            for record in await consumer.poll(500):
+                if record.offset < ends[TopicPartition(record.topic, record.partition)]:
+                    return TopicPartition(record.topic, record.partition)
+    return None
 
 
 async def _state_of(admin: Admin, group: str) -> str:

@@ -11,8 +11,10 @@ import queue
 import subprocess
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from random import Random
 
+from chaos.checks.counted import count_of
 from chaos.history import (
     AbortTransaction,
     Action,
@@ -27,13 +29,15 @@ from chaos.history import (
     Read,
     Recorder,
 )
-from chaos.workload.plan import JAVA_GROUP
+from chaos.workload.plan import COUNTING, JAVA_GROUP
 from chaos.workload.threads import Program, ThreadedRun
+from chaos.workload.transformers import OUTPUT
 from chaos.workload.values import KEY_COUNT, name_in, name_of
 from minikafka.protocol.names import TopicPartition
 
 ANSWER_S = 120
 ATTEMPTS_MAX = 5
+OUTPUT_PARTITION = TopicPartition(OUTPUT, 0)
 NOTHING_DONE = "Cannot execute transactional method because we are in an error state"
 """Kafka's client says so before it sends anything."""
 
@@ -53,27 +57,23 @@ class JavaRun(ThreadedRun):
     ) -> None:
         super().__init__(bootstrap, recorder, seed, topic, partitions)
         self.command = list(command)
-        self.done = {"records": 0, "transactions": 0, "aborted": 0, "reads": 0, "offsets": 0}
+        self.done = {"records": 0, "transactions": 0, "aborted": 0, "reads": 0, "offsets": 0, "transformed": 0}
 
     def programs(self) -> list[Program]:
-        return [self.produce, self.transact, self.member]
+        return [self.produce, self.transact, self.member, self.transform]
 
     def produce(self, name: str, process: str, chance: Random) -> None:
         """An idempotent producer."""
-        with Agent(self, process, chance, "produce", name) as agent:
+        with Agent(self, process, chance) as agent:
             while not self.stopping.wait(0.03):
                 agent.send()
             agent.ask("flush")
 
     def transact(self, name: str, process: str, chance: Random) -> None:
         """A transactional producer, which is killed now and then. One transaction in six is aborted."""
-        with Agent(self, process, chance, "transact", name) as agent:
-            if agent.answer() != "done":
-                raise AgentEnded("no producer id")
+        with Agent(self, process, chance, transactional_id=name) as agent:
             for _ in range(chance.randint(50, 300)):
-                if agent.ask("begin") != "done":
-                    break
-                self.note(process, BeginTransaction())
+                agent.begin()
                 for _ in range(chance.choice((1, 2, 5, 10))):
                     agent.send()
                 commits = chance.random() > 1 / 6
@@ -86,7 +86,7 @@ class JavaRun(ThreadedRun):
 
     def member(self, name: str, process: str, chance: Random) -> None:
         """A member of a group, which commits what it has read. It ends without leaving the group."""
-        with Agent(self, process, chance, "member", JAVA_GROUP) as agent:
+        with Agent(self, process, chance, group=JAVA_GROUP) as agent:
             for _ in range(chance.randint(100, 400)):
                 agent.poll()
                 if chance.random() < 0.3:
@@ -94,18 +94,52 @@ class JavaRun(ThreadedRun):
                 if self.stopping.wait(0.05):
                     break
 
+    def transform(self, name: str, process: str, chance: Random) -> None:
+        """Reads, processes and writes as `chaos.workload.transformers` does, in the same group."""
+        with Agent(self, process, chance, transactional_id=name, group=COUNTING.name) as agent:
+            for _ in range(chance.randint(50, 200)):
+                reads = agent.poll()
+                if reads and not self._count(agent, reads):
+                    break
+                if self.stopping.wait(0.05):
+                    break
+
+    def _count(self, agent: Agent, reads: Sequence[Read]) -> bool:
+        """One transaction with an output for each record; whether it is committed. Raises AgentEnded."""
+        agent.begin()
+        for read in reads:
+            agent.send(OUTPUT_PARTITION, count_of(read.partition, read.offset))
+        if agent.commit_offsets() and agent.end("commit", CommitTransaction()):
+            self.done["transformed"] += len(reads)
+            return True
+        agent.end("abort", AbortTransaction())
+        return False
+
 
 class Agent:
-    """A JVM with a client. It is killed at the end of the block."""
+    """A JVM with a client. It is killed at the end of the block.
 
-    def __init__(self, run: JavaRun, process: str, chance: Random, role: str, name: str) -> None:
+    Args:
+        transactional_id: Of its producer. Without it the producer is idempotent.
+        group: The group of its consumer, which has then no producer, unless there is a transactional id.
+
+    Raises:
+        AgentEnded: There is no producer id.
+    """
+
+    def __init__(
+        self, run: JavaRun, process: str, chance: Random, *, transactional_id: str = "-", group: str = "-"
+    ) -> None:
         self.run = run
         self.process = process
         self._chance = chance
+        self._group = group
+        self._transactional = transactional_id != "-"
+        self._consuming = f"{process}.input" if self._transactional else process
         self._sent: dict[str, Event] = {}
         self._next: dict[TopicPartition, int] = {}
         self._answers: queue.Queue[str] = queue.Queue()
-        words = [*run.command, run.bootstrap, role, name, run.partitions[0].topic]
+        words = [*run.command, run.bootstrap, transactional_id, group, run.partitions[0].topic]
         self._jvm = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -113,6 +147,11 @@ class Agent:
         self._reader.start()
 
     def __enter__(self) -> Agent:
+        with ExitStack() as failing:
+            failing.push(self)
+            if self._transactional and self.answer() != "done":
+                raise AgentEnded("no producer id")
+            failing.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -137,13 +176,21 @@ class Agent:
 
     # -- producing -------------------------------------------------------------------------------------------------
 
-    def send(self) -> None:
-        """Send a record; its result is recorded when it comes."""
+    def begin(self) -> None:
+        """Begin a transaction. Raises AgentEnded."""
+        answer = self.ask("begin")
+        if answer != "done":
+            raise AgentEnded(answer)
+        self.run.note(self.process, BeginTransaction())
+
+    def send(self, partition: TopicPartition | None = None, key: str | None = None) -> None:
+        """Send a record, with any partition and key if none is given; its result is recorded when it comes."""
         number = str(len(self._sent) + 1)
-        tp, value = self._chance.choice(self.run.partitions), name_of(self.process, int(number))
-        key = f"key-{self._chance.randrange(KEY_COUNT)}" if self._chance.random() < 0.5 else None
+        tp, value = partition or self._chance.choice(self.run.partitions), name_of(self.process, int(number))
+        if partition is None and self._chance.random() < 0.5:
+            key = f"key-{self._chance.randrange(KEY_COUNT)}"
         self._sent[number] = self.run.recorder.invoke(self.process, Produce(tp, key, value))
-        self._say(f"send {number} {tp.topic} {tp.partition} {key or '-'} {value}")
+        self._say(f"send {number} {tp.topic} {tp.partition} {_encoded(key)} {value}")
 
     def end(self, how: str, action: Action) -> bool:
         """Commit or abort. False: the transaction must be aborted. Raises AgentEnded if the outcome is unknown."""
@@ -163,9 +210,9 @@ class Agent:
 
     # -- consuming -------------------------------------------------------------------------------------------------
 
-    def poll(self) -> None:
-        """Poll; rebalances are recorded before the records that they allow. Raises AgentEnded."""
-        invocation = self.run.recorder.invoke(self.process, Poll())
+    def poll(self) -> tuple[Read, ...]:
+        """The records of a poll; rebalances are recorded before the records that they allow. Raises AgentEnded."""
+        invocation = self.run.recorder.invoke(self._consuming, Poll())
         answer = self._after_moves("poll")
         reads = tuple(_read_of(word) for word in answer.split(" ")[1:]) if answer.startswith("records") else ()
         self.run.recorder.complete(invocation, Outcome.OK, Poll(reads), info="" if reads else answer[:200])
@@ -173,13 +220,17 @@ class Agent:
         self._next |= {one.partition: one.offset + 1 for one in reads}
         if answer.startswith("error fatal"):
             raise AgentEnded(answer)
+        return reads
 
-    def commit_offsets(self) -> None:
-        """Commit what was read. An error may hide that it was stored. Raises AgentEnded."""
+    def commit_offsets(self) -> bool:
+        """Commit what was read, in the transaction if there is one. False: perhaps it was not stored.
+
+        Raises AgentEnded.
+        """
         if not self._next:
-            return
+            return True
         offsets, self._next = dict(self._next), {}
-        invocation = self.run.recorder.invoke(self.process, CommitOffsets(JAVA_GROUP, tuple(offsets.items())))
+        invocation = self.run.recorder.invoke(self.process, CommitOffsets(self._group, tuple(offsets.items())))
         words = " ".join(f"{tp.topic}:{tp.partition}:{offset}" for tp, offset in offsets.items())
         answer = self._after_moves(f"store {words}")
         if answer == "done":
@@ -187,6 +238,7 @@ class Agent:
             self.run.done["offsets"] += len(offsets)
         else:
             self.run.recorder.complete(invocation, Outcome.UNKNOWN, info=answer[:200])
+        return answer == "done"
 
     def _after_moves(self, line: str) -> str:
         """The answer to a line, after those that tell of rebalances."""
@@ -196,7 +248,7 @@ class Agent:
             moved = [_partition_of(place) for place in places]
             for tp in moved:
                 self._next.pop(tp, None)
-            self.run.note(self.process, Position(tuple((tp, None) for tp in moved), cause))
+            self.run.note(self._consuming, Position(tuple((tp, None) for tp in moved), cause))
             answer = self.answer()
         return answer
 
@@ -230,6 +282,10 @@ class Agent:
         known = Produce(sent.partition, sent.key, sent.value, offset if offset >= 0 else None)
         self.run.recorder.complete(invocation, Outcome.OK, known)
         self.run.done["records"] += 1
+
+
+def _encoded(key: str | None) -> str:
+    return "-" if key is None else base64.b64encode(key.encode()).decode()
 
 
 def _partition_of(place: str) -> TopicPartition:

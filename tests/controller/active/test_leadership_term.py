@@ -181,3 +181,22 @@ def test_a_copied_image_is_independent() -> None:
     assert (image.features, other.features) == ({"x": 1}, {"x": 2})
     with pytest.raises(AssertionError):
         image.apply(object())  # type: ignore[arg-type]
+
+
+def test_a_decision_after_a_record_of_the_voters_has_the_offset_of_its_batch() -> None:
+    """Raft appends records of the voters between decisions (KIP-853)."""
+
+    async def scenario(bench: Bench) -> None:
+        bench.end_offset += 1
+        bench.submit("one", level(1))
+        await trio.testing.wait_all_tasks_blocked()
+        bench.term.applied(11)
+        await trio.testing.wait_all_tasks_blocked()
+        assert bench.replies == {}
+        assert bench.term.records_at(10) is None
+        assert bench.term.records_at(11) is not None
+        bench.term.applied(12)
+        await trio.testing.wait_all_tasks_blocked()
+        assert list(bench.replies) == ["one"]
+
+    run(scenario)

@@ -129,7 +129,7 @@ def test_a_snapshot_with_any_damaged_byte_is_refused() -> None:
 
 
 def test_a_snapshot_of_another_format_is_refused() -> None:
-    data = encode_snapshot([]).replace(b"snapshot 0", b"snapshot 1")
+    data = encode_snapshot([]).replace(b"snapshot 0", b"snapshot 2")
     with pytest.raises(UnreadableRecord, match="unknown format"):
         decode_snapshot(data)
 

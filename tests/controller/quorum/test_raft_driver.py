@@ -28,9 +28,10 @@ def test_a_node_that_was_busy_hears_what_waits_in_its_sockets_first(heard: bool)
         raft.deadline = raft.gives_up_at = now + TIMEOUT_S
         return ()
 
-    raft = SimpleNamespace(deadline=TIMEOUT_S, gives_up_at=TIMEOUT_S, tick=tick)
+    raft = SimpleNamespace(deadline=TIMEOUT_S, gives_up_at=TIMEOUT_S, tick=tick, membership=None)
     driver: Any = RaftDriver.__new__(RaftDriver)
     driver._raft = raft
+    driver._membership = None
 
     async def connection() -> None:
         await trio.sleep_until(TIMEOUT_S)
@@ -62,9 +63,10 @@ def test_what_is_due_while_the_others_are_heard_is_done_at_once() -> None:
         raft.deadline = now + TIMEOUT_S
         return ()
 
-    raft = SimpleNamespace(deadline=TIMEOUT_S, gives_up_at=100 * TIMEOUT_S, tick=tick)
+    raft = SimpleNamespace(deadline=TIMEOUT_S, gives_up_at=100 * TIMEOUT_S, tick=tick, membership=None)
     driver: Any = RaftDriver.__new__(RaftDriver)
     driver._raft = raft
+    driver._membership = None
 
     async def count_steps() -> None:
         nonlocal steps
@@ -106,7 +108,8 @@ def test_a_response_that_says_nothing_about_the_log_does_not_wait_for_a_sync(
     driver: Any = RaftDriver.__new__(RaftDriver)
     driver.voters, driver._persisting, driver._sleeps_until = (1, 2, 3), False, 0.0
     driver._effects, driver._effects_queued = deque(), trio.Event()
-    driver._raft = SimpleNamespace(deadline=TIMEOUT_S, synced=lambda *_: [])
+    driver._raft = SimpleNamespace(deadline=TIMEOUT_S, synced=lambda *_: [], membership=None)
+    driver._membership = None
     driver._stored = SimpleNamespace(sync=disk, persist=disk)
 
     async def story() -> None:

@@ -26,6 +26,21 @@ def test_the_file_has_kafkas_format() -> None:
     assert decode_election_state(WRITTEN_BY_KAFKA) == state
 
 
+def test_the_file_of_a_dynamic_quorum_has_kafkas_format() -> None:
+    """As Kafka 4.3 wrote it after `kafka-storage format --standalone`."""
+    written = (
+        b'{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+    )
+    state = ElectionState(epoch=1, leader=1)
+    assert encode_election_state(state, [1], kraft_version=1) == written
+    assert decode_election_state(written) == state
+
+
+def test_a_vote_for_a_directory_survives_encoding() -> None:
+    state = ElectionState(epoch=7, voted_for=3, voted_directory=b"a" * 16)
+    assert decode_election_state(encode_election_state(state, [1, 2, 3])) == state
+
+
 def test_a_vote_survives_encoding() -> None:
     state = ElectionState(epoch=7, voted_for=3)
     assert decode_election_state(encode_election_state(state, [1, 2, 3])) == state

@@ -28,9 +28,12 @@ from minikafka.controller.raft.messages import (
 SNAPSHOT = SnapshotId(9, 3)
 REQUESTS: list[Request] = [
     Vote(5, 2, 4, 17, pre_vote=True),
+    Vote(5, 2, 4, 17, False, b"a" * 16, b"b" * 16),
     BeginEpoch(5, 2),
     Fetch(5, 2, 17, 4, 16, 300, 1 << 20),
+    Fetch(5, 2, 17, 4, 16, 300, 1 << 20, b"a" * 16),
     FetchSnapshot(5, 2, SNAPSHOT, 100, 1 << 20),
+    FetchSnapshot(5, 2, SNAPSHOT, 100, 1 << 20, b"a" * 16),
 ]
 RESPONSES: list[Response] = [
     VoteResponse(5, -1, granted=False),
@@ -46,6 +49,27 @@ RESPONSES: list[Response] = [
 @pytest.mark.parametrize("message", REQUESTS, ids=lambda message: message.KIND)
 def test_a_request_survives_encoding(message: Request) -> None:
     assert request_from_map(msgpack.unpackb(msgpack.packb(message.to_map()))) == message
+
+
+def test_a_static_quorum_sends_what_it_sent_before_kip_853() -> None:
+    plain = Vote(5, 2, 4, 17, pre_vote=True).to_map()
+    assert plain == {
+        "kind": "vote",
+        "version": 0,
+        "epoch": 5,
+        "candidate": 2,
+        "last_epoch": 4,
+        "last_offset": 17,
+        "pre_vote": True,
+    }
+    assert Fetch(5, 2, 17, 4, 16, 300, 1 << 20).to_map()["version"] == 0
+
+
+@pytest.mark.parametrize("directory", [b"", b"a" * 15, "a" * 16, None])
+def test_an_invalid_directory_is_refused(directory: object) -> None:
+    plain = Fetch(5, 2, 17, 4, 16, 300, 1 << 20, b"a" * 16).to_map()
+    with pytest.raises(BadMessage, match="directory"):
+        request_from_map(plain | {"directory": directory})
 
 
 @pytest.mark.parametrize("message", RESPONSES, ids=lambda message: message.KIND)

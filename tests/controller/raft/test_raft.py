@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import inf
 
 import pytest
 from simulation.raft_log import DiskLog, SimulatedLog
@@ -11,7 +12,8 @@ from support.raft_settings import raft_settings
 
 from minikafka.controller.raft.effects import SendRequest, SendResponse
 from minikafka.controller.raft.election_state import ElectionState
-from minikafka.controller.raft.leader_change import encode_leader_change
+from minikafka.controller.raft.leader_change import leader_change
+from minikafka.controller.raft.membership_records import control_batch
 from minikafka.controller.raft.messages import BadMessage, BeginEpoch, BeginEpochResponse, Fetch, Vote, VoteResponse
 from minikafka.controller.raft.raft import NotLeader, Raft
 from minikafka.controller.raft.raft_settings import RaftSettings
@@ -110,7 +112,7 @@ def test_observers_above_the_limit_are_evicted_and_all_are_answered() -> None:
 
 
 def test_the_first_record_of_an_epoch_has_kafkas_format() -> None:
-    batch = parse_header(encode_leader_change(1, (1, 2, 3), (1, 3), timestamp_ms=99))
+    batch = parse_header(control_batch([leader_change(1, (1, 2, 3), (1, 3))], timestamp_ms=99))
     batch.check_crc()
     assert batch.is_control
     [record] = batch.records()
@@ -132,7 +134,26 @@ def test_an_observer_cannot_become_a_candidate() -> None:
         check_transition(Role.UNATTACHED, Role.PROSPECTIVE, is_voter=False)
 
 
+def test_an_observer_waits_for_no_voter_while_it_pauses_before_it_asks_the_next_one() -> None:
+    observer = a_node(9)
+    assert observer.gives_up_at == inf
+    (asked,) = observer.tick(observer.deadline)
+    assert isinstance(asked, SendRequest)
+    assert observer.gives_up_at == observer.deadline, "a response that waits in a socket is heard first"
+    observer.failed(1.0, asked.peer, asked.request)
+    assert (observer.deadline, observer.gives_up_at) == (1.0 + raft_settings().retry_backoff, inf)
+
+
 @pytest.mark.parametrize("wrong", [{"election_timeout": 0.0}, {"fetch_wait": 0.8}, {"retry_backoff": -1.0}], ids=str)
 def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"fetch|timeouts"):
         raft_settings(**wrong)
+
+
+def test_an_observer_that_names_its_directory_is_the_one_that_did_not() -> None:
+    """A new node names its directory only once its log says that the quorum is dynamic."""
+    raft = a_node(voters=(1,))
+    raft.tick(0.0)
+    raft.request(0.1, 2, Fetch(1, 2, 0, 0, 0, 0, 100), "token")
+    raft.request(0.2, 2, Fetch(1, 2, 0, 0, 0, 0, 100, b"a" * 16), "token")
+    assert [(one.id, one.directory_id) for one in raft.replicas() if not one.is_voter] == [(2, b"a" * 16)]

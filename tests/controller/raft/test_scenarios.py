@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from simulation.raft import describe
-from simulation.raft_world import Node, World
+from simulation.raft_node import Node
+from simulation.raft_world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,10 @@ TESTS = Path(__file__).parents[2]
 PORTIONS = 1 if os.environ.get("MUTATION_RUN") else 10
 SEEDS_PER_PORTION = 1000
 SEEN = (
-    "candidate to leader", "candidate to prospective", "crash that loses unsynced records", "follower to prospective",
-    "leader to resigned", "leader to unattached", "node that truncated its log", "resigned to prospective", "snapshot",
-    "snapshot installed",
+    "add voter", "candidate to leader", "candidate to prospective", "crash that loses unsynced records",
+    "disk replaced", "follower to prospective", "leader to resigned", "leader to unattached",
+    "node that truncated its log", "remove voter", "resigned to prospective", "snapshot", "snapshot installed",
+    "update voter", "upgrade", "voters changed",
 )  # fmt: skip
 
 

@@ -47,3 +47,18 @@ def test_equality_ignores_the_cache() -> None:
     one, other = EffectiveSettings(static(), image), EffectiveSettings(static(), image)
     one.topic("t")
     assert one == other
+
+
+def test_node_values_are_resolved_once_and_again_after_a_change() -> None:
+    """Each heartbeat of a consumer group asks for them: to resolve 300 values would take most of its time."""
+    image = cluster()
+    settings = EffectiveSettings(static(), image)
+    name = "group.consumer.session.timeout.ms"
+    before = settings.node()
+    assert settings.node() is before
+    assert before[name] == settings.group("g")["consumer.session.timeout.ms"] == 45_000
+    applied([ConfigRecord(BROKER, "", name, "50000")], image)
+    assert settings.node()[name] == settings.group("g")["consumer.session.timeout.ms"] == 50_000
+    assert settings.node() is settings.node()
+    applied([ConfigRecord(BROKER, "", name, None)], image)
+    assert settings.node()[name] == 45_000

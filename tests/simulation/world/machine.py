@@ -24,7 +24,7 @@ from trio._core._entry_queue import EntryQueue
 from trio._core._ki import KIManager
 
 from minikafka.broker.node.step_watch import StepWatch
-from simulation.world.trio_loop import cheap_deadlines, run_ready_tasks
+from simulation.world.trio_loop import cheap_waits, run_ready_tasks
 
 CLOSE_ATTEMPTS = 20
 
@@ -111,7 +111,7 @@ def seed_scheduler(random: Random) -> None:
     """Let the order of ready tasks depend on this seed alone, in all machines."""
     trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True
     trio_run._r = random
-    cheap_deadlines()
+    cheap_waits()
 
 
 def _weakly(hook: Any) -> Callable[[object], None]:
@@ -140,6 +140,7 @@ class Machine:
         ended: It has returned, raised or been killed.
         doomed: It is to be killed after its step.
         failure: The exception that ended it.
+        steps: How many steps it has taken.
     """
 
     def __init__(
@@ -157,6 +158,7 @@ class Machine:
         self.killed = False
         self.doomed = False
         self.failure: BaseException | None = None
+        self.steps = 0
         self.due = float("inf")
         """When it wants its next step, in virtual time."""
         self.busy_until = 0.0

@@ -1,11 +1,14 @@
-"""A round of trio's loop without what a simulation never has, and cheaper deadlines: the same steps in less time.
+"""A round of trio's loop without what a simulation never has, and cheaper waits: the same steps in less time.
 
-`trio.run` asks in each round for instruments, input, interrupts and idle tasks, and calls a generator for each change
-of a deadline. A simulated second has a thousand rounds. What the tasks see is the same: same order, same outcomes.
+`trio.run` asks in each round for instruments, input, interrupts and idle tasks, calls a generator for each change of a
+deadline, and raises an exception to end a sleep. A simulated second has a thousand rounds. What the tasks see is the
+same: same order, same outcomes.
 """
 
 from __future__ import annotations
 
+import types
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any
 
@@ -108,6 +111,78 @@ class _DeadlineChange:
             runner.force_guest_tick_asap()
 
 
-def cheap_deadlines() -> None:
-    """Have cancel scopes register their deadlines without a generator."""
+class _Nothing:
+    """The outcome `Value(None)`, which most waits have: one for all of them."""
+
+    def unwrap(self) -> None:
+        """The value."""
+
+
+_NOTHING = _Nothing()
+
+
+def _reschedule(runner: Any, task: Any, next_send: Any = trio_run._NO_SEND) -> None:
+    """See `trio.lowlevel.reschedule`."""
+    assert task._runner is runner
+    assert task._next_send_fn is None
+    task._next_send_fn = task.coro.send
+    task._next_send = _NOTHING if next_send is trio_run._NO_SEND else next_send
+    task._abort_func = task.custom_sleep_data = None
+    if not runner.runq and runner.is_guest:
+        runner.force_guest_tick_asap()
+    runner.runq.append(task)
+    if "task_scheduled" in runner.instruments:
+        runner.instruments.call("task_scheduled", task)
+
+
+@types.coroutine
+def _wait_task_rescheduled(abort: Callable[[Any], trio.lowlevel.Abort]) -> Generator[object, Any, Any]:
+    """See `trio.lowlevel.wait_task_rescheduled`."""
+    outcome = yield WaitTaskRescheduled(abort)
+    return None if outcome is _NOTHING else outcome.unwrap()
+
+
+class _Timer:
+    """What trio's `Deadlines` needs to know of a cancel scope, for a task that sleeps."""
+
+    __slots__ = ("_deadlines", "_registered_deadline", "_task")
+
+    def __init__(self, deadlines: Any, deadline: float, task: trio.lowlevel.Task) -> None:
+        self._deadlines, self._registered_deadline, self._task = deadlines, deadline, task
+        deadlines.add(deadline, self)
+
+    def _cancel(self, _: object) -> None:
+        """The deadline has come."""
+        self._remove()
+        trio.lowlevel.reschedule(self._task)
+
+    def abort(self, _: object) -> trio.lowlevel.Abort:
+        """The task is cancelled."""
+        self._remove()
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def _remove(self) -> None:
+        self._deadlines.remove(self._registered_deadline, self)
+        self._registered_deadline = float("inf")
+
+
+_sleep_until = trio.sleep_until
+
+
+async def _cheap_sleep_until(deadline: float) -> None:
+    """See `trio.sleep_until`."""
+    if not trio.current_time() < deadline < float("inf"):
+        await _sleep_until(deadline)
+        return
+    timer = _Timer(trio_run.GLOBAL_RUN_CONTEXT.runner.deadlines, deadline, trio.lowlevel.current_task())
+    await _wait_task_rescheduled(timer.abort)
+
+
+def cheap_waits() -> None:
+    """Have tasks wait and sleep, and cancel scopes register their deadlines, in less time; in other runs, too."""
     trio.CancelScope._might_change_registered_deadline = lambda scope: _DeadlineChange(scope)  # type: ignore[method-assign, assignment, return-value]
+    trio_run.Runner.reschedule = _reschedule  # type: ignore[method-assign, assignment]
+    for module in (trio_run, trio._core, trio.lowlevel):
+        module.wait_task_rescheduled = _wait_task_rescheduled  # type: ignore[attr-defined]
+    for module in (trio, trio._timeouts):
+        module.sleep_until = _cheap_sleep_until  # type: ignore[attr-defined]

@@ -26,10 +26,13 @@ ROUNDS_MAX = 6
 """Rounds of trio's loop in one step at most; how many there may be is random, so that anything can come in between."""
 EVENTS_KEPT = 60
 """Trace lines kept for each machine."""
+WATCHED_S = 5.0
+STEPS_PER_S_MAX = 2000
+"""Of a machine, on average of `WATCHED_S`: busy nodes take 400, a machine that never waits 9000."""
 
 
 class TooManySteps(AssertionError):
-    """A machine never waits: some task runs in a circle."""
+    """A machine never waits, or nearly so: some task runs in a circle."""
 
 
 class World:
@@ -63,6 +66,7 @@ class World:
         self._digest = blake2b(digest_size=16)
         self._random = self.random("world")
         seed_scheduler(self.random("tasks"))
+        self._watch({})
 
     def random(self, name: str) -> Random:
         """A source of randomness for one purpose, so that purposes do not disturb each other."""
@@ -144,7 +148,16 @@ class World:
             self._entries += 1
             heapq.heappush(self._heap, (due, self._entries, None, (machine,)))
 
+    def _watch(self, before: dict[str, int]) -> None:
+        """Find tasks that run in a circle. Raises TooManySteps."""
+        for machine in self.machines.values():
+            steps = machine.steps - before.get(machine.name, 0)
+            if steps > STEPS_PER_S_MAX * WATCHED_S:
+                raise TooManySteps(f"{steps} steps within {WATCHED_S:g} s at {self.now:.3f} s: {machine}")
+        self.after(WATCHED_S, self._watch, {name: machine.steps for name, machine in self.machines.items()})
+
     def _step(self, machine: Machine) -> None:
+        machine.steps += 1
         self.steps += 1
         if self.steps > self._steps_max:
             raise TooManySteps(f"{self.steps} steps at {self.now:.3f} s; the last one of {machine}")

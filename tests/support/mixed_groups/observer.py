@@ -17,7 +17,9 @@ class Observer:
     """Looks at groups in a thread, until `stop`.
 
     Attributes:
-        wrong: A partition that is with two members, an epoch that decreased, a committed offset that went back.
+        wrong: A partition that is with two members, an epoch that decreased while a member stayed, a committed offset
+            that went back. A consumer group that was empty may have been a classic one meanwhile, and then begins with
+            a low epoch again, as in Kafka.
         looks: How many descriptions there were.
     """
 
@@ -25,7 +27,7 @@ class Observer:
         self.wrong: list[str] = []
         self.looks = 0
         self._bootstrap, self._groups = bootstrap, groups
-        self._epochs: dict[str, int] = {}
+        self._epochs: dict[str, tuple[int, frozenset[str]]] = {}
         self._committed: dict[tuple[str, TopicPartition], int] = {}
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
@@ -59,9 +61,11 @@ class Observer:
         owned = Counter(tp for member in described.members for tp in member.assignment)
         self.wrong += [f"{group}: {tp} is with {count} members" for tp, count in owned.items() if count > 1]
         if described.group_type == "consumer":
-            if described.epoch < self._epochs.get(group, 0):
-                self.wrong.append(f"{group}: epoch {described.epoch} after {self._epochs[group]}")
-            self._epochs[group] = described.epoch
+            members = frozenset(member.member_id for member in described.members)
+            epoch, before = self._epochs.get(group, (0, members))
+            if described.epoch < epoch and members & before:
+                self.wrong.append(f"{group}: epoch {described.epoch} after {epoch}, with {sorted(members & before)}")
+            self._epochs[group] = described.epoch, members
         else:
             self._epochs.pop(group, None)
         for tp, one in committed.items():

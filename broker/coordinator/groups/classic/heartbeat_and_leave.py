@@ -5,6 +5,8 @@ Source: Kafka's `GroupMetadataManager` (classicGroupHeartbeat, classicGroupLeave
 
 from __future__ import annotations
 
+import structlog
+
 from minikafka.broker.coordinator.decision import Ticket
 from minikafka.broker.coordinator.groups.classic.rebalance import (
     complete_if_all_joined,
@@ -29,6 +31,8 @@ from minikafka.protocol.messages.leave_group import (
     MemberResponse,
 )
 from minikafka.protocol.messages.sync_group import SyncGroupResponse
+
+log = structlog.get_logger("minikafka.groups")
 
 
 def heartbeat(builder: DecisionBuilder, request: HeartbeatRequest, ticket: Ticket) -> None:
@@ -119,6 +123,7 @@ def session_expired(builder: DecisionBuilder, group: ClassicGroup, member_id: st
         return
     if member.session_suspended:
         return
+    log.info("group member timed out", group=group.group_id, member=member_id, timeout="session")
     _remove(builder, group, member_id)
     if group.state in (STABLE, COMPLETING_REBALANCE):
         prepare_rebalance(builder, group)

@@ -7,6 +7,8 @@ Source: Kafka's `GroupMetadataManager` (prepareRebalance, completeClassicGroupJo
 
 from __future__ import annotations
 
+import structlog
+
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup, InitialDelay
 from minikafka.broker.coordinator.groups.state.classic_group_states import (
@@ -19,6 +21,8 @@ from minikafka.broker.coordinator.groups.state.classic_member import Member
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from minikafka.protocol.messages.sync_group import SyncGroupResponse
+
+log = structlog.get_logger("minikafka.groups")
 
 RETRY_MS_MIN = 1
 """Lower bound of the retry interval for groups whose rebalance timeout is 0."""
@@ -39,6 +43,7 @@ def prepare_rebalance(builder: DecisionBuilder, group: ClassicGroup) -> None:
     group.pending_syncs.clear()
     builder.cancel("sync", group)
     is_first = group.state is EMPTY
+    log.info("rebalance begun", group=group.group_id, generation=group.generation, members=len(group.members))
     group.enter(PREPARING_REBALANCE, builder.now.clock_ms)
     if is_first:
         _collect_members(builder, group)
@@ -109,6 +114,13 @@ def _begin_generation(builder: DecisionBuilder, group: ClassicGroup) -> None:
         builder.schedule_session(group, member.member_id, member.session_timeout_ms)
         member.is_new = False
     builder.schedule("sync", group, group.rebalance_timeout_ms)
+    log.info(
+        "group generation begun",
+        group=group.group_id,
+        generation=group.generation,
+        members=len(group.members),
+        protocol=group.protocol_name,
+    )
 
 
 def _become_empty(builder: DecisionBuilder, group: ClassicGroup) -> None:
@@ -116,6 +128,7 @@ def _become_empty(builder: DecisionBuilder, group: ClassicGroup) -> None:
     generation sees the sessions of all its members time out."""
     value = group.value(members=())
     value.generation += 1
+    log.info("group has no members left", group=group.group_id, generation=value.generation)
     value.protocol = None
     value.leader = None
     value.current_state_timestamp = builder.now.clock_ms

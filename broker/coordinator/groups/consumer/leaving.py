@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import structlog
+
 from minikafka.broker.coordinator.groups.consumer.membership import known_member, known_static_member
 from minikafka.broker.coordinator.groups.consumer.migration import can_become_classic, to_classic_group
 from minikafka.broker.coordinator.groups.consumer.record_writing import (
@@ -20,6 +22,8 @@ from minikafka.broker.coordinator.groups.consumer.subscribed_topics import metad
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
 from minikafka.broker.coordinator.groups.state.consumer_member import LEFT_FOR_A_WHILE, ConsumerMember, MemberState
+
+log = structlog.get_logger("minikafka.groups")
 
 RETRY_MS = 500
 """A member whose timeout passed is fenced again after this time if the append failed."""
@@ -77,6 +81,7 @@ def member_timed_out(builder: DecisionBuilder, group: ConsumerGroup, kind: str, 
     if member is None or (kind == "rebalance" and member.state is not MemberState.UNREVOKED_PARTITIONS):
         return
     builder.schedule_member(kind, group.group_id, member_id, RETRY_MS)
+    log.info("group member timed out", group=group.group_id, member=member_id, timeout=kind)
     fence(builder, group, [member])
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import structlog
+
 from minikafka.broker.coordinator.groups.consumer.assignors import MemberSubscription, TopicPartitions, assign
 from minikafka.broker.coordinator.groups.consumer.java_order import in_map_order
 from minikafka.broker.coordinator.groups.consumer.record_writing import write_assignment_epoch, write_target
@@ -15,6 +17,8 @@ from minikafka.broker.coordinator.groups.consumer.subscribed_topics import racks
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
 from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember, Target
+
+log = structlog.get_logger("minikafka.groups")
 
 
 def current_or_new_target(
@@ -60,6 +64,7 @@ def _compute(builder: DecisionBuilder, group: ConsumerGroup, epoch: int, member:
         if target != subscriptions[member_id].target or member_id not in group.targets:
             write_target(builder, group, member_id, target)
     write_assignment_epoch(builder, group, epoch, builder.now.clock_ms)
+    log.info("group assigned", group=group.group_id, epoch=epoch, members=len(members), assignor=assignor)
     return found[member.member_id]
 
 

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 from support.coordinator_node import MemoryLogs
 
+from minikafka.broker.connections.at_once import completed
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.marker_log import Marker
 from minikafka.broker.coordinator.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
@@ -96,10 +97,10 @@ class Bench:
         return await self.coordinator.init_producer_id(ID, TIMEOUT_MS, expected)
 
     async def add(self, producer: ProducerIdentity, version: int = V2) -> ErrorCode:
-        return await self.coordinator.add_partitions(ID, producer, PARTITIONS, client_version=version)
+        return await completed(self.coordinator.add_partitions(ID, producer, PARTITIONS, client_version=version))
 
     async def end(self, producer: ProducerIdentity, *, commit: bool = True, version: int = V2) -> ProducerIdentity:
-        return await self.coordinator.end(ID, producer, commit=commit, client_version=version)
+        return await completed(self.coordinator.end(ID, producer, commit=commit, client_version=version))
 
     async def ended(self, producer: ProducerIdentity, *, commit: bool = True, version: int = V2) -> ProducerIdentity:
         """A whole transaction, with its markers."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog.testing
 from support.coordinator_bench import GROUP, NO_DELAY, Bench
 
 from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError
@@ -206,3 +207,21 @@ def test_generations_continue_after_a_fail_over() -> None:
     assert bench.heartbeat(first, 1) == 0
     assert bench.replies[bench.join(first)].generation_id == 2
     assert GROUP in bench.state.classic_groups
+
+
+# -- the log -------------------------------------------------------------------------------------------------
+
+
+def test_the_rebalances_of_a_group_are_logged() -> None:
+    bench = Bench()
+    with structlog.testing.capture_logs() as lines:
+        bench.member(session_ms=6_000)
+        bench.pass_time(6_000)
+    assert [(line["event"], line["group"], line.get("generation")) for line in lines] == [
+        ("rebalance begun", GROUP, 0),
+        ("group generation begun", GROUP, 1),
+        ("group member timed out", GROUP, None),
+        ("rebalance begun", GROUP, 1),
+        ("group has no members left", GROUP, 2),
+    ]
+    assert {line["log_level"] for line in lines} == {"info"}

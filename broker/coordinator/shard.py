@@ -1,0 +1,118 @@
+"""`Shard`: one partition's coordinator while this node leads the partition, and the replies that it owes."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from minikafka.protocol.errors import KafkaError, NotCoordinatorError
+from minikafka.protocol.names import TopicPartition
+
+S = TypeVar("S")
+
+
+class PendingReply:
+    """The pending reply to one request: the ticket of its decisions.
+
+    Attributes:
+        reply: Valid once `has_reply`, and the record at `offset` is committed.
+        has_reply: False before the reply, and after an error.
+    """
+
+    __slots__ = ("_error", "_event", "has_reply", "offset", "reply")
+
+    def __init__(self) -> None:
+        self.has_reply = False
+        self.reply: Any = None
+        self.offset = -1
+        self._error: KafkaError | None = None
+        self._event: trio.Event | None = None
+
+    def resolve(self, reply: Any, offset: int) -> None:
+        """Set the reply, valid once the record at `offset` is committed. Only the first call counts."""
+        if not self.has_reply and self._error is None:
+            self.has_reply, self.reply, self.offset = True, reply, offset
+            self._wake()
+
+    def fail(self, error: KafkaError) -> None:
+        """Set an error in place of the reply."""
+        if not self.has_reply and self._error is None:
+            self._error = error
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._event is not None:
+            self._event.set()
+
+    async def replied(self) -> None:
+        """Return once there is a reply, without a checkpoint if it is there. After cancellation it is discarded.
+
+        Raises:
+            KafkaError: As passed to `fail`.
+        """
+        if not self.has_reply and self._error is None:
+            self._event = trio.Event()
+            await self._event.wait()
+        if self._error is not None:
+            raise self._error
+
+
+class Status(Enum):
+    """The state of a shard."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
+class Shard(Generic[S]):
+    """One partition's coordinator, while this node leads the partition in one leader epoch.
+
+    Attributes:
+        last_offset: Offset of the last applied record; -1 if there is none.
+        committed_offset: The last offset known to be committed.
+        tasks: Runs what `CoordinatorRuntime.start_soon` starts; None while loading.
+    """
+
+    def __init__(self, partition: TopicPartition, leader_epoch: int, state: S) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.state = state
+        self.status = Status.LOADING
+        self.last_offset = -1
+        self.committed_offset = -1
+        self.scope = trio.CancelScope()
+        self.loaded = trio.Event()
+        self.tasks: trio.Nursery | None = None
+        self.next_wakeup_ms: float = math.inf
+        self.wakeup = trio.Event()
+        self._waiting: dict[PendingReply, None] = {}
+        self._is_closed = False
+
+    async def replied(self, pending: PendingReply) -> None:
+        """Wait for a reply of this shard's state machine.
+
+        Raises:
+            NotCoordinatorError: Leadership ended first.
+            KafkaError: The append failed.
+        """
+        if self._is_closed:
+            pending.fail(self._resigned())
+        self._waiting[pending] = None
+        try:
+            await pending.replied()
+        finally:
+            del self._waiting[pending]
+
+    def close(self) -> None:
+        """Leadership ended: fail all waiting requests with NOT_COORDINATOR."""
+        self._is_closed = True
+        self.scope.cancel()
+        for waiting in self._waiting:
+            waiting.fail(self._resigned())
+
+    def _resigned(self) -> NotCoordinatorError:
+        return NotCoordinatorError(f"{self.partition} is now led by another node")

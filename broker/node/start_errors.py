@@ -1,0 +1,114 @@
+"""Why a node cannot start: the text names the data directory or the port, its setting, who holds it, and what to do."""
+
+import errno
+import os
+import pwd
+from collections.abc import Iterator
+from pathlib import Path
+
+from minikafka.broker.node.holders import holder_of_lock, holder_of_port
+from minikafka.broker.settings.node_config import NodeConfig
+
+__all__ = ["why_not_started"]
+
+_REFUSED = (errno.EACCES, errno.EPERM)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def why_not_started(error: OSError, config: NodeConfig) -> str:
+    """An error of the operating system in the words of the settings.
+
+    Args:
+        error: What ended the start, or the node.
+        config: The settings of the node.
+    """
+    if error.errno == errno.EADDRINUSE:
+        return _port_in_use(error, config)
+    found = _directory_of(error, config)
+    if found is not None:
+        path, option = found
+        return f"data directory {path} ({option}) cannot be used: {_reason(error, path, option)}"
+    where = f" ({error.filename})" if error.filename else ""
+    return f"{error.strerror or error}{where}"
+
+
+def _port_in_use(error: OSError, config: NodeConfig) -> str:
+    listeners = [(one, "listeners") for one in (*config.listeners.for_clients, *config.listeners.for_controllers)]
+    if config.metrics_listener is not None:
+        listeners.append((config.metrics_listener, "metrics.listener"))
+    for listener, option in listeners:
+        if f":{listener.port}: " in str(error):
+            holder = holder_of_port(listener.port)
+            by = f", by {holder}" if holder else ""
+            return f"{error.strerror}{by}: stop that process, or set another port in {option}"
+    return error.strerror or str(error)
+
+
+def _directories(config: NodeConfig) -> Iterator[tuple[str, str]]:
+    option = "log.dir" if config.values["log.dirs"] is None else "log.dirs"
+    yield from ((path, option) for path in config.log_dirs)
+    yield config.metadata_log_dir, option if config.metadata_log_dir in config.log_dirs else "metadata.log.dir"
+
+
+def _directory_of(error: OSError, config: NodeConfig) -> tuple[str, str] | None:
+    """The data directory that an error is about, and its setting; of errors without a file the one that is full."""
+    if isinstance(error.filename, str):
+        inside = [one for one in _directories(config) if f"{error.filename}/".startswith(f"{one[0]}/")]
+        above = [one for one in _directories(config) if one[0].startswith(f"{error.filename}/")]
+        return max(inside, key=lambda one: len(one[0]), default=above[0] if above else None)
+    if error.errno in _FULL:
+        return next((one for one in _directories(config) if _is_full(one[0])), None)
+    return None
+
+
+def _is_full(path: str) -> bool:
+    try:
+        found = os.statvfs(_existing(path))
+    except OSError:
+        return False
+    return not found.f_bavail or (not found.f_favail and found.f_files > 0)
+
+
+def _reason(error: OSError, path: str, option: str) -> str:
+    existing = _existing(path)
+    if isinstance(error, BlockingIOError):
+        holder = holder_of_lock(str(error.filename)) or "another process"
+        return f"{holder} uses it; stop that node, or set another {option}"
+    if not existing.is_dir():
+        return f"{existing} is a file; move it away, or set another {option}"
+    if error.errno in _REFUSED:
+        return f"{_user()} may not write to {_refused_part(error, existing)}; change its owner, or set another {option}"
+    if error.errno == errno.EROFS:
+        return f"the file system of {existing} is read-only; mount it for writing, or set another {option}"
+    if error.errno in _FULL:
+        return f"the disk of {existing} is full; make room, nothing is lost"
+    if error.errno == errno.ENOENT and str(existing) != path:
+        return f"it cannot be made in {existing}; make it, or set another {option}"
+    where = f" ({error.filename})" if error.filename not in (None, path) else ""
+    return f"{error.strerror}{where}"
+
+
+def _existing(path: str) -> Path:
+    """The path, or the nearest of its parents that exists."""
+    at = Path(path)
+    while at != at.parent:
+        try:
+            at.lstat()
+        except OSError:
+            at = at.parent
+        else:
+            break
+    return at
+
+
+def _refused_part(error: OSError, existing: Path) -> str:
+    """The file that exists, but belongs to somebody else; otherwise the directory."""
+    named = Path(str(error.filename or existing))
+    return str(named if os.path.lexists(named) else existing)
+
+
+def _user() -> str:
+    try:
+        return f"user {pwd.getpwuid(os.geteuid()).pw_name}"
+    except KeyError:
+        return f"user {os.geteuid()}"

@@ -1,0 +1,63 @@
+"""What a node says of itself when it starts and stops: `node starting`, `node ready`, `node stopped`."""
+
+import structlog
+
+from minikafka import __version__
+from minikafka.broker.node.system import System
+from minikafka.broker.settings.node_config import NodeConfig
+
+__all__ = ["NodeLog"]
+
+log = structlog.get_logger("minikafka")
+
+
+class NodeLog:
+    """Logs the life of one node, and the warnings of its settings.
+
+    Args:
+        config: The settings of the node.
+        system: Its clock.
+    """
+
+    def __init__(self, config: NodeConfig, system: System) -> None:
+        self._config = config
+        self._now_ms = system.now_ms
+        self._began_ms = system.now_ms()
+
+    def starting(self) -> None:
+        """Before anything is opened: version, roles, and where the data is."""
+        config = self._config
+        log.info(
+            "node starting",
+            version=__version__,
+            node=config.node_id,
+            roles=config.items("process.roles"),
+            directories=config.log_dirs if config.is_broker else (config.metadata_log_dir,),
+        )
+        for warning in config.warnings():
+            log.warning("configuration warning", warning=warning)
+
+    def ready(self, cluster_id: str, listeners: list[str], *, leads: int = 0, follows: int = 0) -> None:
+        """The node serves clients, or, as a controller, brokers.
+
+        Args:
+            cluster_id: Of its cluster.
+            listeners: The addresses at which it listens.
+            leads, follows: How many partitions it leads and follows.
+        """
+        log.info(
+            "node ready",
+            node=self._config.node_id,
+            cluster=cluster_id,
+            listeners=listeners,
+            leads=leads,
+            follows=follows,
+            seconds=self._seconds(),
+        )
+
+    def stopped(self, *, clean: bool) -> None:
+        """The last line: `clean` is whether all logs were closed cleanly."""
+        log.info("node stopped", node=self._config.node_id, clean=clean, seconds=self._seconds())
+
+    def _seconds(self) -> float:
+        return (self._now_ms() - self._began_ms) / 1000

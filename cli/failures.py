@@ -1,0 +1,70 @@
+"""Failures of commands: with `--json`, standard error has one line `{"errors": [{"code": …, "message": …}]}`."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+__all__ = ["Failed", "Failure", "fail_if", "failure", "failures_of", "wants_json"]
+
+USAGE, OTHER = "USAGE", "FAILED"
+"""The code of an error in the arguments, and of one that has no other code."""
+Failure = dict[str, Any]
+
+
+class Failed(click.ClickException):
+    """A command that failed with errors of Kafka, in part or as a whole.
+
+    Args:
+        failures: Code and message of each error, as `failure` makes them.
+    """
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        super().__init__("\n".join(str(one["message"]) for one in failures))
+        self.failures = list(failures)
+
+
+def failure(error: object, message: str = "") -> Failure:
+    """An error with its code: its name in Kafka's protocol and its number, or `FAILED`.
+
+    Args:
+        message: Replaces that of the error.
+    """
+    from minikafka.protocol.errors import KafkaError
+
+    if isinstance(error, KafkaError):
+        return {"code": error.code.name, "number": int(error.code), "message": message or error.message}
+    return {"code": OTHER, "message": message or str(error)}
+
+
+def fail_if(errors: Iterable[object]) -> None:
+    """Raise `Failed` with the errors, if there are any: exceptions, texts, or what `failure` returned."""
+    failures = [one if isinstance(one, dict) else failure(one) for one in errors]
+    if failures:
+        raise Failed(failures)
+
+
+def failures_of(error: Exception) -> list[Failure]:
+    """The errors of a command that has ended with an exception."""
+    match error:
+        case Failed():
+            return error.failures
+        case click.UsageError():
+            return [{"code": USAGE, "message": error.format_message()}]
+        case click.ClickException():
+            return [failure(error.format_message())]
+        case OSError():
+            where = f" ({error.filename})" if error.filename else ""
+            code = errno.errorcode.get(error.errno or 0, OTHER)
+            return [{"code": code, "message": f"{error.strerror or error}{where}"}]
+        case _:
+            return [failure(error)]
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether a command line asks for JSON. `produce --json` does not: it reads JSON."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options and arguments[0] != "produce"

@@ -1,0 +1,231 @@
+"""Logs what the active controller changed: topics, leaders, ISRs, reassignments, brokers, settings. One line for many.
+
+    changes = MetadataChanges(image, records)     before the records are applied: the image is the state before them
+    changes.log()                                 after they are committed and applied
+
+A decision that changes a thousand partitions in the same way, as when a broker is fenced, is one line, with the first
+names. Source: what Kafka's `ReplicationControlManager`, `ClusterControlManager` and `ConfigurationControlManager` log.
+"""
+
+from collections.abc import Sequence
+
+import structlog
+
+from minikafka.controller.metadata.image import NO_LEADER, Image, PartitionState
+from minikafka.controller.metadata.records import (
+    BrokerChange,
+    BrokerRecord,
+    ClientQuotaRecord,
+    ClusterRecord,
+    ConfigRecord,
+    FeatureRecord,
+    PartitionChange,
+    PartitionRecord,
+    Record,
+    RemoveBroker,
+    RemoveScram,
+    RemoveTopic,
+    ScramRecord,
+    TopicRecord,
+)
+from minikafka.protocol.settings.registry import NODE_SETTINGS, listener_base_name
+
+__all__ = ["MetadataChanges"]
+
+log = structlog.get_logger("minikafka.controller")
+
+NAMES_MAX = 10
+"""So many partitions are named in a line; `partitions` is the number of all."""
+HIDDEN = "[hidden]"
+_RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
+_TOPIC, _BROKER = 2, 4
+
+
+class Group:
+    """Partitions that changed in the same way: how many, and the first names."""
+
+    def __init__(self) -> None:
+        self.partitions = 0
+        self.names: list[str] = []
+
+    def add(self, topic: str, partition: int) -> None:
+        """Count a partition."""
+        self.partitions += 1
+        if len(self.names) < NAMES_MAX:
+            self.names.append(f"{topic}-{partition}")
+
+
+class MetadataChanges:
+    """What records change.
+
+    Args:
+        image: the metadata before the records.
+        records: of one or several decisions.
+    """
+
+    def __init__(self, image: Image, records: Sequence[Record]) -> None:
+        self._image = image
+        self._is_new_cluster = False
+        self._created: dict[bytes, str] = {}
+        self._deleted: list[str] = []
+        self._new_partitions: dict[bytes, int] = {}
+        self._replicas: dict[bytes, int] = {}
+        self._elected: dict[int, Group] = {}
+        self._unclean: dict[int, Group] = {}
+        self._leaderless = Group()
+        self._shrunk: dict[int, Group] = {}
+        self._expanded: dict[int, Group] = {}
+        self._begun, self._completed, self._cancelled = Group(), Group(), Group()
+        self._brokers: list[BrokerRecord | BrokerChange | RemoveBroker] = []
+        self._settings: dict[tuple[int, str], dict[str, str | None]] = {}
+        self._quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float | None]] = {}
+        self._others: list[FeatureRecord | ScramRecord | RemoveScram] = []
+        self._shutting_down = {one.node_id for one in image.brokers.values() if one.in_controlled_shutdown}
+        for record in records:
+            self._add(record)
+
+    def _add(self, record: Record) -> None:
+        match record:
+            case PartitionChange():
+                self._change_partition(record)
+            case PartitionRecord():
+                self._new_partitions[record.topic_id] = self._new_partitions.get(record.topic_id, 0) + 1
+                self._replicas[record.topic_id] = len(record.replicas)
+            case TopicRecord():
+                self._created[record.topic_id] = record.name
+            case RemoveTopic():
+                topic = self._image.topics_by_id.get(record.topic_id)
+                self._deleted += [] if topic is None else [topic.name]
+            case ConfigRecord():
+                value = record.value if record.value is None or not _is_secret(record) else HIDDEN
+                self._settings.setdefault((record.resource_type, record.resource_name), {})[record.name] = value
+            case ClientQuotaRecord():
+                self._quotas.setdefault(record.entity, {})[record.key] = record.value
+            case BrokerRecord() | BrokerChange() | RemoveBroker():
+                self._brokers.append(record)
+            case FeatureRecord() | ScramRecord() | RemoveScram():
+                self._others.append(record)
+            case ClusterRecord():
+                self._is_new_cluster = not self._image.cluster_id
+            case _:
+                pass  # Producer ids: nobody asks for them.
+
+    def _change_partition(self, change: PartitionChange) -> None:
+        topic = self._image.topics_by_id.get(change.topic_id)
+        if topic is None or change.partition >= len(topic.partitions):
+            return  # The partition is new, too.
+        before = topic.partitions[change.partition]
+        if change.leader is not None and change.leader != before.leader:
+            self._leaders(before, change.leader).add(topic.name, change.partition)
+        if change.isr is not None:
+            for node_id in set(before.isr).difference(change.isr):
+                self._shrunk.setdefault(node_id, Group()).add(topic.name, change.partition)
+            for node_id in set(change.isr).difference(before.isr):
+                self._expanded.setdefault(node_id, Group()).add(topic.name, change.partition)
+        group = self._reassignment(before, change)
+        if group is not None:
+            group.add(topic.name, change.partition)
+
+    def _leaders(self, before: PartitionState, leader: int) -> Group:
+        if leader == NO_LEADER:
+            return self._leaderless
+        is_clean = leader in before.isr or leader in before.elr
+        return (self._elected if is_clean else self._unclean).setdefault(leader, Group())
+
+    def _reassignment(self, before: PartitionState, change: PartitionChange) -> Group | None:
+        """The group of a partition of which a reassignment begins or ends with a change."""
+        adding = before.adding_replicas if change.adding_replicas is None else change.adding_replicas
+        removing = before.removing_replicas if change.removing_replicas is None else change.removing_replicas
+        was, is_now = bool(before.adding_replicas or before.removing_replicas), bool(adding or removing)
+        if is_now:
+            return None if (adding, removing) == (before.adding_replicas, before.removing_replicas) else self._begun
+        if not was:
+            return None
+        replicas = before.replicas if change.replicas is None else change.replicas
+        is_done = set(before.adding_replicas) <= set(replicas) and not set(before.removing_replicas) & set(replicas)
+        return self._completed if is_done else self._cancelled
+
+    # -- the lines -----------------------------------------------------------------------------------------------
+
+    def log(self) -> None:
+        """Log the changes."""
+        self._log_brokers()
+        self._log_topics()
+        self._log_partitions()
+        if not self._is_new_cluster:
+            self._log_settings()
+
+    def _log_brokers(self) -> None:
+        for record in self._brokers:
+            match record:
+                case BrokerRecord():
+                    listeners = [f"{name}://{host}:{port}" for name, host, port, _ in record.endpoints]
+                    log.info("broker registered", broker=record.node_id, epoch=record.epoch, listeners=listeners)
+                case RemoveBroker():
+                    log.info("broker unregistered", broker=record.node_id)
+                case _:
+                    self._log_broker_change(record)
+
+    def _log_broker_change(self, change: BrokerChange) -> None:
+        if change.in_controlled_shutdown:
+            log.info("broker shutting down", broker=change.node_id)
+            self._shutting_down.add(change.node_id)
+        if change.fenced is False:
+            log.info("broker unfenced", broker=change.node_id)
+        elif change.fenced and change.node_id in self._shutting_down:
+            log.info("broker shut down", broker=change.node_id)
+
+    def _log_topics(self) -> None:
+        for topic_id, name in self._created.items():
+            log.info(
+                "topic created",
+                topic=name,
+                partitions=self._new_partitions.pop(topic_id, 0),
+                replication_factor=self._replicas.get(topic_id, 0),
+                settings=self._settings.pop((_TOPIC, name), {}),
+            )
+        for topic_id, count in self._new_partitions.items():
+            topic = self._image.topics_by_id[topic_id]
+            log.info("partitions added", topic=topic.name, added=count, partitions=len(topic.partitions))
+        for name in self._deleted:
+            log.info("topic deleted", topic=name)
+
+    def _log_partitions(self) -> None:
+        for leader, group in self._elected.items():
+            log.info("leader elected", leader=leader, partitions=group.partitions, first=group.names)
+        for leader, group in self._unclean.items():
+            log.warning("leader elected uncleanly", leader=leader, partitions=group.partitions, first=group.names)
+        for node_id, group in self._shrunk.items():
+            log.info("isr shrunk", broker=node_id, partitions=group.partitions, first=group.names)
+        for node_id, group in self._expanded.items():
+            log.info("isr expanded", broker=node_id, partitions=group.partitions, first=group.names)
+        if (group := self._leaderless).partitions:
+            log.warning("partitions without leader", partitions=group.partitions, first=group.names)
+        if (group := self._begun).partitions:
+            log.info("reassignment begun", partitions=group.partitions, first=group.names)
+        if (group := self._completed).partitions:
+            log.info("reassignment completed", partitions=group.partitions, first=group.names)
+        if (group := self._cancelled).partitions:
+            log.info("reassignment cancelled", partitions=group.partitions, first=group.names)
+
+    def _log_settings(self) -> None:
+        for (kind, name), values in self._settings.items():
+            log.info("settings changed", resource=_RESOURCES.get(kind, str(kind)), name=name, settings=values)
+        for entity, quotas in self._quotas.items():
+            log.info("quotas changed", entity=dict(entity), quotas=quotas)
+        for record in self._others:
+            match record:
+                case FeatureRecord():
+                    log.info("feature level changed", feature=record.name, level=record.level)
+                case ScramRecord():
+                    log.info("credential changed", user=record.user)
+                case _:
+                    log.info("credential deleted", user=record.user)
+
+
+def _is_secret(record: ConfigRecord) -> bool:
+    """As in DescribeConfigs: a sensitive setting, and one of a broker that is unknown."""
+    if record.resource_type != _BROKER:
+        return False
+    setting = NODE_SETTINGS.get(listener_base_name(record.name) or record.name)
+    return setting is None or setting.sensitive

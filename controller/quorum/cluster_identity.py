@@ -1,0 +1,43 @@
+"""`ClusterIdentity`: the cluster id of this node: from its directories, the other nodes or the metadata log."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from minikafka.controller.metadata.records import ClusterRecord, Record
+from minikafka.storage.data_directory import WrongDirectory
+
+__all__ = ["ClusterIdentity"]
+
+log = structlog.get_logger("minikafka.controller")
+
+
+class ClusterIdentity:
+    """The cluster that this node belongs to.
+
+    Attributes:
+        id: None until the first leader has generated it and this node has learned it.
+    """
+
+    def __init__(self, known: str | None) -> None:
+        self.id = known
+
+    def learn(self, cluster_id: str) -> None:
+        """Another node has said it."""
+        log.info("cluster id learned", cluster_id=cluster_id)
+        self.id = cluster_id
+
+    async def check_records(self, records: Sequence[Record]) -> None:
+        """As `check`, of all that the metadata log names."""
+        for record in records:
+            if isinstance(record, ClusterRecord):
+                self.check(record.cluster_id)
+
+    def check(self, named: str) -> None:
+        """The metadata log names the cluster. Raises WrongDirectory if the data directories belong to another."""
+        if self.id not in (None, named):
+            raise WrongDirectory(
+                f"the data directories belong to cluster {self.id}, the metadata log to "
+                f"{named}: set other log.dirs or metadata.log.dir"
+            )
+        self.id = named

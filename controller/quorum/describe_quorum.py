@@ -1,0 +1,49 @@
+"""`QuorumDescriber`: the leader's view of the quorum, on any node. Trio: asks the leader."""
+
+from collections.abc import Callable
+
+import trio
+
+from minikafka.controller.quorum.handshake import ConnectionLost
+from minikafka.controller.quorum.peer_frames import MalformedFrame
+from minikafka.controller.quorum.peers import Peers, Unreachable
+from minikafka.controller.quorum.quorum_description import QuorumDescription, described
+from minikafka.controller.quorum.raft_driver import RaftDriver
+
+__all__ = ["QuorumDescriber"]
+
+
+class QuorumDescriber:
+    """Describes the quorum.
+
+    Args:
+        raft: the driver of this node.
+        peers: its connections.
+        now_ms: the wall clock.
+        timeout_s: how long the leader may take.
+    """
+
+    def __init__(self, raft: RaftDriver, peers: Peers, now_ms: Callable[[], int], timeout_s: float) -> None:
+        self._raft = raft
+        self._peers = peers
+        self._now_ms = now_ms
+        self._timeout_s = timeout_s
+
+    def as_leader(self) -> QuorumDescription:
+        """What this node sees, which leads."""
+        raft, now, now_ms = self._raft, trio.current_time(), self._now_ms()
+        replicas = tuple(described(one, now=now, now_ms=now_ms) for one in raft.replicas())
+        return QuorumDescription(
+            raft.leader_id, raft.epoch, raft.high_watermark, replicas, raft.voter_set, raft.kraft_version
+        )
+
+    async def attempt(self) -> QuorumDescription | None:
+        """The leader's view; None if it does not respond in time."""
+        if self._raft.is_leader:
+            return self.as_leader()
+        try:
+            with trio.move_on_after(self._timeout_s):
+                return QuorumDescription.from_map(await self._peers.request(self._raft.leader_id, "describe", {}))
+        except (Unreachable, ConnectionLost, MalformedFrame):
+            pass
+        return None
