@@ -46,8 +46,8 @@ test: $(VENV)/.with-test  ## Run the whole suite, without the tests of `referenc
 reference: $(VENV)/.with-test  ## Run the suite's requests against the Apache Kafka beside the checkout
 	$(BIN)/python -m pytest $(PARALLEL) -m reference || $(BIN)/python -m pytest -m reference --last-failed --last-failed-no-failures none
 
-questions: $(VENV)/.with-test  ## Send random requests to Apache Kafka and minikafka, and compare the responses (SEEDS=50)
-	MINIKAFKA_QUESTION_SEEDS=$(or $(SEEDS),50) $(BIN)/python -m pytest $(PARALLEL) tests/conversations/test_random_questions.py
+questions: $(VENV)/.with-test  ## Send random requests to Apache Kafka and minikafka, and compare the responses (SEEDS=50, FIRST=0)
+	MINIKAFKA_QUESTION_FIRST=$(or $(FIRST),0) MINIKAFKA_QUESTION_SEEDS=$(or $(SEEDS),50) $(BIN)/python -m pytest $(PARALLEL) tests/conversations/test_random_questions.py
 
 quick: $(VENV)/.with-test  ## Run the suite without slow tests
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oracle and not docker"

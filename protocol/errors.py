@@ -17,12 +17,15 @@ class KafkaError(Exception):
     Attributes:
         code: the `ErrorCode` in the response.
         message: the error message; by default the name of the code in words.
+        detail: the message, or None if it only repeats the code. Responses carry the detail: a client has its own
+            words for each code.
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def __init__(self, message: str = "") -> None:
         self.message = message or self.code.text
+        self.detail = None if self.message == self.code.text else self.message
         super().__init__(self.message)
 
     @property

@@ -142,7 +142,9 @@ async def describe_controllers(request: DescribeClusterRequest, context: Context
     if context.version < VERSION_WITH_ENDPOINT_TYPE:
         raise InvalidRequestError("The request was sent to an endpoint of the wrong type.")
     if request.endpoint_type == BROKERS:
-        raise MismatchedEndpointTypeError("The request was sent to an endpoint of the wrong type.")
+        raise MismatchedEndpointTypeError(
+            "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER"
+        )
     if request.endpoint_type != CONTROLLERS:
         raise UnsupportedEndpointTypeError(f"Unsupported endpoint type {request.endpoint_type}")
     services = context.services

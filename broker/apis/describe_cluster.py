@@ -34,7 +34,9 @@ async def handle(request: DescribeClusterRequest, context: Context) -> DescribeC
         UnsupportedEndpointTypeError: The endpoint type is unknown.
     """
     if request.endpoint_type == CONTROLLERS:
-        raise MismatchedEndpointTypeError("The request was sent to an endpoint of the wrong type.")
+        raise MismatchedEndpointTypeError(
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        )
     if request.endpoint_type != BROKERS:
         raise UnsupportedEndpointTypeError(f"Unsupported endpoint type {request.endpoint_type}")
     services = context.services

@@ -38,7 +38,7 @@ async def _producers(
         check_topic_name(topic)
         partition = context.services.partitions.find(topic, index)
     except KafkaError as error:
-        answer.error_code, answer.error_message = error.code, error.message
+        answer.error_code, answer.error_message = error.code, error.detail
         return answer
     for producer in list(partition.log.producers):
         await pause()

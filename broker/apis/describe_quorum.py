@@ -42,9 +42,14 @@ def is_of_metadata(request: DescribeQuorumRequest) -> bool:
 
 
 def _unknown(topic: RequestTopicData) -> ResponseTopicData:
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    indexes = [one.partition_index for one in topic.partitions]
-    partitions = [ResponsePartitionData(partition_index=index, error_code=code) for index in indexes]
+    partitions = [
+        ResponsePartitionData(
+            partition_index=one.partition_index,
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            error_message="This server does not host this topic-partition.",
+        )
+        for one in topic.partitions
+    ]
     return ResponseTopicData(topic_name=topic.topic_name, partitions=partitions)
 
 

@@ -32,6 +32,8 @@ class FindCoordinatorServices(ClusterView, CoordinatorService, Protocol):
 
 
 Context = RequestContext[FindCoordinatorServices]
+NO_ERROR = "NONE"
+"""What the versions before 4 have as the message of a success."""
 
 
 async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
@@ -45,7 +47,7 @@ async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoord
     found = await _find(request.key_type, request.key, context)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=found.error_message or NO_ERROR,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -65,5 +67,5 @@ async def _find(key_type: int, key: str, context: Context) -> Coordinator:
             key=key, node_id=NO_NODE, port=NO_NODE, error_code=ErrorCode(error.code), error_message=error.message
         )
     return Coordinator(
-        key=key, node_id=address.node_id, host=address.host, port=address.port, error_message=None
+        key=key, node_id=address.node_id, host=address.host, port=address.port, error_message=""
     )

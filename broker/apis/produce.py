@@ -12,14 +12,16 @@ from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore, T
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
-from minikafka.broker.partitions.batch_validation import LargeBatch, RejectedRecords, produced_batch
+from minikafka.broker.partitions.batch_validation import NO_KEY, LargeBatch, RejectedRecords, produced_batch
 from minikafka.broker.partitions.partition import AppendResult, Partition
 from minikafka.broker.partitions.request_waiters import before, deadline_in
 from minikafka.protocol.errors import (
     CorruptMessageError,
     ErrorCode,
     InvalidProducerIdMappingError,
+    InvalidRecordError,
     InvalidRequiredAcksError,
+    InvalidTimestampError,
     InvalidTopicError,
     KafkaError,
     KafkaStorageError,
@@ -301,15 +303,25 @@ async def _append_large(
 
 def _refuse_batch(error: RejectedRecords | KafkaError, partition: Partition, answer: PartitionProduceResponse) -> None:
     if isinstance(error, RejectedRecords):
+        named = f"{NO_KEY} {partition.topic_partition}"
+        told = [(index, named if message == NO_KEY else message) for index, message in error.indices]
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-            for index, message in error.indices
+            for index, message in told
         ]
-        error = error.error
+        error = _with_three(error.error, told)
         answer.log_start_offset = partition.log.start_offset
     elif not isinstance(error, WITHOUT_LOG_START):
         answer.log_start_offset = partition.log.start_offset
     _fail(answer, error)
+
+
+def _with_three(error: KafkaError, told: list[tuple[int, str]]) -> KafkaError:
+    """The error of a batch whose records are refused, with the first three of them, as Kafka words it."""
+    if isinstance(error, InvalidTimestampError):
+        return error
+    three = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in told[:3])
+    return InvalidRecordError(f"{error.message}[{three}]")
 
 
 async def _settle(what: Awaitable[None], answer: PartitionProduceResponse) -> None:
@@ -345,7 +357,7 @@ def _is_committed(partition: Partition, written: AppendResult, answer: Partition
 
 def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.error_code = error.code
-    answer.error_message = error.message
+    answer.error_message = error.detail
     answer.base_offset = -1
 
 

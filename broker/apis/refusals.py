@@ -63,7 +63,7 @@ def refusal_of(request: Any, error: KafkaError) -> Any:
 def _create_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
     return CreateTopicsResponse(
         topics=[
-            CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.detail)
             for topic in request.topics
         ]
     )
@@ -72,7 +72,7 @@ def _create_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTop
 def _create_partitions(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
         results=[
-            CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.detail)
             for topic in request.topics
         ]
     )
@@ -83,7 +83,7 @@ def _delete_topics(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTop
     return DeleteTopicsResponse(
         responses=[
             DeletableTopicResult(
-                name=topic.name, topic_id=topic.topic_id, error_code=error.code, error_message=error.message
+                name=topic.name, topic_id=topic.topic_id, error_code=error.code, error_message=error.detail
             )
             for topic in named
         ]
@@ -95,7 +95,7 @@ def _elect_leaders(request: ElectLeadersRequest, error: KafkaError) -> ElectLead
         ReplicaElectionResult(
             topic=topic.topic,
             partition_result=[
-                PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
+                PartitionResult(partition_id=index, error_code=error.code, error_message=error.detail)
                 for index in topic.partitions
             ],
         )
@@ -112,7 +112,7 @@ def _reassign(
             name=topic.name,
             partitions=[
                 ReassignablePartitionResponse(
-                    partition_index=one.partition_index, error_code=error.code, error_message=error.message
+                    partition_index=one.partition_index, error_code=error.code, error_message=error.detail
                 )
                 for one in topic.partitions
             ],
@@ -120,7 +120,7 @@ def _reassign(
         for topic in request.topics
     ]
     return AlterPartitionReassignmentsResponse(
-        error_code=error.code, error_message=error.message, responses=responses
+        error_code=error.code, error_message=error.detail, responses=responses
     )
 
 
@@ -144,7 +144,7 @@ def _of_resources(
             resource_type=one.resource_type,
             resource_name=one.resource_name,
             error_code=error.code,
-            error_message=error.message,
+            error_message=error.detail,
         )
         for one in request.resources
     ]
@@ -155,7 +155,7 @@ def _alter_client_quotas(request: AlterClientQuotasRequest, error: KafkaError) -
         entries=[
             ResponseEntryData(
                 error_code=error.code,
-                error_message=error.message,
+                error_message=error.detail,
                 entity=[
                     EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
                     for part in entry.entity
@@ -172,7 +172,7 @@ def _alter_scram(
     users = dict.fromkeys([one.name for one in request.deletions] + [one.name for one in request.upsertions])
     return AlterUserScramCredentialsResponse(
         results=[
-            AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
+            AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.detail)
             for user in users
         ]
     )

@@ -47,7 +47,9 @@ async def describe_acls(request: DescribeAclsRequest, context: Context) -> Descr
     _check_types(
         request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
     )
-    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+    )
 
 
 async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:

@@ -302,5 +302,5 @@ def _refusal(route: Route[Any], error: KafkaError) -> Any:
         raise Disconnect(f"{route.name}: {error}")
     response.error_code = error.code
     if hasattr(response, "error_message"):
-        response.error_message = error.message
+        response.error_message = error.detail
     return response

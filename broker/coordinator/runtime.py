@@ -291,7 +291,7 @@ class CoordinatorRuntime(Generic[S]):
             marker_bytes = bytearray(marker)
             shard.last_offset = self._environment.append_marker(shard.partition, marker_bytes, transaction_version)
         except KafkaError as error:
-            raise error_for(coordinator_error(error), error.message) from error
+            raise error_for(coordinator_error(error), error.detail or "") from error
         shard.state.end_transaction(producer_id, committed=committed)
         await self._wait_committed(shard, shard.last_offset)
 
@@ -309,7 +309,7 @@ class CoordinatorRuntime(Generic[S]):
             try:
                 await self._environment.committed(shard.partition, offset)
             except KafkaError as error:
-                raise error_for(coordinator_error(error), error.message) from error
+                raise error_for(coordinator_error(error), error.detail or "") from error
             shard.committed_offset = max(shard.committed_offset, offset)
 
     async def until_loaded(self, partition: int, timeout_s: float) -> None:
@@ -354,7 +354,7 @@ class CoordinatorRuntime(Generic[S]):
             with trio.move_on_after(self._commit_timeout_ms / 1000) as scope:
                 await self._environment.committed(shard.partition, offset)
         except KafkaError as error:
-            raise error_for(coordinator_error(error), error.message) from error
+            raise error_for(coordinator_error(error), error.detail or "") from error
         if scope.cancelled_caught:
             raise CoordinatorNotAvailableError(f"offset {offset} of {shard.partition} was not committed in time")
         shard.committed_offset = max(shard.committed_offset, offset)
@@ -414,7 +414,7 @@ class CoordinatorRuntime(Generic[S]):
         )
 
     def _fail_tickets(self, decision: Decision, error: KafkaError) -> None:
-        mapped = error_for(coordinator_error(error), error.message)
+        mapped = error_for(coordinator_error(error), error.detail or "")
         for ticket, _ in decision.replies:
             assert isinstance(ticket, PendingReply)
             ticket.fail(mapped)

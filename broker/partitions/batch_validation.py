@@ -53,8 +53,15 @@ SCANNED_RECORDS_MAX = 64
 RECORD_ERRORS_MAX = 1000
 NO_BOUND = 2**63 - 1
 UNBOUNDED = 1 << 70
-OUT_OF_RANGE = "Timestamp {timestamp} of message with offset {offset} is out of range."
-NO_KEY = "Compacted topic cannot accept message without key in topic partition."
+OUT_OF_RANGE = (
+    "Timestamp {timestamp} of message with offset {offset} is out of range. "
+    "The timestamp should be within [{earliest}, {latest}]"
+)
+REJECTED = (
+    "One or more records have been rejected due to {count} record errors in total, "
+    "and only showing the first three errors at most: "
+)
+NO_KEY = "Compacted topic cannot accept message without key in topic partition"
 NO_TIMESTAMP = -1
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 CODECS = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE}}
@@ -111,7 +118,8 @@ class RejectedRecords(Exception):
 
     Attributes:
         error: The error of the partition.
-        indices: (index in the batch, message) of the rejected records (KIP-467).
+        indices: (index in the batch, message) of the rejected records (KIP-467); the message that a key is missing
+            ends before the name of the partition, which the validation does not know.
     """
 
     error: KafkaError
@@ -130,7 +138,8 @@ def produced_batch(records: bytes | memoryview | None, version: int) -> Batch:
     if len(data) >= SIZE_PREFIX_BYTES and int.from_bytes(data[8:12], "big", signed=True) < 14:
         raise CorruptMessageError("Found record size smaller than minimum record overhead (14).")
     if len(data) >= MAGIC_END and data[16] > 2:
-        raise CorruptMessageError(f"Invalid magic found in record: {data[16]}")
+        signed = int.from_bytes(data[16:17], signed=True)
+        raise CorruptMessageError(f"Invalid magic found in record: {signed}")
     size = SIZE_PREFIX_BYTES + int.from_bytes(data[8:12], "big") if len(data) >= MAGIC_END else 0
     if not size or size > len(data):
         raise InvalidRecordError(
@@ -361,15 +370,19 @@ def _reject_bad_records(
     )
     if not bad:
         return
-    error: KafkaError = InvalidRecordError(f"{count} records of the batch are not allowed here")
+    error: KafkaError = InvalidRecordError(REJECTED.format(count=count))
     if any(delta is not None for _, delta in bad):
         error = InvalidTimestampError(
             "One or more records have been rejected due to invalid timestamp"
         )
+    bounds = {
+        "earliest": max(now_ms - rules.timestamp_before_max_ms, NO_TIMESTAMP),
+        "latest": min(now_ms + rules.timestamp_after_max_ms, NO_BOUND),
+    }
     raise RejectedRecords(
         error,
         [
-            (index, NO_KEY if delta is None else OUT_OF_RANGE.format(timestamp=base + delta, offset=index))
+            (index, NO_KEY if delta is None else OUT_OF_RANGE.format(timestamp=base + delta, offset=index, **bounds))
             for index, delta in bad
         ],
     )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from minikafka.controller.active.active_controller import ActiveController
 from minikafka.controller.active.leadership_term import Outcome
 from minikafka.controller.decisions.decision import Decision
-from minikafka.controller.decisions.update_features import refusal
+from minikafka.controller.decisions.update_features import NO_ERROR, refusal
 from minikafka.controller.metadata.features import KRAFT_VERSION
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
@@ -69,7 +69,9 @@ async def _update_features(
         return Outcome(Decision([], refusal(error)), 0)
     if others and not request.validate_only:
         outcome = await active.handle(_of(request, others, validate_only=False), version)
-    results = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates]
+    results = [
+        UpdatableFeatureResult(feature=update.feature, error_message=NO_ERROR) for update in request.feature_updates
+    ]
     return Outcome(Decision([], UpdateFeaturesResponse(error_message=None, results=results)), outcome.end_offset)
 
 

@@ -55,7 +55,7 @@ def decide(
         return None
 
     if not request.topics:
-        return Decision([], AlterPartitionReassignmentsResponse(error_message=None))
+        return Decision([], AlterPartitionReassignmentsResponse(error_message=""))
     if request.timeout_ms <= 0:
         return Decision([], _refuse(request, RequestTimedOutError()))
     reply = _reply(request, answer)
@@ -67,7 +67,7 @@ def decide(
 
 def _refuse(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
     reply = _reply(request, lambda *_: error)
-    reply.error_code, reply.error_message = error.code, error.message
+    reply.error_code, reply.error_message = error.code, error.detail
     return reply
 
 
@@ -91,7 +91,7 @@ def _answer(index: int, error: KafkaError | None) -> ReassignablePartitionRespon
     return ReassignablePartitionResponse(
         partition_index=index,
         error_code=error.code if error else 0,
-        error_message=error.message if error else None,
+        error_message=error.detail if error else None,
     )
 
 

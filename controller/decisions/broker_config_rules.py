@@ -83,11 +83,19 @@ def _check_numbers(change: _Change) -> None:
     for name, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
         if name in change.changed and change.number(name) < least:
             raise InvalidRequestError(f"{name} must be greater than or equal to {least}")
-    retention = {"ms": "log.retention.ms", "bytes": "log.retention.bytes"}
-    for unit, name in retention.items():
-        local, limit = f"log.local.retention.{unit}", change.new(name)
+    retention = {"ms": _retention_ms(change), "bytes": change.number("log.retention.bytes")}
+    for unit, limit in retention.items():
+        local, name = f"log.local.retention.{unit}", f"log.retention.{unit}"
         if local in change.changed and change.number(local) == -1 and limit != -1:
             raise _invalid(local, "-1", f"Value must not be -1 as {name} value is set as {limit}.")
+
+
+def _retention_ms(change: _Change) -> int:
+    """The node's retention: the finest unit that is set counts."""
+    for unit, factor in (("ms", 1), ("minutes", 60_000)):
+        if change.new(f"log.retention.{unit}") is not None:
+            return max(change.number(f"log.retention.{unit}") * factor, -1)
+    return max(change.number("log.retention.hours") * 3_600_000, -1)
 
 
 def _check_connections(change: _Change) -> None:

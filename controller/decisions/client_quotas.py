@@ -61,7 +61,7 @@ def _shown(entity: Entity) -> str:
 def _answer(entity: Entity, error: KafkaError | None) -> ResponseEntryData:
     return ResponseEntryData(
         error_code=error.code if error else 0,
-        error_message=error.message if error else None,
+        error_message=error.detail if error else None,
         entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
     )
 
@@ -150,13 +150,13 @@ def describe(image: Image, request: described.DescribeClientQuotasRequest) -> de
     try:
         exact, present = _filter(request.components)
     except KafkaError as error:
-        return described.DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+        return described.DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)
     entries = [
         _entry(entity, quotas)
         for entity, quotas in image.quotas.items()
         if _matches(dict(entity), exact, present, strict=request.strict)
     ]
-    return described.DescribeClientQuotasResponse(error_message=None, entries=entries)
+    return described.DescribeClientQuotasResponse(error_message="", entries=entries)
 
 
 def _filter(components: list[described.ComponentData]) -> tuple[dict[str, str | None], list[str]]:

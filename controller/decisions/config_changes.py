@@ -89,7 +89,7 @@ class Altered:
         return [
             kind(
                 error_code=error.code if error else 0,
-                error_message=error.message if error else None,
+                error_message=error.detail if error else None,
                 resource_type=alteration.kind,
                 resource_name=alteration.name,
             )
@@ -212,9 +212,12 @@ def _operate(operation: Operation, current: str | None, resource_kind: int) -> s
         return operation.value if operation.kind == OperationKind.SET else None
     setting = _SCHEMAS[resource_kind].get(operation.name)
     if setting is None or setting.type is not SettingType.LIST:
-        raise InvalidConfigError(
-            f"Can't {OperationKind(operation.kind).name} to key {operation.name} because its type is not LIST."
-        )
+        verb = OperationKind(operation.kind).name
+        if resource_kind == ResourceType.BROKER:
+            problem = f"Config value {verb.lower()} is not allowed for config key: {operation.name}"
+        else:
+            problem = f"Can't {verb} to key {operation.name} because its type is not LIST."
+        raise InvalidConfigError(problem)
     items = [item for item in (setting.default_text or "" if current is None else current).split(",") if item]
     for item in (operation.value or "").split(","):
         if operation.kind == OperationKind.APPEND and item not in items:

@@ -55,7 +55,7 @@ def decide(image: Image, request: CreatePartitionsRequest, context: Context) -> 
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     if error is None:
         return CreatePartitionsTopicResult(name=name)
-    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.detail)
 
 
 def _new_partitions(wanted: CreatePartitionsTopic, image: Image, context: Context) -> list[PartitionRecord]:

@@ -94,7 +94,7 @@ def _create_all(
 
 
 def _refusal(name: str, error: KafkaError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.detail)
 
 
 def _create(topic: CreatableTopic, image: Image, context: Context) -> tuple[list[Record], CreatableTopicResult]:

@@ -79,13 +79,14 @@ def _find(image: Image, requested: list[RequestedTopic]) -> tuple[dict[bytes, st
     for topic_id in [topic_id for name, topic_id in requested if name is None]:
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
-            refused.append(_result(None, topic_id, UnknownTopicIdError()))
+            refused.append(_result(None, topic_id, UnknownTopicIdError("This server does not host this topic ID.")))
         else:
             found[topic_id] = topic.name
     for name in [name for name, _ in requested if name is not None]:
         topic = image.topics.get(name)
         if topic is None:
-            refused.append(_result(name, NIL_UUID, UnknownTopicOrPartitionError()))
+            unknown = UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+            refused.append(_result(name, NIL_UUID, unknown))
         elif found.pop(topic.id, None) is not None:
             problem = "The provided topic name maps to an ID that was already supplied."
             refused.append(_result(name, topic.id, InvalidRequestError(problem)))
@@ -97,5 +98,5 @@ def _find(image: Image, requested: list[RequestedTopic]) -> tuple[dict[bytes, st
 def _result(name: str | None, topic_id: bytes, error: KafkaError | None) -> DeletableTopicResult:
     result = DeletableTopicResult(name=name, topic_id=topic_id)
     if error is not None:
-        result.error_code, result.error_message = error.code, error.message
+        result.error_code, result.error_message = error.code, error.detail
     return result

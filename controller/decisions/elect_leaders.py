@@ -83,7 +83,7 @@ def _result(index: int, error: KafkaError | None) -> PartitionResult:
     return PartitionResult(
         partition_id=index,
         error_code=error.code if error else 0,
-        error_message=error.message if error else None,
+        error_message=error.detail if error else None,
     )
 
 

@@ -66,7 +66,7 @@ def decide(
 
 def _result(user: str, outcome: Record | KafkaError) -> AlterUserScramCredentialsResult:
     if isinstance(outcome, KafkaError):
-        return AlterUserScramCredentialsResult(user=user, error_code=outcome.code, error_message=outcome.message)
+        return AlterUserScramCredentialsResult(user=user, error_code=outcome.code, error_message=outcome.detail)
     return AlterUserScramCredentialsResult(user=user, error_message=None)
 
 
@@ -106,7 +106,7 @@ def describe(image: Image, request: DescribeUserScramCredentialsRequest) -> Desc
     counts = Counter(user.name for user in request.users or ())
     names = list(counts) or sorted({user for user, _ in image.scram})
     results = [_described(name, image, twice=counts[name] > 1) for name in names]
-    return DescribeUserScramCredentialsResponse(error_message=None, results=results)
+    return DescribeUserScramCredentialsResponse(error_message="", results=results)
 
 
 def _described(name: str, image: Image, *, twice: bool) -> DescribeUserScramCredentialsResult:
@@ -119,6 +119,6 @@ def _described(name: str, image: Image, *, twice: bool) -> DescribeUserScramCred
     elif not found:
         error = ResourceNotFoundError(f"Attempt to describe a user credential that does not exist: {name}")
     if error is not None:
-        return DescribeUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
+        return DescribeUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.detail)
     infos = [CredentialInfo(mechanism=one.mechanism, iterations=one.iterations) for one in found]
-    return DescribeUserScramCredentialsResult(user=name, error_message=None, credential_infos=infos)
+    return DescribeUserScramCredentialsResult(user=name, error_message="", credential_infos=infos)

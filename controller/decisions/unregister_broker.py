@@ -34,4 +34,4 @@ def decide(image: Image, request: UnregisterBrokerRequest, context: Context) -> 
 
 
 def _refuse(error: KafkaError) -> Decision[UnregisterBrokerResponse]:
-    return Decision([], UnregisterBrokerResponse(error_code=error.code, error_message=error.message))
+    return Decision([], UnregisterBrokerResponse(error_code=error.code, error_message=error.detail))

@@ -15,9 +15,11 @@ from minikafka.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-__all__ = ["decide", "reason_to_refuse", "refusal"]
+__all__ = ["NO_ERROR", "decide", "reason_to_refuse", "refusal"]
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+NO_ERROR = "NONE"
+"""What Kafka has as the message of an update that succeeded."""
 FIXED_VOTERS = (0, 0)
 """The levels of kraft.version on a node that is its own quorum; in others see `quorum_changes.py`."""
 
@@ -33,7 +35,9 @@ def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> De
             records.append(FeatureRecord(update.feature, update.max_version_level))
     except InvalidUpdateVersionError as error:
         return Decision([], refusal(error))
-    results = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates]
+    results = [
+        UpdatableFeatureResult(feature=update.feature, error_message=NO_ERROR) for update in request.feature_updates
+    ]
     reply = UpdateFeaturesResponse(error_message=None, results=results)
     return Decision([] if request.validate_only else [*records], reply)
 

@@ -74,14 +74,14 @@ def describe_configs(
         wanted = [entry for entry in entries if not keys or entry.name in keys]
         _leave_out(wanted, synonyms=not request.include_synonyms, documentation=not request.include_documentation)
         results.append(
-            DescribeConfigsResult(error_message=None, resource_type=kind, resource_name=name, configs=wanted)
+            DescribeConfigsResult(error_message="", resource_type=kind, resource_name=name, configs=wanted)
         )
     return DescribeConfigsResponse(results=results)
 
 
 def _refused(kind: int, name: str, error: KafkaError) -> DescribeConfigsResult:
     return DescribeConfigsResult(
-        error_code=error.code, error_message=error.message, resource_type=kind, resource_name=name
+        error_code=error.code, error_message=error.detail or "", resource_type=kind, resource_name=name
     )
 
 
@@ -167,12 +167,12 @@ def _check_node_id(name: str, settings: EffectiveSettings, also: str) -> None:
     node_id = int(name)
     if node_id != settings.static.node_id:
         raise InvalidRequestError(
-            f"Unexpected broker id, expected {settings.static.node_id}{also}, but received {name}"
+            f"Unexpected broker id, expected {settings.static.node_id}{also} but received {name}"
         )
 
 
 def _broker(name: str, settings: EffectiveSettings) -> list[Entry]:
-    _check_node_id(name, settings, " or empty string")
+    _check_node_id(name, settings, " or empty string,")
     values, synonyms = settings.node(), _broker_synonyms(settings)
     known = [
         _entry(setting, setting.render(values[key]), synonyms(key), read_only=setting.read_only)

@@ -25,7 +25,8 @@ from support.oracle import Oracle, needs_oracle
 pytestmark = [needs_oracle, pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(300)]
 
 QUESTIONS = 30
-SEEDS = range(int(os.environ.get("MINIKAFKA_QUESTION_SEEDS", "3")))
+FIRST = int(os.environ.get("MINIKAFKA_QUESTION_FIRST", "0"))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("MINIKAFKA_QUESTION_SEEDS", "3")))
 UNBOUND = {
     "topic_id": "00000000-0000-0000-0000-0000000000ff",
     "member_id": "nobody",

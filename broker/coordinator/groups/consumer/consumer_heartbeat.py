@@ -62,7 +62,7 @@ def consumer_heartbeat(
             reply = _heartbeat(builder, request, caller)
     except KafkaError as error:
         builder.discard()
-        reply = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        reply = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.detail)
     builder.answer(ticket, reply)
 
 
@@ -119,8 +119,9 @@ def _group(builder: DecisionBuilder, group_id: str, *, may_create: bool) -> Cons
         return known
     classic = builder.state.classic_groups.get(group_id)
     if not may_create:
-        wrong = "not found" if classic is None else "is not a consumer group"
-        raise GroupIdNotFoundError(f"Group {group_id} {wrong}.")
+        if classic is None:
+            raise GroupIdNotFoundError(f"Consumer group {group_id} not found.")
+        raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
     if classic is None:
         return ConsumerGroup(group_id)
     if not classic.is_empty:
