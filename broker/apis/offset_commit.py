@@ -31,17 +31,20 @@ class OffsetServices(ClusterView, GroupService, Protocol):
 
 
 Context = RequestContext[OffsetServices]
+Refused = dict[tuple[str, bytes], OffsetCommitResponseTopic]
+"""One entry for each topic that is unknown or has unknown partitions, by name and id, however often it was named."""
 
 
 def begin(request: OffsetCommitRequest, context: Context) -> AtOnce[OffsetCommitResponse]:
     """Unknown topics and partitions have their own errors; the others, if any, are committed."""
-    response = OffsetCommitResponse()
+    refused: Refused = {}
     known: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
-        partitions = _known_partitions(topic, context, response)
+        partitions = _known_partitions(topic, context, refused)
         if partitions:
             topic.partitions = partitions
             known.append(topic)
+    response = OffsetCommitResponse(topics=list(refused.values()))
     if not known:
         return response
     request.topics = known
@@ -72,9 +75,9 @@ def _merged(response: OffsetCommitResponse, committed: OffsetCommitResponse) -> 
 
 
 def _known_partitions(
-    topic: OffsetCommitRequestTopic, context: Context, response: OffsetCommitResponse
+    topic: OffsetCommitRequestTopic, context: Context, refused: Refused
 ) -> list[OffsetCommitRequestPartition]:
-    """Fill in the topic's name and id, and add unknown partitions to `response`."""
+    """Fill in the topic's name and id, and add an unknown topic, also without partitions, and unknown partitions."""
     image = context.services.image
     by_id = context.version >= VERSION_BY_ID
     known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
@@ -83,10 +86,9 @@ def _known_partitions(
     count = 0 if known is None else len(known.partitions)
     error = ErrorCode.UNKNOWN_TOPIC_ID if known is None and by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     missing = [p for p in topic.partitions if not 0 <= p.partition_index < count]
-    if missing:
-        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
-        answered.partitions = [
+    if missing or known is None:
+        empty = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        refused.setdefault((topic.name, topic.topic_id), empty).partitions += [
             OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in missing
         ]
-        response.topics.append(answered)
     return [p for p in topic.partitions if 0 <= p.partition_index < count]

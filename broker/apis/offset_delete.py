@@ -26,28 +26,27 @@ Context = RequestContext[OffsetServices]
 
 
 async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
-    """Unknown partitions have their own errors, unless the whole request fails."""
-    missing: list[OffsetDeleteResponseTopic] = []
+    """Unknown topics, also without partitions, and unknown partitions have their own errors, unless the whole request
+    fails: one entry for each topic, however often it was named."""
+    missing: dict[str, OffsetDeleteResponseTopic] = {}
     known: list[OffsetDeleteRequestTopic] = []
     for topic in request.topics:
         known_topic = context.services.image.topics.get(topic.name)
         count = 0 if known_topic is None else len(known_topic.partitions)
         absent = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
         topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        if absent:
-            missing.append(_missing(topic.name, absent))
+        if absent or known_topic is None:
+            missing.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name)).partitions += _unknown(absent)
         if topic.partitions:
             known.append(topic)
     request.topics = known
     response = await context.services.groups.delete_offsets(request)
     if not response.error_code:
-        merge_topics(response.topics, missing)
+        deleted, response.topics = response.topics, list(missing.values())
+        merge_topics(response.topics, deleted)
     return response
 
 
-def _missing(name: str, indexes: list[int]) -> OffsetDeleteResponseTopic:
+def _unknown(indexes: list[int]) -> list[OffsetDeleteResponsePartition]:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return OffsetDeleteResponseTopic(
-        name=name,
-        partitions=[OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in indexes],
-    )
+    return [OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in indexes]

@@ -36,16 +36,19 @@ class TxnOffsetServices(ClusterView, GroupService, PartitionStore, TransactionSe
 
 
 Context = RequestContext[TxnOffsetServices]
+Refused = dict[str, TxnOffsetCommitResponseTopic]
+"""One entry for each topic that is unknown or has unknown partitions, by name, however often it was named."""
 
 
 async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
     """The offsets take effect when the transaction is committed. Unknown partitions have their own errors."""
-    response = TxnOffsetCommitResponse()
+    refused: Refused = {}
     known: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
-        partitions = _known_partitions(topic, context, response)
+        partitions = _known_partitions(topic, context, refused)
         if partitions:
             known.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions))
+    response = TxnOffsetCommitResponse(topics=list(refused.values()))
     if known:
         request.topics = known
         merge_topics(response.topics, (await _commit(request, context)).topics)
@@ -98,19 +101,17 @@ async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verifica
 
 
 def _known_partitions(
-    topic: TxnOffsetCommitRequestTopic, context: Context, response: TxnOffsetCommitResponse
+    topic: TxnOffsetCommitRequestTopic, context: Context, refused: Refused
 ) -> list[TxnOffsetCommitRequestPartition]:
-    """Those that exist; the others are added to `response`."""
+    """Those that exist; an unknown topic, also without partitions, and unknown partitions are added to `refused`."""
     known = context.services.image.topics.get(topic.name)
     count = 0 if known is None else len(known.partitions)
     missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
-    if missing:
-        answered = TxnOffsetCommitResponseTopic(name=topic.name)
-        answered.partitions = [
+    if missing or known is None:
+        refused.setdefault(topic.name, TxnOffsetCommitResponseTopic(name=topic.name)).partitions += [
             TxnOffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             for index in missing
         ]
-        response.topics.append(answered)
     return [p for p in topic.partitions if 0 <= p.partition_index < count]
 
 

@@ -5,7 +5,6 @@ Source: `ClientQuotaControlManager`, `ClientQuotasImage`.
 
 import ipaddress
 import re
-from collections import Counter
 from collections.abc import Mapping
 
 from minikafka.controller.decisions.decision import Context, Decision, check_size
@@ -30,14 +29,15 @@ KEYS = {name: setting.type for name, setting in QUOTA_SETTINGS.items()}
 
 
 def decide(image: Image, request: AlterClientQuotasRequest, context: Context) -> Decision[AlterClientQuotasResponse]:
-    """A result for each entity; an entity that is listed twice is not changed."""
-    counts = Counter(_entity(entry.entity) for entry in request.entries)
+    """A result for each entity. One that is listed twice is refused, after its first entry is in force, as in Kafka."""
     records: list[ClientQuotaRecord] = []
-    answers: dict[Entity, KafkaError | None] = dict.fromkeys(counts)
+    answers: dict[Entity, KafkaError | None] = {}
     for entry in request.entries:
         entity = _entity(entry.entity)
+        repeated = entity in answers
+        answers.setdefault(entity, None)
         try:
-            if counts[entity] > 1:
+            if repeated:
                 raise InvalidRequestError(f"Ignoring duplicate entity {_shown(entity)}")
             changes = _changes(entry, entity, image)
             check_size([*records, *changes])

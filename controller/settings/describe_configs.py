@@ -130,8 +130,10 @@ def _group(name: str, settings: EffectiveSettings) -> list[Entry]:
     broker_synonyms = _broker_synonyms(settings)
     entries: list[Entry] = []
     for key, setting in GROUP_SETTINGS.items():
-        value = setting.render(values[key])
-        synonyms = broker_synonyms(setting.synonym) if setting.synonym else [_synonym(key, value, ConfigSource.DEFAULT)]
+        value, default = setting.render(values[key]), setting.render(setting.kafkas_default)
+        synonyms = (
+            broker_synonyms(setting.synonym) if setting.synonym else [_synonym(key, default, ConfigSource.DEFAULT)]
+        )
         if key in given:
             synonyms.insert(0, _synonym(key, value, ConfigSource.GROUP))
         entries.append(_entry(setting, value, synonyms))

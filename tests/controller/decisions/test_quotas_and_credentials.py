@@ -87,10 +87,17 @@ def test_connection_rates_of_ip_addresses_can_be_limited(address: str | None) ->
     assert alter(cluster(), entry([("ip", address)], ("connection_creation_rate", 5.0))) == ["NONE"]
 
 
-def test_a_duplicate_entity_gets_one_error_and_validate_only_writes_nothing() -> None:
+def test_a_duplicate_entity_gets_one_error_and_its_first_entry_is_in_force() -> None:
+    """As recorded in `the-same-entity-twice-in-an-alteration-of-quotas`."""
+    image, first = cluster(), entry([("user", "u")], ("producer_byte_rate", 1.0))
+    assert alter(image, first, entry([("user", "u")], ("producer_byte_rate", 2.0))) == ["INVALID_REQUEST"]
+    assert image.quotas == {(("user", "u"),): {"producer_byte_rate": 1.0}}
+
+
+def test_validate_only_writes_nothing() -> None:
     image, once = cluster(), entry([("user", "u")], ("producer_byte_rate", 1.0))
-    assert alter(image, once, once) == ["INVALID_REQUEST"]
     assert alter(image, once, validate_only=True) == ["NONE"]
+    assert alter(image, once, once, validate_only=True) == ["INVALID_REQUEST"]
     assert image.quotas == {}
 
 
