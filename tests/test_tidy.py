@@ -27,6 +27,7 @@ IMPORTS_TRIO = {
     "broker/coordinator/runtime.py",
     "broker/coordinator/shard.py",
     "broker/coordinator/transactions/broker_requests.py",
+    "broker/coordinator/transactions/completion.py",
     "broker/coordinator/transactions/marker_channel.py",
     "broker/coordinator/transactions/marker_log.py",
     "broker/coordinator/transactions/partition_verifier.py",

@@ -97,7 +97,8 @@ async def _verify(
 ) -> Results:
     producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
     coordinator = context.services.transactions
-    return _merged(await coordinator.verify_partitions(transaction.transactional_id, producer, frozenset(names)))
+    verified = coordinator.verify_partitions(transaction.transactional_id, producer, frozenset(names))
+    return _merged(await completed(verified))
 
 
 def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:

@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
-from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, is_open, verify
+from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, verify
 from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore, TransactionService
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
@@ -101,7 +102,9 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
         refused = TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
     elif transactional:
         try:
-            verified = await verify(request.transactional_id or "", _admitted(topics, request, context), context)
+            verified = await completed(
+                verify(request.transactional_id or "", _admitted(topics, request, context), context)
+            )
         except InvalidProducerIdMappingError as error:
             refused = error
     appends = Appends(request, context, verified, [], [])
@@ -116,39 +119,55 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
     return await _when_appended(response, appends)
 
 
-def begin(
-    request: ProduceRequest, context: Context
-) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+def begin(request: ProduceRequest, context: Context) -> AtOnce[ProduceResponse | None]:
     """As `handle`, at once for a small batch that need not be flushed or replicated; else a coroutine."""
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1:
         return handle(request, context)
     [topic] = topics
-    records = topic.partition_data[0].records or b""
-    transactional = len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL
-    if transactional and not _is_open(topic, request, context):
+    if request.transactional_id is None and _is_transactional(topic):
         return handle(request, context)
-    appends = Appends(request, context, NOT_VERIFIED, [], [])
+    [data] = topic.partition_data
+    answer = PartitionProduceResponse(index=data.index)
+    verified = NOT_VERIFIED
+    try:
+        admitted = _admit(topic, data, request, context)
+    except KafkaError as error:
+        _fail(answer, error)
+        return _append_only(answer, None, Appends(request, context, verified, [], []))
+    if admitted[1].is_transactional:
+        asked = verify(request.transactional_id or "", [admitted], context)
+        if not isinstance(asked, Verified):
+            return _when_verified(request, context, asked)
+        verified = asked
+    return _append_only(answer, admitted, Appends(request, context, verified, [], []))
+
+
+async def _when_verified(
+    request: ProduceRequest, context: Context, asked: Coroutine[Any, Any, Verified]
+) -> ProduceResponse | None:
+    """Much may have changed meanwhile: the batch is admitted again."""
+    appends = Appends(request, context, await asked, [], [])
+    [topic] = request.topic_data
     answer = _produce_to(topic, topic.partition_data[0], appends)
+    return await completed(_append_only(answer, None, appends))
+
+
+def _append_only(
+    answer: PartitionProduceResponse, admitted: tuple[Partition, Batch] | None, appends: Appends
+) -> AtOnce[ProduceResponse | None]:
+    """Append the only batch of a request, unless the answer is there, and complete the response."""
+    if admitted is not None:
+        _append_admitted(*admitted, answer, appends)
+    [topic] = appends.request.topic_data
     of_topic = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
     response = ProduceResponse(responses=[of_topic])
     if appends.large:
         return _when_appended(response, appends)
     for partition, written, _ in appends.pending:
-        if written.flush_due or (request.acks == ALL and not _is_committed(partition, written, answer)):
+        if written.flush_due or (appends.request.acks == ALL and not _is_committed(partition, written, answer)):
             return _when_appended(response, appends)
     return _complete(response, appends)
-
-
-def _is_open(topic: TopicProduceData, request: ProduceRequest, context: Context) -> bool:
-    """Whether the batch is of a transaction that is open in the partition, so that nobody has to be asked."""
-    if request.transactional_id is None:
-        return False
-    admitted = list(_admitted([topic], request, context))
-    try:
-        return bool(admitted) and all(is_open(partition, batch, context.version) for partition, batch in admitted)
-    except KafkaError:
-        return False
 
 
 async def _when_appended(response: ProduceResponse, appends: Appends) -> ProduceResponse | None:
@@ -217,17 +236,25 @@ def _produce_to(
     answer = PartitionProduceResponse(index=data.index)
     try:
         partition, batch = _admit(topic, data, appends.request, appends.context)
+    except KafkaError as error:
+        _fail(answer, error)
+    else:
+        _append_admitted(partition, batch, answer, appends)
+    return answer
+
+
+def _append_admitted(partition: Partition, batch: Batch, answer: PartitionProduceResponse, appends: Appends) -> None:
+    try:
         if batch.is_transactional:
             appends.verified.check(partition)
             _check_append(partition.topic_partition.topic, appends.request, appends.context)
     except KafkaError as error:
         _fail(answer, error)
-        return answer
+        return
     try:
         _append(partition, batch, answer, appends)
     except LargeBatch:
         appends.large.append((partition, batch, answer))
-    return answer
 
 
 def _admit(

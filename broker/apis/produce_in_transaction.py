@@ -4,12 +4,14 @@ The result is a token for each partition, with which the batch is appended. Sour
 `ReplicaManager.handleProduceAppend`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import Any
 
 from minikafka.broker.apis.services import TransactionService
+from minikafka.broker.connections.at_once import AtOnce
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
-from minikafka.broker.coordinator.transactions.partition_verifier import UNKNOWN_PRODUCER, ClientSupport
+from minikafka.broker.coordinator.transactions.partition_verifier import UNKNOWN_PRODUCER, ClientSupport, Results
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.verification import Verification
 from minikafka.protocol.errors import (
@@ -58,12 +60,12 @@ class Verified:
 NOT_VERIFIED = Verified()
 
 
-async def verify(
+def verify(
     transactional_id: str,
     batches: Iterable[tuple[Partition, Batch]],
     context: RequestContext[TransactionService],
-) -> Verified:
-    """Ask the coordinator about the partitions in which the transaction is not open yet.
+) -> AtOnce[Verified]:
+    """Ask the coordinator about the partitions in which the transaction is not open yet; at once if it is on this node.
 
     Raises:
         InvalidProducerIdMappingError: The batches are of several producers.
@@ -84,24 +86,28 @@ async def verify(
     if verified.tokens:
         (producer,) = producers
         support = _support(context.version)
-        results = await context.services.partition_verifier.verify(
+        results = context.services.partition_verifier.verify(
             transactional_id, producer, frozenset(verified.tokens), support
         )
-        for name, error_code in results.items():
-            if error_code:
-                if error_code in UNKNOWN_PRODUCER:
-                    verified.tokens[name].withdraw()
-                verified.errors[name] = _error(error_code, support)
+        if not isinstance(results, dict):
+            return _when_asked(verified, results, support)
+        _add_results(verified, results, support)
     return verified
 
 
-def is_open(partition: Partition, batch: Batch, version: int) -> bool:
-    """Whether the batch needs no verification, as its transaction is open in the partition; if not, one is begun.
+async def _when_asked(
+    verified: Verified, results: Coroutine[Any, Any, Results], support: ClientSupport
+) -> Verified:
+    _add_results(verified, await results, support)
+    return verified
 
-    Raises:
-        NotLeaderOrFollowerError: This node does not lead.
-    """
-    return _begin(partition, batch, version) is None
+
+def _add_results(verified: Verified, results: Results, support: ClientSupport) -> None:
+    for name, error_code in results.items():
+        if error_code:
+            if error_code in UNKNOWN_PRODUCER:
+                verified.tokens[name].withdraw()
+            verified.errors[name] = _error(error_code, support)
 
 
 def _begin(partition: Partition, batch: Batch, version: int) -> Verification | None:

@@ -243,7 +243,7 @@ class CoordinatorRuntime(Generic[S]):
             KafkaError: The append failed.
         """
         await self._pauses()
-        return await completed(self._decide(partition, decide))
+        return await completed(self.decide(partition, decide))
 
     def begin(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
         """As `submit`, but the decision is made before this returns, unless other tasks have to run first.
@@ -255,13 +255,14 @@ class CoordinatorRuntime(Generic[S]):
         """
         if self._pauses.is_due():
             return self._after_pause(partition, decide)
-        return self._decide(partition, decide)
+        return self.decide(partition, decide)
 
     async def _after_pause(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> Any:
         await trio.lowlevel.checkpoint()
-        return await completed(self._decide(partition, decide))
+        return await completed(self.decide(partition, decide))
 
-    def _decide(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
+    def decide(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
+        """As `begin`, for a task that pauses by itself."""
         shard = self._active(partition)
         pending = PendingReply()
         self._step(shard, lambda now: decide(shard.state, now, pending))
@@ -279,10 +280,13 @@ class CoordinatorRuntime(Generic[S]):
         await self._wait_committed(shard, pending.offset)
         return pending.reply
 
-    async def end_transaction(
+    def end_transaction(
         self, partition: int, marker: bytes, producer_id: int, *, committed: bool, transaction_version: int = 0
-    ) -> None:
+    ) -> AtOnce[None]:
         """Append a transaction marker (a control batch) and commit or drop the pending records.
+
+        Returns:
+            None once the marker is committed, or a coroutine that waits for that.
 
         Raises: As `submit`.
         """
@@ -293,7 +297,26 @@ class CoordinatorRuntime(Generic[S]):
         except KafkaError as error:
             raise error_for(coordinator_error(error), error.detail or "") from error
         shard.state.end_transaction(producer_id, committed=committed)
-        await self._wait_committed(shard, shard.last_offset)
+        if self._is_committed(shard, shard.last_offset):
+            return None
+        return self._wait_committed(shard, shard.last_offset)
+
+    def is_active(self, partition: int, leader_epoch: int) -> bool:
+        """Whether this node leads the partition in that epoch, and has loaded it."""
+        shard = self._shards.get(partition)
+        return shard is not None and shard.leader_epoch == leader_epoch and shard.status is Status.ACTIVE
+
+    def committed_state(self, partition: int) -> S | None:
+        """The state of an active shard, to be read only; None while records that it depends on are not committed, or
+        if this node does not lead the partition."""
+        shard = self._shards.get(partition)
+        if shard is None or shard.status is not Status.ACTIVE or not self._is_committed(shard, shard.last_offset):
+            return None
+        return shard.state
+
+    def is_committed(self, partition: int, offset: int) -> bool:
+        """Whether the record at `offset` is known to be committed. Raises NotCoordinatorError."""
+        return self._is_committed(self._active(partition), offset)
 
     async def until_committed(self, partition: int, leader_epoch: int, offset: int) -> None:
         """Wait until the record at `offset` is committed, however long that takes.

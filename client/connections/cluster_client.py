@@ -128,6 +128,9 @@ class Cluster:
 
         Raises BrokerNotAvailableError for an unknown broker, NetworkError if it cannot be reached.
         """
+        connection = self.connected(node_id, purpose)
+        if connection is not None:
+            return connection
         lock = self._connecting.setdefault((node_id, purpose), anyio.Lock())
         async with lock:
             connection = self.connected(node_id, purpose)

@@ -36,7 +36,6 @@ from minikafka.client.producer.producer_batch import Delivery, OnDelivery
 from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
 from minikafka.client.producer.sender import Sender, measure_producer
 from minikafka.client.producer.serialization import FieldSerializer, checked
-from minikafka.client.producer.transaction_state import Phase
 from minikafka.client.producer.transactions import Transactions
 from minikafka.client.records import ProducerRecord, RecordMetadata
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
@@ -323,7 +322,7 @@ class Producer(ClusterClient):
     ) -> Delivery:
         options = self._options
         transaction = self._accumulator.transaction
-        if transaction is not None and transaction.phase is not Phase.IN_TRANSACTION:
+        if transaction is not None and not transaction.is_open:
             transaction.check_open()
         if headers:
             headers = checked(headers)

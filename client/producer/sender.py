@@ -104,8 +104,8 @@ class Sender:
         """Send batches without lingering inside this context."""
         self._flushes += 1
         self._accumulator.flushing = True
-        self._wake.set()
         try:
+            self.pump()
             yield
         finally:
             self._flushes -= 1

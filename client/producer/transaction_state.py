@@ -107,7 +107,7 @@ class TransactionState:
     """See the module.
 
     Attributes:
-        phase: Where it is.
+        is_open: Whether `phase` is IN_TRANSACTION, for the check of each record.
         error: What the transaction or the producer has failed with.
         version2: Whether the open transaction follows version 2; decided when it begins.
         started: Whether the coordinator or a leader may know of the open transaction.
@@ -124,6 +124,16 @@ class TransactionState:
         self._new: dict[tuple[str, int], None] = {}
         self._adding: dict[tuple[str, int], None] = {}
         self._added: dict[tuple[str, int], None] = {}
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is."""
+        return self._phase
+
+    @phase.setter
+    def phase(self, phase: Phase) -> None:
+        self._phase = phase
+        self.is_open = phase is Phase.IN_TRANSACTION
 
     # -- the user's calls ----------------------------------------------------------------------------------------
 

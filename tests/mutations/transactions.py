@@ -10,9 +10,9 @@ _PACKAGE = "broker/coordinator/transactions"
 MUTATIONS = (
     Mutation(
         "markers are written before the outcome is committed",
-        f"{_PACKAGE}/transaction_coordinator.py",
-        "await _until_done(partial(self.runtime.until_committed, shard.partition, shard.coordinator_epoch, offset))",
-        "assert offset >= 0",
+        f"{_PACKAGE}/completion.py",
+        "        elif not self._runtime.is_committed(partition, one.offset):\n",
+        "        elif one.offset < 0:\n",
         (f"{_COORDINATOR}::test_markers_wait_until_the_outcome_is_committed",),
         seeds=TEST_ONLY,
     ),
@@ -43,8 +43,8 @@ MUTATIONS = (
     Mutation(
         "a marker for a leader that is gone is not sent again",
         f"{_PACKAGE}/marker_channel.py",
-        "                if not error:\n",
-        "                if error not in SUPERSEDED:\n",
+        "        if not error:\n",
+        "        if error not in SUPERSEDED:\n",
         (f"{_STORIES}::test_a_leader_dies_before_it_has_the_marker",),
         seeds=STORY_ONLY,
     ),
@@ -91,8 +91,8 @@ MUTATIONS = (
         "markers are written before EndTxn is answered",
         "broker/coordinator/runtime.py",
         "        if self._pauses.is_due():\n            return self._after_pause(partition, decide)\n"
-        "        return self._decide(partition, decide)\n\n    async def _after_pause(",
-        "        decided = self._decide(partition, decide)\n\n        async def later() -> Any:\n"
+        "        return self.decide(partition, decide)\n\n    async def _after_pause(",
+        "        decided = self.decide(partition, decide)\n\n        async def later() -> Any:\n"
         "            await trio.lowlevel.checkpoint()\n            return await completed(decided)\n\n"
         "        return later()\n\n    async def _after_pause(",
         (f"{_COORDINATOR}::test_the_answer_to_an_end_comes_before_the_work_on_its_markers",),

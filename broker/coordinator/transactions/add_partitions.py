@@ -51,6 +51,14 @@ def verify_partitions(
     return Decision(replies=[(ticket, dict.fromkeys(partitions, ErrorCode.NONE) | missing)])
 
 
+def is_member(
+    shard: TransactionShard, transactional_id: str, producer: ProducerIdentity, partitions: frozenset[TopicPartition]
+) -> bool:
+    """Whether `verify_partitions` finds no error, without a decision: most verifications are of this kind."""
+    current = shard.transactions.get(transactional_id)
+    return current is not None and not check_producer(current, producer) and partitions <= current.partitions
+
+
 def check_producer(current: Transaction | None, producer: ProducerIdentity) -> ErrorCode:
     """Whether the producer is the one that may change the transaction now."""
     if current is None or current.producer_id != producer.producer_id:

@@ -52,11 +52,7 @@ def end_transaction(
             return Decision(replies=[(ticket, ProducerIdNeeded())])
         next_producer_id = new_producer_id
     prepared = current.prepared(now.clock_ms, client_version, commit=commit, next_producer_id=next_producer_id)
-    following = prepared.completed(now.clock_ms)
-    return Decision(
-        [(transactional_id, prepared)],
-        [(ticket, ProducerIdentity(following.producer_id, following.producer_epoch))],
-    )
+    return Decision([(transactional_id, prepared)], [(ticket, ProducerIdentity(*prepared.following))])
 
 
 def complete_transaction(

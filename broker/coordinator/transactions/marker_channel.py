@@ -6,12 +6,14 @@ Markers for one broker share a request (WriteTxnMarkers); markers for this node 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from itertools import groupby
+from typing import Any
 
 import structlog
 import trio
 
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections
 from minikafka.broker.coordinator.transactions.marker_log import Marker, MarkerLog, Results
 from minikafka.controller.metadata.image import Image
@@ -49,24 +51,36 @@ class MarkerChannel:
         self._connections = connections
         self._batcher = Batcher[Sent, Results](connections, self._send)
 
-    async def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> None:
-        """Return when every partition has the marker, or is deleted. Cancellation leaves some without it.
+    def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> AtOnce[None]:
+        """Done when every partition has the marker, or is deleted: at once where this node leads all of them, and no
+        marker has to be waited for. Cancellation leaves some without it.
 
         Raises:
             TransactionCoordinatorFencedError: A later coordinator writes the markers.
         """
         missing = set(partitions)
+        by_leader = self._by_leader(missing)
+        if list(by_leader) != [self._node_id]:
+            return self._write_until_done(marker, missing) if missing else None
+        results = self._marker_log.write(marker, by_leader[self._node_id])
+        if not isinstance(results, dict):
+            return self._when_written(marker, missing, results)
+        _remove_written(missing, results)
+        return self._write_until_done(marker, missing) if missing else None
+
+    async def _when_written(
+        self, marker: Marker, missing: set[TopicPartition], results: Coroutine[Any, Any, Results]
+    ) -> None:
+        _remove_written(missing, await results)
+        await self._write_until_done(marker, missing)
+
+    async def _write_until_done(self, marker: Marker, missing: set[TopicPartition]) -> None:
         attempts = 0
         while True:
             by_leader = self._by_leader(missing)
             if not by_leader and not missing:
                 return
-            results = await self._write_to_leaders(marker, by_leader)
-            for name, error in results.items():
-                if error in SUPERSEDED:
-                    raise TransactionCoordinatorFencedError(f"{name} refused the marker: {error.name}")
-                if not error:
-                    missing.discard(name)
+            _remove_written(missing, await self._write_to_leaders(marker, by_leader))
             if not missing:
                 return
             attempts += 1
@@ -104,8 +118,7 @@ class MarkerChannel:
 
     async def _write_to(self, leader: int, marker: Marker, names: list[TopicPartition]) -> Results:
         if leader == self._node_id:
-            (results,) = await self._marker_log.write_all([(marker, names)])
-            return results
+            return await completed(self._marker_log.write(marker, names))
         try:
             return await self._batcher.ask(leader, (marker, names))
         except KafkaError as error:
@@ -121,6 +134,15 @@ class MarkerChannel:
                 for partition in topic.partitions:
                     known[TopicPartition(topic.name, partition.partition_index)] = ErrorCode(partition.error_code)
         return [by_producer.get(marker.producer_id, {}) for marker, _ in batch]
+
+
+def _remove_written(missing: set[TopicPartition], results: Results) -> None:
+    """Raises TransactionCoordinatorFencedError."""
+    for name, error in results.items():
+        if error in SUPERSEDED:
+            raise TransactionCoordinatorFencedError(f"{name} refused the marker: {error.name}")
+        if not error:
+            missing.discard(name)
 
 
 def _message(marker: Marker, names: Sequence[TopicPartition]) -> WritableTxnMarker:

@@ -6,17 +6,24 @@ Kafka's `KafkaApis.handleWriteTxnMarkersRequest`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 import trio
 
+from minikafka.broker.connections.at_once import AtOnce
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
-from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.partition import AppendResult, Partition
 from minikafka.broker.partitions.partition_table import Partitions
-from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownTopicOrPartitionError
+from minikafka.protocol.errors import (
+    ErrorCode,
+    KafkaError,
+    NotLeaderOrFollowerError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+)
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 
@@ -43,13 +50,12 @@ class Marker(NamedTuple):
     transaction_version: int
 
 
-class _Appended(NamedTuple):
-    """A marker that is appended, and waits until it is committed."""
+class _Waiting(NamedTuple):
+    """A marker that is appended, and waits until it is committed; an error is added to `results`."""
 
+    results: Results
     name: TopicPartition
-    partition: Partition
-    end_offset: int
-    leadership_term: int
+    rest: Coroutine[Any, Any, None]
 
 
 class MarkerLog:
@@ -75,36 +81,56 @@ class MarkerLog:
         without a marker, or with one that is not yet committed."""
         results: list[Results] = [{} for _ in markers]
         pauses = Pauses(MARKERS_AT_ONCE)
-        appended: list[tuple[Results, _Appended]] = []
-        for result, (marker, names) in zip(results, markers, strict=True):
-            appended += [(result, written) for written in await self._append(marker, names, result, pauses)]
+        deadline = self._deadline()
+        waiting: list[_Waiting] = []
         for result, (marker, names) in zip(results, markers, strict=True):
             for name in names:
-                if name.topic == OFFSETS_TOPIC:
-                    result[name] = await self._write_to_group_coordinator(name, marker)
-        deadline = trio.current_time() + self._timeout_ms / 1000
-        for result, written in appended:
-            result[written.name] = await _committed(written, deadline)
+                if pauses.is_due():
+                    await trio.lowlevel.checkpoint()
+                self._begin(marker, name, deadline, result, waiting)
+        await _until_all_committed(waiting)
         return results
 
-    async def _append(
-        self, marker: Marker, names: Sequence[TopicPartition], results: Results, pauses: Pauses
-    ) -> list[_Appended]:
-        """Append to the partitions that are not the group coordinator's; errors are added to `results`."""
-        appended: list[_Appended] = []
+    def write(self, marker: Marker, names: Sequence[TopicPartition]) -> AtOnce[Results]:
+        """As `write_all` for one marker, at once if there are few partitions, and no marker has to be waited for."""
+        if len(names) > MARKERS_AT_ONCE:
+            return self._write_with_pauses(marker, names)
+        results: Results = {}
+        deadline = self._deadline()
+        waiting: list[_Waiting] = []
         for name in names:
-            if name.topic == OFFSETS_TOPIC:
-                continue
-            await pauses()
-            try:
-                partition = self._find(name)
-                written = partition.append_internal(
-                    bytearray(self._encode(marker)), transaction_version=marker.transaction_version
-                )
-                appended.append(_Appended(name, partition, written.last_offset + 1, written.leadership_term))
-            except KafkaError as error:
-                results[name] = ErrorCode(error.code)
-        return appended
+            self._begin(marker, name, deadline, results, waiting)
+        return _when_all_committed(results, waiting) if waiting else results
+
+    async def _write_with_pauses(self, marker: Marker, names: Sequence[TopicPartition]) -> Results:
+        (results,) = await self.write_all([(marker, names)])
+        return results
+
+    def _deadline(self) -> float:
+        return trio.current_time() + self._timeout_ms / 1000
+
+    def _begin(
+        self, marker: Marker, name: TopicPartition, deadline: float, results: Results, waiting: list[_Waiting]
+    ) -> None:
+        """Append a marker. The error code is in `results`; if the marker is to be waited for, that is in `waiting`."""
+        write = self._write_to_group_coordinator if name.topic == OFFSETS_TOPIC else self._write_to_partition
+        try:
+            rest = write(name, marker, deadline)
+        except KafkaError as error:
+            results[name] = ErrorCode(error.code)
+        else:
+            results[name] = ErrorCode.NONE
+            if rest is not None:
+                waiting.append(_Waiting(results, name, rest))
+
+    def _write_to_partition(self, name: TopicPartition, marker: Marker, deadline: float) -> AtOnce[None]:
+        partition = self._find(name)
+        written = partition.append_internal(
+            bytearray(self._encode(marker)), transaction_version=marker.transaction_version
+        )
+        if partition.is_committed(written.last_offset + 1, written.leadership_term):
+            return None
+        return _until_committed(partition, written, deadline)
 
     def _find(self, name: TopicPartition) -> Partition:
         """The replica of this node; without one, the partition is unknown, in other requests NOT_LEADER_OR_FOLLOWER."""
@@ -113,9 +139,10 @@ class MarkerLog:
             raise UnknownTopicOrPartitionError(f"{name} is not on this node")
         return partition
 
-    async def _write_to_group_coordinator(self, name: TopicPartition, marker: Marker) -> ErrorCode:
+    def _write_to_group_coordinator(self, name: TopicPartition, marker: Marker, _: float) -> AtOnce[None]:
+        """The group coordinator has its own time limit."""
         try:
-            await self._groups.runtime.end_transaction(
+            rest = self._groups.runtime.end_transaction(
                 name.partition,
                 self._encode(marker),
                 marker.producer_id,
@@ -123,9 +150,8 @@ class MarkerLog:
                 transaction_version=marker.transaction_version,
             )
         except KafkaError as error:
-            code = ErrorCode(error.code)
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in NOT_READY else code
-        return ErrorCode.NONE
+            raise _for_transactions(error) from error
+        return None if rest is None else _until_committed_by_group_coordinator(rest)
 
     def _encode(self, marker: Marker) -> bytes:
         kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
@@ -137,12 +163,36 @@ class MarkerLog:
         )
 
 
-async def _committed(written: _Appended, deadline: float) -> ErrorCode:
+def _for_transactions(error: KafkaError) -> KafkaError:
+    return NotLeaderOrFollowerError(error.message) if error.code in NOT_READY else error
+
+
+async def _until_committed_by_group_coordinator(rest: Coroutine[Any, Any, None]) -> None:
     try:
-        if written.partition.is_committed(written.end_offset, written.leadership_term):
-            return ErrorCode.NONE
-        with trio.move_on_at(deadline) as scope:
-            await written.partition.committed(written.end_offset, written.leadership_term)
+        await rest
     except KafkaError as error:
-        return ErrorCode(error.code)
-    return ErrorCode.REQUEST_TIMED_OUT if scope.cancelled_caught else ErrorCode.NONE
+        raise _for_transactions(error) from error
+
+
+async def _until_committed(partition: Partition, written: AppendResult, deadline: float) -> None:
+    with trio.move_on_at(deadline) as scope:
+        await partition.committed(written.last_offset + 1, written.leadership_term)
+    if scope.cancelled_caught:
+        raise RequestTimedOutError(f"the marker in {partition} was not committed in time")
+
+
+async def _when_all_committed(results: Results, waiting: Sequence[_Waiting]) -> Results:
+    await _until_all_committed(waiting)
+    return results
+
+
+async def _until_all_committed(waiting: Sequence[_Waiting]) -> None:
+    try:
+        for one in waiting:
+            try:
+                await one.rest
+            except KafkaError as error:
+                one.results[one.name] = ErrorCode(error.code)
+    finally:
+        for one in waiting:
+            one.rest.close()

@@ -7,14 +7,14 @@ Kafka's `AddPartitionsToTxnManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import trio
 
-from minikafka.broker.connections.at_once import completed
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.coordinator.runtime import partition_for
 from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
@@ -84,14 +84,14 @@ class PartitionVerifier:
         self._is_enabled = is_enabled
         self._batcher = Batcher[Question, Results](connections, self._send)
 
-    async def verify(
+    def verify(
         self,
         transactional_id: str,
         producer: ProducerIdentity,
         partitions: frozenset[TopicPartition],
         support: ClientSupport,
-    ) -> Results:
-        """An error code for each partition, NONE where records may be appended.
+    ) -> AtOnce[Results]:
+        """An error code for each partition, NONE where records may be appended; at once if the coordinator is here.
 
         A client has its answer to EndTxn before the markers are written. The coordinator, here or on another node,
         waits for the end of that by itself; only what it answers before is tried again, for a moment.
@@ -99,36 +99,45 @@ class PartitionVerifier:
         if support is not ClientSupport.ADDS_PARTITIONS and not self._is_enabled():
             return dict.fromkeys(partitions, ErrorCode.NONE)
         question = Question(transactional_id, producer, partitions, support is ClientSupport.ADDS_PARTITIONS)
+        results = self._ask(question)
+        if isinstance(results, dict) and not _is_busy(question, results):
+            return _for_clients(results, support)
+        return self._until_free(question, results, support)
+
+    async def _until_free(self, question: Question, asked: AtOnce[Results], support: ClientSupport) -> Results:
         deadline = trio.current_time() + self._settings.retry_max_ms / 1000
         while True:
-            results = await self._ask(question)
-            busy = ErrorCode.CONCURRENT_TRANSACTIONS in results.values()
-            if not (busy and question.adds and trio.current_time() < deadline):
-                return {name: _for_client(error, support) for name, error in results.items()}
+            results = await completed(asked)
+            if not _is_busy(question, results) or trio.current_time() >= deadline:
+                return _for_clients(results, support)
             await trio.sleep(self._settings.retry_ms / 1000)
+            asked = self._ask(question)
 
-    async def _ask(self, question: Question) -> Results:
+    def _ask(self, question: Question) -> AtOnce[Results]:
         topic = self._image.topics.get(TOPIC)
         leader = -1
         if topic is not None:
             leader = topic.partitions[partition_for(question.transactional_id, len(topic.partitions))].leader
         if leader < 0:
             return dict.fromkeys(question.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if leader == self._node_id:
-            return await self._ask_here(question)
+        return self._ask_here(question) if leader == self._node_id else self._ask_there(leader, question)
+
+    async def _ask_there(self, leader: int, question: Question) -> Results:
         try:
             return await self._batcher.ask(leader, question)
         except KafkaError as error:
             return dict.fromkeys(question.partitions, ErrorCode(error.code))
 
-    async def _ask_here(self, question: Question) -> Results:
+    def _ask_here(self, question: Question) -> AtOnce[Results]:
         transactional_id, producer, partitions, adds = question
         if not adds:
-            return await self._coordinator.verify_partitions(transactional_id, producer, partitions)
-        error = await completed(self._coordinator.add_partitions(
+            return self._coordinator.verify_partitions(transactional_id, producer, partitions)
+        added = self._coordinator.add_partitions(
             transactional_id, producer, partitions, client_version=EPOCH_PER_TRANSACTION
-        ))
-        return dict.fromkeys(partitions, error)
+        )
+        if isinstance(added, ErrorCode):
+            return dict.fromkeys(partitions, added)
+        return _for_all(partitions, added)
 
     async def _send(self, node_id: int, batch: Sequence[Question]) -> list[Results]:
         request = AddPartitionsToTxnRequest(transactions=[_message(question) for question in batch])
@@ -160,6 +169,19 @@ def _message(question: Question) -> AddPartitionsToTxnTransaction:
             for topic, some in groupby(sorted(question.partitions), lambda name: name.topic)
         ],
     )
+
+
+async def _for_all(partitions: frozenset[TopicPartition], added: Coroutine[Any, Any, ErrorCode]) -> Results:
+    return dict.fromkeys(partitions, await added)
+
+
+def _is_busy(question: Question, results: Results) -> bool:
+    """Whether to ask again: the last transaction of the producer is in the way of the one that is begun."""
+    return question.adds and ErrorCode.CONCURRENT_TRANSACTIONS in results.values()
+
+
+def _for_clients(results: Results, support: ClientSupport) -> Results:
+    return {name: _for_client(error, support) for name, error in results.items()}
 
 
 def _for_client(error: ErrorCode, support: ClientSupport) -> ErrorCode:

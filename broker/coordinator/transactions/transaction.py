@@ -181,16 +181,23 @@ class Transaction:
         bumped = replace(self, producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX), last_producer_epoch=NONE)
         return bumped.prepared(now_ms, 0, commit=False)
 
+    @property
+    def following(self) -> tuple[int, int]:
+        """Producer id and epoch of the next transaction. A producer without epochs left goes on with its next id."""
+        if self.client_version >= EPOCH_PER_TRANSACTION and self.next_producer_id != NONE:
+            return self.next_producer_id, 0
+        return self.producer_id, self.producer_epoch
+
     def completed(self, now_ms: int) -> Transaction:
-        """All markers are written. A producer without epochs left goes on with its next producer id."""
+        """All markers are written."""
         assert self.is_prepared, self.state
-        rotates = self.client_version >= EPOCH_PER_TRANSACTION and self.next_producer_id != NONE
+        producer_id, producer_epoch = self.following
         return replace(
             self,
-            producer_id=self.next_producer_id if rotates else self.producer_id,
+            producer_id=producer_id,
             previous_producer_id=self.producer_id,
             next_producer_id=NONE,
-            producer_epoch=0 if rotates else self.producer_epoch,
+            producer_epoch=producer_epoch,
             state=COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT,
             partitions=frozenset(),
             last_update_ms=now_ms,

@@ -1,14 +1,13 @@
 """TransactionCoordinator: the entry point of the API handlers: producers and partitions in, errors and states out.
 
-It also completes transactions: once an outcome is committed, it has the markers written, and then writes the final
-state. Source: Kafka's `TransactionCoordinator`.
+Source: Kafka's `TransactionCoordinator`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 import trio
@@ -18,15 +17,15 @@ from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
-from minikafka.broker.coordinator.transactions.add_partitions import add_partitions, verify_partitions
-from minikafka.broker.coordinator.transactions.end_transaction import complete_transaction, end_transaction
+from minikafka.broker.coordinator.transactions.add_partitions import add_partitions, is_member, verify_partitions
+from minikafka.broker.coordinator.transactions.completion import Completions, Markers
+from minikafka.broker.coordinator.transactions.end_transaction import end_transaction
 from minikafka.broker.coordinator.transactions.init_producer import (
     ProducerIdentity,
     ProducerIdNeeded,
     init_producer_id,
 )
-from minikafka.broker.coordinator.transactions.marker_log import Marker
-from minikafka.broker.coordinator.transactions.transaction import PREPARE_COMMIT, WITHOUT_TIMEOUT_MS, Transaction
+from minikafka.broker.coordinator.transactions.transaction import WITHOUT_TIMEOUT_MS
 from minikafka.broker.coordinator.transactions.transaction_admin import (
     Filters,
     describe_transaction,
@@ -39,7 +38,6 @@ from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
     NotCoordinatorError,
-    TransactionCoordinatorFencedError,
 )
 from minikafka.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -50,20 +48,11 @@ from minikafka.protocol.records.compression import Codec
 log = structlog.get_logger("minikafka.coordinator")
 
 TOPIC = "__transaction_state"
-RETRY_S = 0.1
 LOADING_S = 0.1
 """How long a request waits for its partition to be loaded."""
 
 
 Run = Callable[..., Awaitable[Any]]
-
-
-class Markers(Protocol):
-    """Writes transaction markers."""
-
-    async def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> None:
-        """Return when every partition has the marker. Raises TransactionCoordinatorFencedError."""
-        ...
 
 
 class TransactionCoordinator:
@@ -91,8 +80,6 @@ class TransactionCoordinator:
         self._environment = environment
         self._settings = settings
         self._next_producer_id = next_producer_id
-        self._markers = markers
-        self._completing: dict[str, trio.Event] = {}
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             environment,
             TOPIC,
@@ -101,10 +88,17 @@ class TransactionCoordinator:
             load_buffer_size=settings.load_buffer_size,
             codec=Codec.NONE,
         )
+        self._completions = Completions(self.runtime, markers)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. Call `elected` only after this has started."""
-        await self.runtime.run(task_status=task_status)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.runtime.run)
+            nursery.start_soon(self._completions.run)
+            task_status.started()
+
+    def _prepared(self, shard: TransactionShard, transactional_id: str) -> None:
+        self._completions.add(shard, transactional_id)
 
     # -- producers -----------------------------------------------------------------------------------------------
 
@@ -220,7 +214,7 @@ class TransactionCoordinator:
         """The error code, once more decided after the last transaction of the producer, if that was in the way."""
         try:
             code = await completed(begun)
-            last = self._completing.get(transactional_id)
+            last = self._completions.unfinished(transactional_id)
             if code is ErrorCode.CONCURRENT_TRANSACTIONS and last is not None:
                 with trio.move_on_after(self._settings.retry_max_ms / 1000):
                     await last.wait()
@@ -229,12 +223,15 @@ class TransactionCoordinator:
             return ErrorCode(error.code)
         return code
 
-    async def verify_partitions(
+    def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: frozenset[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
-        """Whether the partitions belong to the open transaction."""
+    ) -> AtOnce[dict[TopicPartition, ErrorCode]]:
+        """Whether the partitions belong to the open transaction: an error code for each."""
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+        shard = self.runtime.committed_state(self._partition_of(transactional_id))
+        if shard is not None and is_member(shard, transactional_id, producer, partitions):
+            return dict.fromkeys(partitions, ErrorCode.NONE)
 
         def verify(shard: TransactionShard, now: Now, ticket: Ticket) -> Decision:
             return verify_partitions(
@@ -242,10 +239,18 @@ class TransactionCoordinator:
             )
 
         try:
-            results: dict[TopicPartition, ErrorCode] = await self._submit(transactional_id, verify)
+            results = self._begin(transactional_id, verify)
         except KafkaError as error:
             return dict.fromkeys(partitions, ErrorCode(error.code))
-        return results
+        return results if isinstance(results, dict) else self._when_verified(results, partitions)
+
+    async def _when_verified(
+        self, results: Coroutine[Any, Any, dict[TopicPartition, ErrorCode]], partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        try:
+            return await results
+        except KafkaError as error:
+            return dict.fromkeys(partitions, ErrorCode(error.code))
 
     # -- administration ------------------------------------------------------------------------------------------
 
@@ -284,50 +289,7 @@ class TransactionCoordinator:
             response.transaction_states = await _matching(self._run, pattern, response.transaction_states)
         return response
 
-    # -- completion ----------------------------------------------------------------------------------------------
-
-    def _prepared(self, shard: TransactionShard, transactional_id: str) -> None:
-        done = self._completing[transactional_id] = trio.Event()
-        self.runtime.start_soon(shard.partition, self._complete, shard, transactional_id, done)
-
-    async def _complete(self, shard: TransactionShard, transactional_id: str, done: trio.Event) -> None:
-        """Write the markers of a transaction whose outcome is decided, then its final state.
-
-        Nothing is written before the outcome is committed: a later leader may not know it, and decide otherwise.
-        """
-        try:
-            await self._write_markers(shard, transactional_id)
-        finally:
-            done.set()
-            if self._completing.get(transactional_id) is done:
-                del self._completing[transactional_id]
-
-    async def _write_markers(self, shard: TransactionShard, transactional_id: str) -> None:
-        prepared = shard.transactions[transactional_id]
-        offset = shard.prepared_offsets[transactional_id]
-        marker = Marker(
-            prepared.producer_id,
-            prepared.producer_epoch,
-            prepared.state is PREPARE_COMMIT,
-            shard.coordinator_epoch,
-            prepared.client_version,
-        )
-        try:
-            await _until_done(partial(self.runtime.until_committed, shard.partition, shard.coordinator_epoch, offset))
-            await self._markers.write(marker, prepared.partitions)
-            await _until_done(partial(self._finish, shard, transactional_id, prepared))
-        except NotCoordinatorError:
-            return
-        except TransactionCoordinatorFencedError as error:
-            log.warning("transaction markers refused", transactional_id=transactional_id, error=str(error))
-
-    async def _finish(self, shard: TransactionShard, transactional_id: str, prepared: Transaction) -> None:
-        def complete(current: TransactionShard, now: Now, ticket: Ticket) -> Decision:
-            if current is not shard:
-                raise NotCoordinatorError("the partition is coordinated in another epoch")
-            return complete_transaction(current, now, ticket, transactional_id=transactional_id, prepared=prepared)
-
-        await self.runtime.submit(shard.partition, complete)
+    # -- the shards ------------------------------------------------------------------------------------------
 
     async def _submit(
         self, transactional_id: str, decide: Callable[[TransactionShard, Now, Ticket], Decision]
@@ -348,19 +310,6 @@ class TransactionCoordinator:
     def _partition_of(self, transactional_id: str) -> int:
         count = self._environment.partition_count(TOPIC)
         return -1 if count is None else partition_for(transactional_id, count)
-
-
-async def _until_done(step: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step until it succeeds. Raises NotCoordinatorError when leadership has ended."""
-    while True:
-        try:
-            await step()
-            return
-        except NotCoordinatorError:
-            raise
-        except KafkaError as error:
-            log.info("transaction completion delayed", error=str(error))
-            await trio.sleep(RETRY_S)
 
 
 async def _matching(run: Run, pattern: Pattern, listed: Sequence[ListedTransaction]) -> list[ListedTransaction]:

@@ -16,7 +16,7 @@ from minikafka.broker.coordinator.transactions.init_producer import ProducerIden
 from minikafka.broker.coordinator.transactions.marker_log import Marker
 from minikafka.broker.coordinator.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TransactionCoordinator
-from minikafka.broker.coordinator.transactions.transaction_records import decode_record, encode_record
+from minikafka.broker.coordinator.transactions.transaction_records import encode_record
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError, TransactionCoordinatorFencedError
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
@@ -420,30 +420,13 @@ def test_verification_tells_members_of_the_transaction_from_others() -> None:
             other = TopicPartition("other", 0)
             asked = frozenset({*PARTITIONS, other})
             await bench.add(producer, V1)
-            found = await coordinator.verify_partitions(ID, producer, asked)
+            found = await completed(coordinator.verify_partitions(ID, producer, asked))
             assert found == dict.fromkeys(PARTITIONS, ErrorCode.NONE) | {other: ErrorCode.TRANSACTION_ABORTABLE}
             stale = ProducerIdentity(producer.producer_id, producer.epoch - 1)
-            assert set((await coordinator.verify_partitions(ID, stale, asked)).values()) == {ErrorCode.PRODUCER_FENCED}
+            refused = await completed(coordinator.verify_partitions(ID, stale, asked))
+            assert set(refused.values()) == {ErrorCode.PRODUCER_FENCED}
 
     in_trio(body)
-
-
-@pytest.mark.parametrize("version", [0, 1])
-@pytest.mark.parametrize("state", [one for one in TransactionState if one < TransactionState.DEAD])
-def test_records_are_read_back(version: int, state: TransactionState) -> None:
-    written = Transaction(
-        5, 1_000, 4, 6, 3, state=state, start_ms=17, last_update_ms=18, client_version=2,
-        partitions=frozenset() if state is TransactionState.EMPTY else PARTITIONS,
-    )  # fmt: skip
-    found = decode_record(*encode_record(ID, written, version))
-    assert found is not None
-    key, value = found
-    assert key == ID
-    assert isinstance(value, Transaction)
-    if version == 1:
-        assert value == written
-    assert (value.producer_id, value.state, value.partitions) == (5, state, written.partitions)
-    assert decode_record(*encode_record(ID, None, version)) == (ID, None)
 
 
 @pytest.mark.parametrize("version", [V1, V2])

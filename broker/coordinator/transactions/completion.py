@@ -1,0 +1,192 @@
+"""Completes transactions whose outcome is decided: has the markers written, and then writes the final state.
+
+    outcome in the log ─► due ─► outcome committed ─► markers written ─► final state in the log
+
+The answer to EndTxn comes before this work: what is due is done by one task, which runs after the request. It completes
+a transaction without a further task where nothing has to be waited for, as on a node without followers. Else a task of
+the shard does the rest. Source: Kafka's `TransactionCoordinator`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import structlog
+import trio
+
+from minikafka.broker.connections.at_once import AtOnce, completed
+from minikafka.broker.connections.pauses import Pauses
+from minikafka.broker.coordinator.decision import Decision, Now, Ticket
+from minikafka.broker.coordinator.runtime import CoordinatorRuntime
+from minikafka.broker.coordinator.transactions.end_transaction import complete_transaction
+from minikafka.broker.coordinator.transactions.marker_log import Marker
+from minikafka.broker.coordinator.transactions.transaction import PREPARE_COMMIT, Transaction
+from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
+from minikafka.protocol.errors import KafkaError, NotCoordinatorError, TransactionCoordinatorFencedError
+from minikafka.protocol.names import TopicPartition
+
+log = structlog.get_logger("minikafka.coordinator")
+
+RETRY_S = 0.1
+COMPLETED_AT_ONCE = 16
+"""How many transactions are completed between two pauses; about 2 ms."""
+
+
+class Markers(Protocol):
+    """Writes transaction markers."""
+
+    def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> AtOnce[None]:
+        """Done when every partition has the marker. Raises TransactionCoordinatorFencedError."""
+        ...
+
+
+class Prepared(NamedTuple):
+    """A transaction to be completed.
+
+    Attributes:
+        offset: Of the record with the outcome.
+        done: Set once nothing more is done about it.
+    """
+
+    shard: TransactionShard
+    transactional_id: str
+    transaction: Transaction
+    offset: int
+    done: trio.Event
+
+    @property
+    def marker(self) -> Marker:
+        """The marker that each of its partitions gets."""
+        return Marker(
+            self.transaction.producer_id,
+            self.transaction.producer_epoch,
+            self.transaction.state is PREPARE_COMMIT,
+            self.shard.coordinator_epoch,
+            self.transaction.client_version,
+        )
+
+
+class Completions:
+    """The transactions that this node completes.
+
+    Args:
+        runtime: That of the shards.
+        markers: Writes markers wherever the partitions are led.
+    """
+
+    def __init__(self, runtime: CoordinatorRuntime[TransactionShard], markers: Markers) -> None:
+        self._runtime = runtime
+        self._markers = markers
+        self._due: deque[Prepared] = deque()
+        self._unfinished: dict[str, Prepared] = {}
+        self._wakeup = trio.lowlevel.ParkingLot()
+
+    def add(self, shard: TransactionShard, transactional_id: str) -> None:
+        """The outcome of a transaction is in the log of an active shard."""
+        transaction, offset = shard.transactions[transactional_id], shard.prepared_offsets[transactional_id]
+        prepared = Prepared(shard, transactional_id, transaction, offset, trio.Event())
+        self._unfinished[transactional_id] = prepared
+        self._due.append(prepared)
+        self._wakeup.unpark()
+
+    def unfinished(self, transactional_id: str) -> trio.Event | None:
+        """What is set once the transaction is completed; None if it is, or was never decided."""
+        prepared = self._unfinished.get(transactional_id)
+        return None if prepared is None else prepared.done
+
+    async def run(self) -> None:
+        """Complete transactions until cancelled; those that have to wait until their shard resigns."""
+        pauses = Pauses(COMPLETED_AT_ONCE)
+        while True:
+            while self._due:
+                await pauses()
+                self._begin(self._due.popleft())
+            await self._wakeup.park()
+
+    def _begin(self, one: Prepared) -> None:
+        """Complete a transaction as far as is possible without waiting; a task of its shard does the rest.
+
+        Nothing is written before the outcome is committed: a later leader may not know it, and decide otherwise.
+        """
+        partition = one.shard.partition
+        if not self._runtime.is_active(partition, one.shard.coordinator_epoch):
+            self._end(one)
+        elif not self._runtime.is_committed(partition, one.offset):
+            self._runtime.start_soon(partition, partial(self._complete, one, is_committed=False))
+        else:
+            self._begin_markers(one)
+
+    def _begin_markers(self, one: Prepared) -> None:
+        try:
+            writing = self._markers.write(one.marker, one.transaction.partitions)
+        except TransactionCoordinatorFencedError as error:
+            _log_refusal(one, error)
+            self._end(one)
+            return
+        if writing is None and self._is_finished(one):
+            self._end(one)
+        else:
+            self._runtime.start_soon(one.shard.partition, partial(self._complete, one, writing, is_committed=True))
+
+    def _is_finished(self, one: Prepared) -> bool:
+        """Write the final state; whether that is committed, without waiting."""
+        try:
+            finishing = self._finish(one)
+        except KafkaError:
+            return False
+        if finishing is not None:
+            finishing.close()
+        return finishing is None
+
+    async def _complete(self, one: Prepared, writing: AtOnce[None] = None, *, is_committed: bool) -> None:
+        """What is left: all, or, if the outcome is committed, to wait for the markers. Each step may be repeated."""
+        shard = one.shard
+        try:
+            if not is_committed:
+                await _until_done(
+                    partial(self._runtime.until_committed, shard.partition, shard.coordinator_epoch, one.offset)
+                )
+                writing = self._markers.write(one.marker, one.transaction.partitions)
+            await completed(writing)
+            await _until_done(lambda: completed(self._finish(one)))
+        except NotCoordinatorError:
+            return
+        except TransactionCoordinatorFencedError as error:
+            _log_refusal(one, error)
+        finally:
+            self._end(one)
+
+    def _finish(self, one: Prepared) -> AtOnce[None]:
+        def complete(current: TransactionShard, now: Now, ticket: Ticket) -> Decision:
+            if current is not one.shard:
+                raise NotCoordinatorError("the partition is coordinated in another epoch")
+            return complete_transaction(
+                current, now, ticket, transactional_id=one.transactional_id, prepared=one.transaction
+            )
+
+        return self._runtime.decide(one.shard.partition, complete)
+
+    def _end(self, one: Prepared) -> None:
+        one.done.set()
+        if self._unfinished.get(one.transactional_id) is one:
+            del self._unfinished[one.transactional_id]
+
+
+def _log_refusal(one: Prepared, error: TransactionCoordinatorFencedError) -> None:
+    log.warning("transaction markers refused", transactional_id=one.transactional_id, error=str(error))
+
+
+async def _until_done(step: Callable[[], Awaitable[None]]) -> None:
+    """Repeat a step until it succeeds. Raises NotCoordinatorError when leadership has ended."""
+    while True:
+        try:
+            await step()
+            return
+        except NotCoordinatorError:
+            raise
+        except KafkaError as error:
+            log.info("transaction completion delayed", error=str(error))
+            await trio.sleep(RETRY_S)
