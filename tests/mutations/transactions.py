@@ -93,9 +93,33 @@ MUTATIONS = (
         "        if self._pauses.is_due():\n            return self._after_pause(partition, decide)\n"
         "        return self.decide(partition, decide)\n\n    async def _after_pause(",
         "        decided = self.decide(partition, decide)\n\n        async def later() -> Any:\n"
-        "            await trio.lowlevel.checkpoint()\n            return await completed(decided)\n\n"
+        "            await trio.lowlevel.checkpoint()\n            await trio.lowlevel.checkpoint()\n"
+        "            return await completed(decided)\n\n"
         "        return later()\n\n    async def _after_pause(",
         (f"{_COORDINATOR}::test_the_answer_to_an_end_comes_before_the_work_on_its_markers",),
+    ),
+    Mutation(
+        "a partition is verified before its addition is committed",
+        "broker/coordinator/runtime.py",
+        " or not self._is_committed(shard, shard.last_offset):\n            return None\n        return shard.state\n",
+        ":\n            return None\n        return shard.state\n",
+        ("tests/broker/coordinator/transactions/test_completion.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a coordinator that has resigned writes markers",
+        f"{_PACKAGE}/completion.py",
+        "        if not self._runtime.is_active(partition, one.shard.coordinator_epoch):\n",
+        "        if partition < 0:\n",
+        ("tests/broker/coordinator/transactions/test_completion.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a final state that could not be written is forgotten",
+        f"{_PACKAGE}/completion.py",
+        "        return finishing is None\n",
+        "        return True\n",
+        ("tests/broker/coordinator/transactions/test_completion.py",),
     ),
     Mutation(
         "a transaction of two-phase commit times out",

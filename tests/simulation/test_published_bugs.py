@@ -111,7 +111,7 @@ def test_kafka_7447_a_coordinator_moves_away_and_back_while_it_loads(tell: Tell)
     story.create(TOPIC, [1, 2])
     group = Committing(story)
     story.until(lambda: group.acknowledged >= 100)
-    for _ in range(3):
+    for _ in range(6):
         for leader in (2, 1):
             story.prefer(OFFSETS, leader, 3 - leader)
             story.prefer(OFFSETS, 3 - leader, leader)  # at once: it loads still

@@ -2,121 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 import trio
 import trio.testing
-from support.coordinator_node import MemoryLogs
+from support.transaction_bench import ID, PARTITIONS, TIMEOUT_MS, V1, V2, Bench, in_trio
 
 from minikafka.broker.connections.at_once import completed
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
-from minikafka.broker.coordinator.transactions.marker_log import Marker
 from minikafka.broker.coordinator.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
-from minikafka.broker.coordinator.transactions.transaction_coordinator import TransactionCoordinator
-from minikafka.broker.coordinator.transactions.transaction_records import encode_record
-from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError, TransactionCoordinatorFencedError
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import encode_batch
-from minikafka.protocol.records.record import Record
-
-ID = "airline"
-PARTITIONS = frozenset({TopicPartition("flights", 0), TopicPartition("flights", 1)})
-V1, V2 = 0, 2
-TIMEOUT_MS = 60_000
-
-
-class Markers:
-    """Records the markers; `held` keeps them from being written."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.written: list[tuple[Marker, frozenset[TopicPartition]]] = []
-        self.held: trio.Event | None = None
-        self.refusal: TransactionCoordinatorFencedError | None = None
-
-    async def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> None:
-        self.asked += 1
-        await trio.lowlevel.checkpoint()
-        if self.held is not None:
-            await self.held.wait()
-        if self.refusal is not None:
-            raise self.refusal
-        self.written.append((marker, partitions))
-
-
-class Bench:
-    """A coordinator that can crash and start again over the same logs."""
-
-    def __init__(self, **settings: int) -> None:
-        self.logs = MemoryLogs(1)
-        self.markers = Markers()
-        self.settings = TransactionSettings(**settings)
-        self.version = V2
-        self.coordinator = self._new()
-        self._epoch = 0
-        self._ids = 100
-        self.in_threads = 0
-
-    def _new(self) -> TransactionCoordinator:
-        return TransactionCoordinator(
-            self.logs, self.settings, self._next_id, lambda: self.version, self.markers, self._run
-        )
-
-    async def _run(self, function: Callable[..., object], *args: object) -> object:
-        self.in_threads += 1
-        return function(*args)
-
-    async def _next_id(self) -> int:
-        await trio.lowlevel.checkpoint()
-        self._ids += 1
-        return self._ids
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[TransactionCoordinator]:
-        """A coordinator in the next leader epoch; it crashes when the block ends."""
-        self.coordinator = self._new()
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self.coordinator.run)
-            self._epoch += 1
-            self.coordinator.runtime.elected(0, self._epoch)
-            await trio.testing.wait_all_tasks_blocked()
-            yield self.coordinator
-            nursery.cancel_scope.cancel()
-
-    @property
-    def now(self) -> Transaction:
-        (shard,) = self.coordinator.runtime.states()
-        return shard.transactions[ID]
-
-    async def init(self, expected: ProducerIdentity | None = None) -> ProducerIdentity:
-        return await self.coordinator.init_producer_id(ID, TIMEOUT_MS, expected)
-
-    async def add(self, producer: ProducerIdentity, version: int = V2) -> ErrorCode:
-        return await completed(self.coordinator.add_partitions(ID, producer, PARTITIONS, client_version=version))
-
-    async def end(self, producer: ProducerIdentity, *, commit: bool = True, version: int = V2) -> ProducerIdentity:
-        return await completed(self.coordinator.end(ID, producer, commit=commit, client_version=version))
-
-    async def ended(self, producer: ProducerIdentity, *, commit: bool = True, version: int = V2) -> ProducerIdentity:
-        """A whole transaction, with its markers."""
-        assert await self.add(producer, version) is ErrorCode.NONE
-        answer = await self.end(producer, commit=commit, version=version)
-        await trio.testing.wait_all_tasks_blocked()
-        return answer
-
-    def put(self, value: Transaction) -> None:
-        """Write a state to the log, for the next coordinator."""
-        key, data = encode_record(ID, value, 1)
-        self.logs.append(TopicPartition("__transaction_state", 0), bytearray(encode_batch([Record(-1, 0, key, data)])))
-
-
-def in_trio(body: Callable[[], Awaitable[None]]) -> None:
-    trio.run(body, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def test_version_1_keeps_its_epoch_and_version_2_gets_one_for_each_transaction() -> None:
@@ -400,9 +298,11 @@ def test_ids_are_matched_by_patterns_of_re2() -> None:
     in_trio(body)
 
 
-def test_a_coordinator_whose_markers_are_refused_stops() -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_coordinator_whose_markers_are_refused_stops(at_once: bool) -> None:
     async def body() -> None:
         bench = Bench()
+        bench.markers.at_once = at_once
         bench.markers.refusal = TransactionCoordinatorFencedError("a later coordinator")
         async with bench.running():
             await bench.ended(await bench.init())
