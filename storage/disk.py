@@ -348,6 +348,8 @@ class RealDisk:
 
     def _sweep(self) -> None:
         for _ in range(2 * len(self._open_files)):
+            if not self._open_files:
+                return
             file = self._open_files.popleft()
             if file._fd < 0:
                 continue

@@ -66,37 +66,50 @@ class Bootstrap:
 
 
 async def connect_to_first(
-    addresses: Sequence[Address], connect: Callable[[str, int], Awaitable[Connection]]
+    addresses: Sequence[Address],
+    connect: Callable[[str, int], Awaitable[Connection]],
+    pause_s: Callable[[int], float],
 ) -> Connection:
     """A connection to the first address that accepts; attempts start `_CONNECT_STAGGER_S` apart, in order.
 
-    Raises NetworkError that names all addresses if every attempt fails.
+    While another address neither accepts nor refuses, as that of a frozen broker, those that refused are tried again:
+    a broker that is being restarted comes back meanwhile.
+
+    Args:
+        connect: raises KafkaError.
+        pause_s: how long to wait after so many failed attempts at an address.
+
+    Raises NetworkError that names all addresses once an attempt at each has failed. Cancellation closes them all.
     """
     found: list[Connection] = []
-    failures: list[KafkaError] = []
+    failures: dict[Address, KafkaError] = {}
 
-    async def attempt(host: str, port: int, finished: anyio.Event) -> None:
-        try:
-            connection = await connect(host, port)
-        except KafkaError as error:
-            failures.append(error)
-        else:
-            found.append(connection)
-            tasks.cancel_scope.cancel()
-        finished.set()
+    async def attempts(address: Address, failed: anyio.Event) -> None:
+        number = 0
+        while True:
+            try:
+                found.append(await connect(*address))
+            except KafkaError as error:
+                failures[address] = error
+            if found or len(failures) == len(addresses):
+                tasks.cancel_scope.cancel()
+                return
+            failed.set()
+            await anyio.sleep(pause_s(number))
+            number += 1
 
     async with anyio.create_task_group() as tasks:
-        for host, port in addresses:
-            finished = anyio.Event()
-            tasks.start_soon(attempt, host, port, finished)
+        for address in addresses:
+            failed = anyio.Event()
+            tasks.start_soon(attempts, address, failed)
             with anyio.move_on_after(_CONNECT_STAGGER_S):
-                await finished.wait()
+                await failed.wait()
     for late in found[1:]:
         late.close()
     if found:
         return found[0]
-    for error in failures:
+    for error in failures.values():
         if not isinstance(error, NetworkError):
             raise error
-    reasons = "; ".join(error.message for error in failures)
+    reasons = "; ".join(error.message for error in failures.values())
     raise NetworkError(f"{reasons}; check bootstrap_servers and that a broker is running there")

@@ -168,7 +168,9 @@ class Cluster:
             return min(useful, key=lambda one: one.in_flight)
         addresses = self._bootstrap.addresses(self.metadata.brokers.values(), {one.address for one in open_now})
         try:
-            found = await connect_to_first(addresses, self._connect)
+            found = await connect_to_first(
+                addresses, self._connect, lambda number: self._reconnect.delay_ms(number) / 1000
+            )
         except NetworkError:
             if not open_now:
                 raise

@@ -34,11 +34,12 @@ class Chunk:
         taken: the number of records returned to the user.
         by_list: whether the records were taken as a list, all of which may still be being processed.
         failure: why the records end before the chunk does: the next one cannot be deserialized.
+        corruption: why the chunk has no records: its batch is damaged.
     """
 
     __slots__ = (
-        "_batches", "_options", "_records", "by_list", "ends_response", "era", "failure", "next_offset", "state",
-        "taken",
+        "_batches", "_options", "_records", "by_list", "corruption", "ends_response", "era", "failure", "next_offset",
+        "state", "taken",
     )  # fmt: skip
 
     def __init__(
@@ -49,8 +50,10 @@ class Chunk:
         options: ConsumerOptions,
         *,
         ends_response: bool = True,
+        corruption: CorruptRecords | None = None,
     ) -> None:
         self.state = state
+        self.corruption = corruption
         self.ends_response = ends_response
         self.era = state.era
         self.next_offset = next_offset
@@ -119,12 +122,11 @@ class Chunk:
         )
 
     def _checked(self, decode: Callable[[int], T]) -> T:
-        """Check checksums, and call `decode` with the maximum decompressed size."""
+        """Call `decode` with the maximum decompressed size."""
         together = len(self._batches) > 1
         try:
-            if self._options.check_crcs:
-                for batch in self._batches:
-                    batch.check_crc()
+            if self.corruption is not None:
+                raise self.corruption
             return decode(TOGETHER_SIZE_BYTES if together else MAX_SIZE_BYTES)
         except CorruptRecords as error:
             if together and isinstance(error, TooMuchContent):

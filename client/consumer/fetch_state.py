@@ -50,6 +50,14 @@ class PartitionFailure(NamedTuple):
     error: KafkaError
 
 
+class CorruptBatch(NamedTuple):
+    """A damaged batch of a response, and its place there."""
+
+    place: int
+    batch: Batch
+    error: CorruptRecords
+
+
 class Fetcher:
     """The states of all assigned partitions, and the chunks received for them.
 
@@ -315,26 +323,56 @@ class Fetcher:
         return self._buffer(state, whole, data.aborted_transactions)
 
     def _buffer(self, state: PartitionState, whole: list[Batch], aborted: Any) -> PartitionFailure | None:
-        start = state.fetch_offset or 0
-        whole = [batch for batch in whole if batch.last_offset >= start]
-        if not whole:
-            return None
-        next_offset, stop_offset = whole[-1].next_offset, state.stop_offset
-        if stop_offset is not None and next_offset > stop_offset:  # the end of a partition is always that of a batch
-            whole, next_offset = [batch for batch in whole if batch.base_offset < stop_offset], stop_offset
+        start, stop = state.fetch_offset or 0, state.stop_offset
+        wanted = whole if stop is None else [batch for batch in whole if batch.base_offset < stop]
+        corrupt = self._first_corrupt(wanted)
+        sound = [batch for batch in wanted[: corrupt.place if corrupt else None] if batch.last_offset >= start]
+        at_stop = corrupt is None and len(wanted) < len(whole)  # The end of a partition is always that of a batch.
+        if sound or at_stop:
+            next_offset = stop if at_stop and stop is not None else sound[-1].next_offset
+            if (failure := self._buffer_sound(state, sound, next_offset, aborted)) is not None:
+                return failure
+        if corrupt is not None:
+            self._buffer_corrupt(state, corrupt, wanted[corrupt.place + 1 :])
+        return None
+
+    def _first_corrupt(self, whole: list[Batch]) -> CorruptBatch | None:
+        """The first damaged batch. It is looked for before anything that the checksum covers decides: a batch that
+        seems to be a control batch, or one of an aborted transaction, would be left out."""
+        if self._options.check_crcs:
+            for index, batch in enumerate(whole):
+                try:
+                    batch.check_crc()
+                except CorruptRecords as error:
+                    return CorruptBatch(index, batch, error)
+        return None
+
+    def _buffer_corrupt(self, state: PartitionState, corrupt: CorruptBatch, behind: list[Batch]) -> None:
+        """Buffer a chunk that raises. Nothing behind it is fetched: its own last offset may be damaged."""
+        batch = corrupt.batch
+        state.fetch_offset = max(state.fetch_offset or 0, batch.base_offset)
+        after = behind[0].base_offset if behind else batch.next_offset
+        if not state.fetch_offset < after <= state.high_watermark:
+            after = state.fetch_offset + 1
+        state.buffered += 1
+        self.chunks.append(Chunk(state, [batch], after, self._options, corruption=corrupt.error))
+
+    def _buffer_sound(
+        self, state: PartitionState, sound: list[Batch], next_offset: int, aborted: Any
+    ) -> PartitionFailure | None:
         try:
-            visible = list(self._visible(whole, aborted))
+            visible = list(self._visible(sound, aborted))
         except CorruptRecords as error:
-            return PartitionFailure(state, CorruptMessageError(f"{state.tp}: offset {start}: {error}"))
+            return PartitionFailure(state, CorruptMessageError(f"{state.tp}: offset {state.fetch_offset}: {error}"))
         state.fetch_offset = next_offset
-        state.fetch_epoch = whole[-1].leader_epoch if whole else state.fetch_epoch
+        state.fetch_epoch = sound[-1].leader_epoch if sound else state.fetch_epoch
         state.buffered += 1
         for some in portions(visible):
             last = some[-1] is visible[-1]
-            next_offset = state.fetch_offset if last else some[-1].next_offset
-            self.chunks.append(Chunk(state, some, next_offset, self._options, ends_response=last))
+            end = next_offset if last else some[-1].next_offset
+            self.chunks.append(Chunk(state, some, end, self._options, ends_response=last))
         if not visible:
-            self.chunks.append(Chunk(state, [], state.fetch_offset, self._options))
+            self.chunks.append(Chunk(state, [], next_offset, self._options))
         return None
 
     def _visible(self, whole: list[Batch], aborted: Any) -> Iterator[Batch]:

@@ -276,6 +276,25 @@ def test_power_fails_after_the_given_number_of_operations() -> None:
         file.append(b"3")
 
 
+def test_without_descriptors_and_without_an_open_file_the_error_is_that_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections have all descriptors, and each file was closed: nothing is left that could give way."""
+    disk = RealDisk()
+    for name in ("a", "b"):
+        disk.open(str(tmp_path / name), create=True).close()
+
+    def no_descriptors(*_: Any) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", no_descriptors)
+        with pytest.raises(OSError, match="Too many open files"):
+            disk.open(str(tmp_path / "a"))
+    disk.open(str(tmp_path / "a")).close()
+    disk.unlock_all()
+
+
 def test_what_must_be_opened_without_descriptors_takes_one_of_the_reserve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,6 +168,26 @@ def test_silent_bootstrap_addresses_cost_a_twentieth_of_a_second_each() -> None:
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+def test_a_broker_that_comes_back_is_found_while_another_one_is_silent() -> None:
+    """One is frozen, the other one is being restarted: it refuses connections, and accepts them a second later."""
+    network = FakeNetwork({"t": [1]})
+    network.broker("x", 1, {ApiVersionsRequest: lambda request, version: None})
+    options = make(AdminOptions, {"bootstrap_servers": "x:1,b:7"}, "Admin")
+
+    async def main() -> None:
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(start_later)
+            async with ClusterClient(options, network.seams()):
+                assert trio.current_time() - began < 2.5
+
+    async def start_later() -> None:
+        await trio.sleep(1)
+        network.broker("b", 7)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
 async def test_a_client_waits_for_a_topic_to_exist() -> None:
     network = FakeNetwork()
     network.broker("a", 1)

@@ -238,6 +238,49 @@ def test_corruption_is_reported_with_the_offset_to_seek_to() -> None:
     assert asked(ask(made)) == {0: 0}
 
 
+def damaged(data: bytes, at: int, change: int) -> bytes:
+    copy = bytearray(data)
+    copy[at] ^= change
+    return bytes(copy)
+
+
+ATTRIBUTES, LAST_OFFSET_DELTA = 22, 26
+"""Positions of the lowest byte in a batch."""
+
+
+@pytest.mark.parametrize(
+    ("at", "change"),
+    [(ATTRIBUTES, 0x20), (LAST_OFFSET_DELTA, 0x40), (LAST_OFFSET_DELTA - 3, 0x80), (ATTRIBUTES, 0x10)],
+    ids=["seems to be a control batch", "seems to end later", "seems to end before", "seems to be transactional"],
+)
+@pytest.mark.parametrize("behind", [b"", batch(10, 5)], ids=["at the end", "within"])
+def test_no_damaged_batch_is_left_out(at: int, change: int, behind: bytes) -> None:
+    """What the checksum covers decides nothing before the checksum was compared."""
+    made = fetcher((TP, 0), isolation_level="read_committed")
+    records = batch(0, 5) + damaged(batch(5, 5), at, change) + behind
+    aborted = [AbortedTransaction(producer_id=-1, first_offset=0)]
+    answer(made, ask(made), records=records, high_watermark=15, aborted_transactions=aborted)
+    assert offsets(made) == [0, 1, 2, 3, 4]
+    with pytest.raises(CorruptMessageError, match=f"corrupt records at offset 5.*seek to {10 if behind else ''}"):
+        made.readable_chunk()
+    made.skip()
+    assert asked(ask(made)) == {0: 5}
+
+
+def test_damage_behind_the_last_offset_that_is_wanted_is_no_error() -> None:
+    made = fetcher((TP, 0))
+    made.states[TP].stop_offset = 5
+    answer(made, ask(made), records=batch(0, 5) + damaged(batch(5, 5), ATTRIBUTES, 0x20))
+    assert offsets(made) == [0, 1, 2, 3, 4]
+    assert made.readable_chunk() is None
+
+
+def test_checksums_are_not_compared_without_check_crcs() -> None:
+    made = fetcher((TP, 0), check_crcs=False)
+    answer(made, ask(made), records=damaged(batch(0, 5), ATTRIBUTES, 0x20) + batch(5, 1))
+    assert offsets(made) == [5]
+
+
 def transactional(first: int, count: int, producer_id: int) -> bytes:
     return batch(first, count, transactional=True, producer_id=producer_id, producer_epoch=0, base_sequence=0)
 

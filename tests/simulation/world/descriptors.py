@@ -72,6 +72,8 @@ class Descriptors:
 
     def _sweep(self) -> None:
         for _ in range(2 * len(self._open_files)):
+            if not self._open_files:
+                return
             file = self._open_files.popleft()
             if not file.is_open:
                 continue
