@@ -112,7 +112,8 @@ class QuorumController:
         self._set_log_level = set_log_level
         self._cluster = ClusterIdentity(known_cluster_id(disk, data_directories(static), static.node_id))
         if settings.is_controller:
-            check_metadata_directory(disk, metadata_directory(static), data_directories(static))
+            directory, fixed = metadata_directory(static), bool(settings.voters)
+            check_metadata_directory(disk, directory, data_directories(static), has_fixed_voters=fixed)
         self._stored = StoredRaftLog.open(disk, metadata_directory(static), metadata_log_config(static), now_ms=now_ms)
         self._applier = MetadataApplier(
             self._stored, static.number("metadata.log.max.record.bytes.between.snapshots")

@@ -24,9 +24,11 @@ from minikafka.broker.partitions.log_housekeeping import repeat
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.records import Endpoint, Record
+from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from minikafka.controller.quorum_controller import QuorumController
@@ -139,9 +141,19 @@ class Node:
 
     def _load_logs(self) -> None:
         self.parts.logs.load()
+        self._claim_metadata_directory()
         self.parts.update_cordoned()
         self._logs_loaded = True
         self.parts.directory_reports.check()
+
+    def _claim_metadata_directory(self) -> None:
+        """A controller's metadata directory gets an id also where it is none of `log.dirs`: once the voters can change,
+        the id is a part of the voter (KIP-853)."""
+        static, system = self._config.static, self._system
+        path = metadata_directory(static)
+        if self._config.is_controller and path not in data_directories(static) and not self._config.is_alone:
+            directory = DataDirectory(system.disk, path)
+            directory.open(static.node_id, self.parts.controller.cluster_id, random=system.random)
 
     def _controller_listener(self) -> ControllerListener:
         return ControllerListener(self._config, self._system, self.parts.controller)

@@ -78,12 +78,18 @@ def _properties(disk: Disk, directory: str, *, told: bool = True) -> dict[str, s
         return {}
 
 
-def check_metadata_directory(disk: Disk, directory: str, data_directories: Sequence[str]) -> None:
+def check_metadata_directory(
+    disk: Disk, directory: str, data_directories: Sequence[str], *, has_fixed_voters: bool = True
+) -> None:
     """Check that the metadata log is there if a data directory belongs to a cluster already.
+
+    A voter that is known by its node id alone must not start without its log and its votes. One of a dynamic quorum is
+    known by its directory, too (KIP-853): its metadata disk may be replaced by one that has just been formatted.
 
     Args:
         directory: where `__cluster_metadata-0` is.
         data_directories: `log.dirs`.
+        has_fixed_voters: the settings name the voters, or the node is alone.
 
     Raises:
         WrongDirectory: it is missing; the text says what to do.
@@ -92,7 +98,8 @@ def check_metadata_directory(disk: Disk, directory: str, data_directories: Seque
     named = [one for one in data_directories if "cluster.id" in _properties(disk, one)]
     if not named or _has_metadata(disk, f"{directory}/__cluster_metadata-0"):
         return
-    if "cluster.id" in _properties(disk, directory) and not any(_has_logs(disk, one) for one in data_directories):
+    concerned = data_directories if has_fixed_voters else [directory]
+    if "cluster.id" in _properties(disk, directory) and not any(_has_logs(disk, one) for one in concerned):
         return  # formatted, and not started yet
     removals = " ".join(f"{one}/{META_PROPERTIES}" for one in named)
     raise WrongDirectory(

@@ -36,7 +36,8 @@ class Mutation:
         tests: arguments for pytest; with the bug at least one test of these fails, without it none.
         seeds: so many seeds of the simulation, from 0 on, sufficed to notice it (`seeds.py`); `STORY_ONLY` if the first
             `SEEDS_MAX` did not, so that a story is what shows it, and `TEST_ONLY` if it is a test of a smaller part; 0
-            if it is not measured. After a change of the code other seeds notice it.
+            if it is not measured. After a change of the code other seeds notice it. In `membership.py` those count
+            whose voters come and go (`--voters`).
     """
 
     name: str

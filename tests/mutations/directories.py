@@ -96,9 +96,25 @@ MUTATIONS = (
     Mutation(
         "a voter without its metadata log starts",
         "controller/quorum_controller.py",
-        "        if settings.is_controller:\n            check_metadata",
-        "        if not settings.is_controller:\n            check_metadata",
+        "        if settings.is_controller:\n            directory, fixed",
+        "        if not settings.is_controller:\n            directory, fixed",
         (f"{_STORIES}::test_a_node_without_its_metadata_directory_refuses_to_start",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a new metadata disk of a voter is refused beside its data",
+        "controller/metadata/cluster_ids.py",
+        "concerned = data_directories if has_fixed_voters else [directory]",
+        "concerned = data_directories",
+        ("tests/simulation/test_voter_stories.py::test_only_the_disk_of_a_voters_metadata_is_replaced",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a metadata directory of its own has no id",
+        "broker/node/node.py",
+        "        self._claim_metadata_directory()\n",
+        "",
+        ("tests/simulation/test_voter_stories.py::test_fixed_voters_with_a_directory_for_their_metadata_are_upgraded",),
         seeds=STORY_ONLY,
     ),
     Mutation(

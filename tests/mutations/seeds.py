@@ -1,6 +1,7 @@
 """Plants each bug and runs seeds of the simulation of whole clusters: which seed is the first that notices it?
 
     PYTHONPATH=tests python -m mutations.seeds nodes                # one list; --seeds 20 a bug at most, --jobs 1
+    PYTHONPATH=tests python -m mutations.seeds membership --voters  # only seeds whose voters come and go
     PYTHONPATH=tests python -m mutations.seeds "lost in a crash"    # those whose name contains the text
 
 `Mutation.seeds` states the result. `run.py` shows each bug with a test; this shows what random faults find alone.
@@ -24,13 +25,16 @@ TIMEOUT_S = 1200
 FAILED = re.compile(r"^FAILED seed (\d+): (.*)", re.MULTILINE)
 
 
-def first_failure(mutation: Mutation, seeds: int, jobs: int, timeout_s: float) -> tuple[int, str]:
+def first_failure(
+    mutation: Mutation, seeds: int, jobs: int, timeout_s: float, *, voters: bool = False
+) -> tuple[int, str]:
     """(seed, what it found); (-1, a reason) if no seed failed."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as directory:
         lay_out(Path(directory), mutation)
         path = os.pathsep.join([directory, str(ROOT / "tests")])
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "simulation.seeds", "--seeds", str(seeds), "--jobs", str(jobs)]
+        command += ["--voters"] if voters else []
         try:
             result = run_to_its_end([*command, "--failures", "1", "--no-shrink"], environment, timeout_s)
         except subprocess.TimeoutExpired:
@@ -48,13 +52,14 @@ def main() -> int:
     parser.add_argument("which", nargs="*", help="lists, or parts of names; all by default")
     parser.add_argument("--seeds", type=int, default=20, help="seeds for each bug, at most")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--voters", action="store_true", help="only seeds whose voters come and go")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds for each bug")
     options = parser.parse_args()
     survivors = 0
     which = chosen(options.which)
     for mutation in which:
         began = time.monotonic()
-        seed, what = first_failure(mutation, options.seeds, options.jobs, options.timeout)
+        seed, what = first_failure(mutation, options.seeds, options.jobs, options.timeout, voters=options.voters)
         survivors += seed < 0
         seconds = time.monotonic() - began
         verdict = f"seed {seed:4}" if seed >= 0 else "SURVIVED "

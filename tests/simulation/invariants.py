@@ -6,13 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from minikafka.broker.node.node import Node
 from minikafka.controller.metadata.snapshot_encoding import records_of
+from minikafka.controller.raft.voter_set import VoterEndpoint
 from simulation.world.cluster import Host
+from simulation.world.quorums import endpoints_of, is_controller, key_on_disk
 
 
 def broken_at_rest(hosts: Iterable[Host]) -> list[str]:
     """The broken invariants, as sentences; empty once the cluster is at rest.
 
     - All nodes run, serve, and have the same metadata.
+    - All controllers have the same voters, as they are on their disks and in their settings.
     - All replicas are in sync, and each leads or follows as the metadata says, in its epoch; but those in a data
       directory that has failed for good are not, and no others are taken for such.
     - Followers have the end and the high watermark of their leader.
@@ -28,8 +31,26 @@ def broken_at_rest(hosts: Iterable[Host]) -> list[str]:
     differing = [name for name, records in images.items() if records != images[first]]
     if differing:
         return [f"{name} has other metadata than {first}" for name in differing]
+    if broken := [*_broken_voters(hosts)]:
+        return broken
     nodes = {host.node_id: host.node for host in hosts if isinstance(host.node, Node)}
     return [*_broken_replicas(nodes)]
+
+
+def _broken_voters(hosts: Iterable[Host]) -> Iterator[str]:
+    """Nothing is demanded where the voters are fixed."""
+    found = [(host, host.controller) for host in hosts if is_controller(host)]
+    controllers = [(host, one) for host, one in found if one is not None]
+    if {one.kraft_version for _, one in controllers} <= {0}:
+        return
+    wanted = {}
+    for host, _ in controllers:
+        named = [(name, *address.split(":")) for name, address in endpoints_of(host).items()]
+        wanted[key_on_disk(host)] = tuple(VoterEndpoint(name, node, int(port)) for name, node, port in named)
+    for host, controller in controllers:
+        known = {voter.key: voter.endpoints for voter in controller.voter_set}
+        if (controller.kraft_version, known) != (1, wanted):
+            yield f"{host.name} has kraft.version {controller.kraft_version} and voters {known} instead of {wanted}"
 
 
 def _broken_replicas(nodes: dict[int, Node]) -> Iterator[str]:

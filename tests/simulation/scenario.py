@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from chaos.checker import check
@@ -21,15 +22,19 @@ from minikafka.client.connections.seams import Seams
 from minikafka.protocol.names import TopicPartition
 from simulation.faults.chaos import Chaos
 from simulation.faults.table import fault_of
+from simulation.faults.voters import settle
 from simulation.invariants import broken_at_rest
+from simulation.metadata_checks import CommittedMetadata
 from simulation.schedule import DELETE_RETENTION, FaultAt, Schedule
 from simulation.world.cluster import Cluster
 from simulation.world.machine import Machine
+from simulation.world.quorums import FIXED, lay_out
 from simulation.world.world import TooManySteps, World
 
 START_MAX_S = 60.0
 FINAL_MAX_S = 300.0
 REST_MAX_S = 60.0
+SETTLE_MAX_S = 60.0
 PACE_S = 0.6
 
 
@@ -86,8 +91,9 @@ class Scenario:
         self.schedule = schedule
         self.world = World(schedule.seed)
         self.cluster = Cluster(self.world)
-        self.cluster.lay_out(schedule.layout, dict(schedule.settings))
+        lay_out(self.cluster, schedule.layout, dict(schedule.settings), schedule.quorum)
         self.chaos = Chaos(self.cluster, durable=schedule.durable, tolerates_loss=schedule.replicas == 3)
+        self.metadata = CommittedMetadata(self.cluster)
         self.recorder = Recorder(lambda: int(self.world.now * 1e9))
         self.plan = Plan.of(schedule.brokers)
         self.plan.committed_offsets_are_fresh = False
@@ -118,6 +124,7 @@ class Scenario:
     # -- the beginning -------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        self.metadata.keep_looking()
         random = self.world.random("start")
         hosts = list(self.cluster.hosts.values())
         for host in hosts:
@@ -198,12 +205,25 @@ class Scenario:
             await final_reading(process, groups=groups)
 
         self._run_to_its_end(self._start_client("last", last), "the final reading does not end")
+        if self.schedule.quorum != FIXED:
+            self._settle_voters()
         self._with_members = False
         for machine in self.cluster.clients.values():
             if not machine.ended:
                 self.world.kill(machine)
         self._come_to_rest()
         self._read_replicas()
+
+    def _settle_voters(self) -> None:
+        """All controllers become voters, and none is left whose disk was replaced. Raises Failure."""
+        ends_at = self.world.now + SETTLE_MAX_S
+        while self.world.run_until(ends_at, lambda: self.chaos.leader() is not None):
+            operator = settle(self.chaos)
+            if operator is None:
+                return
+            self.world.run_until(ends_at, partial(getattr, operator, "ended"))
+            self._check_failures()
+        raise Failure("the voters cannot be changed", f"{self.chaos.voters.in_force()}")
 
     def _come_to_rest(self) -> None:
         """Without clients, all replicas must come in sync. Raises Failure."""
@@ -231,6 +251,8 @@ class Scenario:
     # -- verdicts ------------------------------------------------------------------------------------------------
 
     def _check_failures(self) -> None:
+        if self.metadata.broken:
+            raise Failure("committed metadata lost", self.metadata.broken)
         for name, error in self.cluster.failures:
             kind = name.partition("/")[0].rstrip("-0123456789")
             raise Failure(f"{type(error).__name__} ends {kind}", f"{name}: {error}") from error

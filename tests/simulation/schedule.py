@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from simulation.faults.table import FAULTS, weight_of
+from simulation.faults.table import FAULTS, VOTER_FAULTS, weight_of
+from simulation.world.quorums import FIXED, INITIAL, JOINS, STANDALONE, UPGRADED
 
 Part = int | str | tuple[str, int]
 """What `Schedule.parts` names: a fault, a program or a setting, or a member of a group."""
@@ -22,6 +23,14 @@ LAYOUTS: dict[str, float] = {
     "3:2": 0.3,
 }
 """`3` are nodes with both roles, `3+2` and two brokers, `1:3` are controllers and brokers apart."""
+
+VOTERS_SHARE = 0.15
+"""The share of the seeds whose voters may come and go, unless there is no quorum."""
+QUORUMS: dict[str, float] = {INITIAL: 3, STANDALONE: 2, UPGRADED: 1}
+UPGRADE = "upgrade kraft.version"
+FIRST_VOTER_FAULT = {STANDALONE: "add all voters", UPGRADED: UPGRADE}
+"""What an operator does soon after the start."""
+JOINS_SHARE = 0.25
 
 PROGRAMS: dict[str, float] = {
     "idempotent producer": 1.4,
@@ -108,6 +117,7 @@ class Schedule:
         settings: Of every node.
         durable: Each batch is synced before it is acknowledged.
         transaction_versions: The level of transaction.version at first, and levels that an administrator sets.
+        quorum: How the voters are named: see `world/quorums.py`.
         programs: Each runs in a machine of its own.
         groups: The number of members of each group.
         lasts_s: The time of the faults.
@@ -122,6 +132,7 @@ class Schedule:
     lasts_s: float
     faults: tuple[FaultAt, ...]
     transaction_versions: tuple[int, ...] = (2,)
+    quorum: str = FIXED
 
     @property
     def brokers(self) -> int:
@@ -154,13 +165,17 @@ class Schedule:
     def describe(self) -> list[str]:
         """Lines for a report."""
         return [
-            f"layout {self.layout}, {'synced' if self.durable else 'not synced'} before acknowledged",
+            f"layout {self.layout}, voters {self.quorum}",
+            f"{'synced' if self.durable else 'not synced'} before acknowledged",
             f"faults for {self.lasts_s:g} s",
             f"transaction.version {', '.join(map(str, self.transaction_versions))}",
             "settings " + ", ".join(f"{name}={value}" for name, value in self.settings),
             "programs " + ", ".join(f"{one.number} {one.name}" for one in self.programs),
             "groups " + ", ".join(f"{name} ({members})" for name, members in self.groups),
-            *(f"{fault.at_s:8.3f} s  fault {fault.number}: {fault.kind}" for fault in self.faults),
+            *(
+                f"{fault.at_s:8.3f} s  fault {fault.number}: {fault.kind}"
+                for fault in sorted(self.faults, key=lambda fault: fault.at_s)
+            ),
         ]
 
 
@@ -176,13 +191,34 @@ def draw(seed: int, kinds: Sequence[str] = ()) -> Schedule:
     drawn = random.sample([*FAULTS], random.randint(1, 6))
     programs += _transactional_programs(seed, len(programs))
     settings = _settings(random, schedule)
-    return replace(
+    schedule = replace(
         schedule,
         programs=programs,
         settings=settings,
         faults=_faults(random, [*kinds] or drawn, lasts_s),
         transaction_versions=_transaction_versions(seed),
     )
+    return _with_voters(schedule, kinds)
+
+
+def _with_voters(schedule: Schedule, kinds: Sequence[str]) -> Schedule:
+    """With voters that come and go in some seeds, by a random stream of its own: the others remain as they were."""
+    random = Random(f"{schedule.seed}/voters")
+    asked_for = any(kind in VOTER_FAULTS for kind in kinds)
+    if (random.random() >= VOTERS_SHARE and not asked_for) or schedule.layout == "1":
+        return schedule
+    quorum = random.choices([*QUORUMS], [*QUORUMS.values()])[0]
+    if UPGRADE in kinds:
+        quorum = UPGRADED
+    settings = schedule.settings + (((JOINS, "true"),) if random.random() < JOINS_SHARE else ())
+    known = [kind for kind in VOTER_FAULTS if kind != UPGRADE or quorum == UPGRADED]
+    drawn = random.sample(known, random.randint(1, len(known)))
+    further = [] if kinds else [(one.at_s, one.kind) for one in _faults(random, drawn, schedule.lasts_s)]
+    if quorum in FIRST_VOTER_FAULT:
+        further.append((round(random.uniform(0, 2), 3), FIRST_VOTER_FAULT[quorum]))
+    numbered = enumerate(further, len(schedule.faults))
+    faults = schedule.faults + tuple(FaultAt(number, at_s, kind) for number, (at_s, kind) in numbered)
+    return replace(schedule, settings=settings, faults=faults, quorum=quorum)
 
 
 def _programs(random: Random) -> tuple[ProgramAt, ...]:

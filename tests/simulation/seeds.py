@@ -1,6 +1,7 @@
 """Simulates whole clusters under faults: the command behind `make sim`.
 
     PYTHONPATH=tests python -m simulation.seeds --seeds 1000        # seeds 0 to 999; --first 5000, --jobs 2
+    PYTHONPATH=tests python -m simulation.seeds --seeds 100 --voters # the first 100 whose voters come and go
     PYTHONPATH=tests python -m simulation.seeds --seed 123          # one seed; --trace prints every event
     PYTHONPATH=tests python -m simulation.seeds --file tests/simulation/failed/….toml
     PYTHONPATH=tests python -m simulation.seeds --seeds 50 --branches     # what of the product's code they reach
@@ -18,17 +19,21 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Sequence
+from itertools import count, islice
 from pathlib import Path
 
 from minikafka.broker.node.step_watch import LongStep, StepWatch
-from simulation.faults.table import FAULTS
+from simulation.faults.table import FAULTS, VOTER_FAULTS
 from simulation.report import report_failure
-from simulation.schedule import LAYOUTS, Schedule
+from simulation.schedule import LAYOUTS, Schedule, draw
 from simulation.stored import from_options, from_toml
 from simulation.tally import Tally
 from simulation.trial import try_schedule, try_seeds
 from simulation.world.machine import Machine
+from simulation.world.quorums import FIXED
 
+ALL_KINDS = [*FAULTS, *VOTER_FAULTS]
 SEEDS_FOR_ALL_FAULTS, SEEDS_ALONE_MAX = 300, 20
 FAILURES_REPORTED = 3
 BRIEF_MAX = 600
@@ -84,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--failures", type=int, default=10, help="stop after so many failures")
     parser.add_argument("--no-shrink", action="store_true", help="do not look for a smaller schedule")
     parser.add_argument("--faults", metavar="KIND,…", help="instead of those that the seeds draw")
+    parser.add_argument("--voters", action="store_true", help="only seeds whose voters come and go")
     parser.add_argument("--branches", action="store_true", help="measure what of the code the seeds reach")
     parser.add_argument("--steps", action="store_true", help="measure the longest steps, in this process")
     one = parser.add_argument_group("one schedule")
@@ -113,7 +119,7 @@ def run_many(options: argparse.Namespace) -> int:
     """Run seeds and report those that fail, and what never happened in any."""
     tally = Tally()
     kinds = options.faults.split(",") if options.faults else []
-    for result in try_seeds(range(options.first, options.first + options.seeds), options.jobs, kinds):
+    for result in try_seeds(_chosen(options), options.jobs, kinds):
         tally.add(result)
         if result.outcome is None:
             print(f"FAILED seed {result.seed}: {result.evidence[:BRIEF_MAX]}", flush=True)
@@ -123,14 +129,21 @@ def run_many(options: argparse.Namespace) -> int:
         print("\n".join(["", *report_failure(failure, shrunk=not options.no_shrink)]), flush=True)
     print("\n".join(tally.report()))
     if tally.seeds >= SEEDS_FOR_ALL_FAULTS:
-        for kind in tally.faults_without_effect(kinds or FAULTS):
+        for kind in tally.faults_without_effect(kinds or ALL_KINDS):
             try_alone(kind, tally, options.first)
-    idle = tally.faults_without_effect(kinds or FAULTS)
+    idle = tally.faults_without_effect(kinds or ALL_KINDS)
     for action in tally.actions_without_success():
         print(f"never succeeded: {action}")
     for kind in idle:
         print(f"fault without an effect: {kind}")
     return 1 if tally.failed or (idle and tally.seeds >= SEEDS_FOR_ALL_FAULTS) else 0
+
+
+def _chosen(options: argparse.Namespace) -> Sequence[int]:
+    """The seeds to run: as many as asked for, from the first on."""
+    if not options.voters:
+        return range(options.first, options.first + options.seeds)
+    return list(islice((seed for seed in count(options.first) if draw(seed).quorum != FIXED), options.seeds))
 
 
 def try_alone(kind: str, tally: Tally, first: int) -> None:

@@ -5,6 +5,7 @@ What a number means changes with the code that draws from it. So a schedule that
     found = "what was broken, and why"
     seed = 123
     layout = "3"
+    quorum = "fixed"
     durable = false
     transaction_versions = [2]
     lasts_s = 4.2
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from simulation.schedule import FaultAt, ProgramAt, Schedule, draw
+from simulation.world.quorums import FIXED
 
 FAILED = Path(__file__).parent / "failed"
 
@@ -43,6 +45,7 @@ def to_toml(schedule: Schedule, found: str) -> str:
         f"found = {_quoted(found)}",
         f"seed = {schedule.seed}",
         f"layout = {_quoted(schedule.layout)}",
+        f"quorum = {_quoted(schedule.quorum)}",
         f"durable = {str(schedule.durable).lower()}",
         f"transaction_versions = {list(schedule.transaction_versions)}",
         f"lasts_s = {float(schedule.lasts_s)}",
@@ -74,6 +77,7 @@ def from_toml(text: str) -> Schedule:
         given["lasts_s"],
         tuple(map(_fault, given["faults"])),
         tuple(given.get("transaction_versions", (2,))),
+        given.get("quorum", FIXED),
     )
 
 

@@ -20,6 +20,7 @@ from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.quorum_controller import QuorumController
 from minikafka.protocol.names import TopicPartition
 from simulation.world.cluster import CONTROLLER_PORT, Cluster, Host
+from simulation.world.quorums import FIXED, lay_out
 from simulation.world.world import World
 
 T = TypeVar("T")
@@ -85,10 +86,19 @@ class Story:
         nodes: Their number; each is a broker and a controller.
         brokers: Instead of `nodes`: the number of brokers, beside one controller, node 9.
         seed: Decides latencies and the order of tasks.
+        layout: Instead of `nodes`: see `Cluster.lay_out`.
+        quorum: How the voters of `nodes`, or of a layout, are named: see `world/quorums.py`.
     """
 
     def __init__(
-        self, settings: Mapping[str, str] | None = None, *, nodes: int = 0, brokers: int = 0, seed: object = 1
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        nodes: int = 0,
+        brokers: int = 0,
+        seed: object = 1,
+        layout: str = "",
+        quorum: str = FIXED,
     ) -> None:
         self.world = World(seed)
         self.cluster = Cluster(self.world)
@@ -96,8 +106,8 @@ class Story:
         self.world.listeners.append(self.lines.append)
         self._programs = 0
         given = dict(settings or {})
-        if nodes:
-            self.cluster.add_nodes(nodes, given)
+        if nodes or layout:
+            lay_out(self.cluster, layout or str(nodes), given, quorum)
         else:
             voters = {"controller.quorum.voters": f"{CONTROLLER}@node-{CONTROLLER}:{CONTROLLER_PORT}"}
             self.cluster.add_node(CONTROLLER, {**voters, **given}, roles="controller")

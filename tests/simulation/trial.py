@@ -107,7 +107,7 @@ def try_seed(seed: int, kinds: Sequence[str] = ()) -> Result:
     return try_schedule(draw(seed, kinds))
 
 
-def try_seeds(seeds: range, jobs: int, kinds: Sequence[str] = ()) -> Iterator[Result]:
+def try_seeds(seeds: Sequence[int], jobs: int, kinds: Sequence[str] = ()) -> Iterator[Result]:
     """The results of many seeds, in order.
 
     Args:
@@ -120,7 +120,7 @@ def try_seeds(seeds: range, jobs: int, kinds: Sequence[str] = ()) -> Iterator[Re
     return in_processes(jobs, attempt, seeds) if jobs else _in_this_process(attempt, seeds)
 
 
-def in_processes(jobs: int, attempt: Callable[[int], T], seeds: range) -> Iterator[T]:
+def in_processes(jobs: int, attempt: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
     """See `try_seeds`. A process ends after some seeds, and another one takes its place."""
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
@@ -130,7 +130,7 @@ def in_processes(jobs: int, attempt: Callable[[int], T], seeds: range) -> Iterat
             yield results.next(SEED_MAX_S)
 
 
-def _in_this_process(attempt: Callable[[int], Result], seeds: range) -> Iterator[Result]:
+def _in_this_process(attempt: Callable[[int], Result], seeds: Sequence[int]) -> Iterator[Result]:
     with _without_collections():
         for number, seed in enumerate(seeds, 1):
             yield attempt(seed)

@@ -9,6 +9,7 @@ from random import Random
 from minikafka.broker.node.node import Node
 from minikafka.controller.metadata.image import Image
 from simulation.faults.mounting import mount
+from simulation.faults.voter_limits import VoterLimits
 from simulation.world.cluster import Cluster, Host
 
 
@@ -26,6 +27,7 @@ class Chaos:
         pinned: Those of them that stay so, since their disk has a fault that they may not know of; whether for good.
         at_heal: What is to be done when the faults end, by a text, which names it once.
         left_failed: The directory of a host that fails for good.
+        voters: The limits of changes of the voters.
     """
 
     def __init__(self, cluster: Cluster, *, durable: bool, tolerates_loss: bool) -> None:
@@ -38,6 +40,7 @@ class Chaos:
         self.pinned: dict[int, bool] = {}
         self.at_heal: dict[str, Callable[[], None]] = {}
         self.left_failed: dict[int, str] = {}
+        self.voters = VoterLimits(cluster, self.leader)
         self._fault = ""
 
     def inject(self, name: str, call: Callable[..., object], *arguments: object) -> None:

@@ -20,7 +20,7 @@ def _replicas_of(host: Host) -> list[str]:
     return beside_metadata(host)
 
 
-def _between_processes(
+def between_processes(
     chaos: Chaos, random: Random, host: Host, allowed: Callable[[Host], bool], change: Callable[[], None]
 ) -> None:
     """Stop or kill a node, change its disk, and start it again."""
@@ -95,7 +95,7 @@ def _change_and_repair(
         chaos.pin(host)
         pinned.append(host)
 
-    _between_processes(
+    between_processes(
         chaos, random, host, lambda one: one.node_id not in chaos.pinned and allowed(one), change_and_pin
     )
     pause_s = downtime_s(random)
@@ -157,7 +157,7 @@ def wipe(chaos: Chaos, random: Random) -> None:
         for path in paths:
             host.disk.wipe(path)
 
-    _between_processes(chaos, random, host, chaos.may_lose_disk, change)
+    between_processes(chaos, random, host, chaos.may_lose_disk, change)
 
 
 def restore(chaos: Chaos, random: Random) -> None:
@@ -174,4 +174,4 @@ def restore(chaos: Chaos, random: Random) -> None:
         for copy in copies:
             host.disk.restore(copy)
 
-    chaos.later(random.uniform(0.5, 15.0), _between_processes, chaos, random, host, chaos.may_lose_disk, change)
+    chaos.later(random.uniform(0.5, 15.0), between_processes, chaos, random, host, chaos.may_lose_disk, change)

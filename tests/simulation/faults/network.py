@@ -48,7 +48,7 @@ def isolate(chaos: Chaos, random: Random) -> None:
         pairs += [(other, node) for other in others]
     chaos.tell(f"isolated: {pairs}")
     chaos.count("node isolated")
-    _heal_together(chaos, random, pairs)
+    heal_together(chaos, random, pairs)
 
 
 def partition(chaos: Chaos, random: Random) -> None:
@@ -59,10 +59,10 @@ def partition(chaos: Chaos, random: Random) -> None:
     pairs += [(other, one) for one, other in pairs]
     chaos.tell(f"partition: {left} and {right}")
     chaos.count("network partitioned")
-    _heal_together(chaos, random, pairs)
+    heal_together(chaos, random, pairs)
 
 
-def _heal_together(chaos: Chaos, random: Random, pairs: list[tuple[str, str]]) -> None:
+def heal_together(chaos: Chaos, random: Random, pairs: list[tuple[str, str]]) -> None:
     network = chaos.cluster.network
     seconds = _duration_s(random)
     for pair in pairs:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from simulation.faults import disks, disks_at_start, network, processes
+from simulation.faults import disks, disks_at_start, network, processes, voters
 from simulation.faults.chaos import Chaos
 
 Fault = Callable[[Chaos, Random], None]
@@ -59,15 +59,31 @@ FAULTS: dict[str, tuple[Fault, float]] = {
     "disk fails for good": (disks.leave_failed, 1),
 }
 
+VOTER_FAULTS: dict[str, tuple[Fault, float]] = {
+    "add a voter": (voters.add, 4),
+    "add all voters": (voters.add_all, 1),
+    "remove a voter": (voters.remove, 3),
+    "change voters at once": (voters.change_at_once, 1),
+    "change voters of a leader cut off": (voters.change_apart, 3),
+    "change voters and lose the leader": (voters.change_and_lose_the_leader, 3),
+    "remove and stop a voter": (voters.remove_and_stop, 1),
+    "replace the disk of a voter": (voters.replace_disk, 5),
+    "move a controller": (voters.move, 3),
+    "upgrade kraft.version": (voters.upgrade_quorum, 0.5),
+}
+"""Those of clusters whose voters come and go, beside the others; they are drawn apart from these."""
+
 NOT_SURVIVED_YET: dict[str, Off] = {}
 """Faults that should be survived and are not yet; `--faults` of `simulation.seeds` switches them on."""
 
 
 def fault_of(kind: str) -> Fault:
     """The fault of this name, also if it is switched off."""
-    return FAULTS[kind][0] if kind in FAULTS else NOT_SURVIVED_YET[kind].fault
+    known = FAULTS.get(kind) or VOTER_FAULTS.get(kind)
+    return NOT_SURVIVED_YET[kind].fault if known is None else known[0]
 
 
 def weight_of(kind: str) -> float:
     """How often it is drawn, in proportion to others."""
-    return FAULTS[kind][1] if kind in FAULTS else NOT_SURVIVED_YET[kind].weight
+    known = FAULTS.get(kind) or VOTER_FAULTS.get(kind)
+    return NOT_SURVIVED_YET[kind].weight if known is None else known[1]

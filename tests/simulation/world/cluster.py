@@ -29,6 +29,7 @@ from simulation.world.world import World
 EPOCH_MS = 1_700_000_000_000
 SUPERVISION_S = 1.0
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
+NAMING_A_QUORUM = {"controller.quorum.voters", "controller.quorum.bootstrap.servers"}
 DISK_LATENCIES_S = (0.00005, 0.0005, 0.004)
 """What `disk.run` takes on average; each host has one of these."""
 
@@ -170,7 +171,7 @@ class Cluster:
             "process.roles": roles,
             "listeners": ",".join(text for role, text in listeners.items() if role in roles.split(",")),
             "log.dirs": "/data",
-            **({"controller.listener.names": "CONTROLLER"} if "controller.quorum.voters" in settings else {}),
+            **({"controller.listener.names": "CONTROLLER"} if settings.keys() & NAMING_A_QUORUM else {}),
             **settings,
         }
         if "broker" in roles.split(","):
