@@ -13,7 +13,8 @@ state for the producer accepts any first sequence number, and would accept the s
 
 In a transaction neither order nor gaps are at risk, since a failure aborts it: the first batch is not sent alone. There
 an open batch is filled further while another one of its lane is in flight, whatever `linger_ms`: no reader waits for it
-before the commit, which sends it at once.
+before the commit, which sends it at once. Even the first one is sent, and the next one after a response, only when
+the event loop has come round once more, so that it has more than the records that were sent between two checkpoints.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ class Accumulator:
         used_bytes: the part of `buffer_memory` used by batches that are not done.
         identity: to be set before the first `collect` of an idempotent producer; None: must be requested.
         flushing: send open batches without lingering, for a flush or because memory is short.
+        fills_open: do not send open batches yet, unless `flushing`; `next_time` is the same.
         transaction: of a transactional producer; it says which batches may be sent, and is told of those that fail.
     """
 
@@ -106,6 +108,7 @@ class Accumulator:
         self.used_bytes = 0
         self.identity: ProducerIdentity | None = None
         self.flushing = False
+        self.fills_open = False
         self.transaction: TransactionState | None = None
         self.lanes: dict[tuple[str, int], Lane] = {}
         self._options = options
@@ -188,7 +191,7 @@ class Accumulator:
     def _is_due(self, lane: Lane, batch: PendingBatch, now: float) -> bool:
         if self.flushing:
             return True
-        if self.transaction is not None and lane.in_flight:
+        if self.fills_open or (self.transaction is not None and lane.in_flight):
             return False  # Nobody reads it before the commit, which sends it; fewer and larger batches cost less.
         return now >= batch.opened_at + self._linger_s  # as in `next_time`, to the last bit
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.connection import Connection, api_versions_request
@@ -150,6 +151,8 @@ class Sender:
         while True:
             self._wake = anyio.Event()
             self._sleeps_until = 0.0
+            if self.transactions is not None:
+                await checkpoint()  # Who goes on sending fills the open batches meanwhile, see `Accumulator`.
             now = anyio.current_time()  # Before `pump`, so that batches that become due meanwhile are not missed.
             self.pump()
             self._sleeps_until = self._accumulator.next_time(now)
@@ -251,7 +254,11 @@ class Sender:
             self._fail(batches, reply)
         else:
             self._handle_response(batches, reply)
+        self._accumulator.fills_open = self.transactions is not None
         self.pump()
+        if self._accumulator.fills_open and not self._accumulator.flushing:
+            self._wake.set()
+        self._accumulator.fills_open = False
 
     def _handle_response(self, batches: list[PendingBatch], reply: Any) -> None:
         results: dict[tuple[str, int], Any] = {}

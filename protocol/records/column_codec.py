@@ -21,7 +21,7 @@ from minikafka.protocol.records.record import Headers, Record, encode_records
 if TYPE_CHECKING:
     from types import ModuleType
 
-ENCODE_COUNT_MIN = 500
+ENCODE_COUNT_MIN = 1_000
 DECODE_COUNT_MIN = 160
 """Record counts at which numpy's fixed cost per call is about that of the plain loop."""
 

@@ -177,6 +177,18 @@ def test_in_a_transaction_the_commit_sends_what_is_held_without_waiting_for_the_
     assert (first.base_sequence, second.base_sequence) == (0, 1)
 
 
+def test_open_batches_that_are_to_be_filled_are_not_sent_before_a_flush() -> None:
+    made = transactional(batch_size=200)
+    made.fills_open = True
+    first, second = add(made, b"x" * 100), add(made, b"x" * 100)
+    assert first is not second
+    assert collect(made, 9.0) == [first], "it is full"
+    made.succeeded(first, 0)
+    assert collect(made, 9.0) == []
+    made.flushing = True
+    assert collect(made, 9.0) == [second]
+
+
 def test_in_a_transaction_full_batches_are_sent_while_others_are_in_flight() -> None:
     made = transactional(batch_size=200)
     for number in range(3):
