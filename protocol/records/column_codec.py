@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 ENCODE_COUNT_MIN = 1_000
 DECODE_COUNT_MIN = 160
-"""Record counts at which numpy's fixed cost per call is about that of the plain loop."""
+"""Record counts at which numpy's fixed cost per call is about that of the plain loop, once other work has used the
+processor's caches between two calls."""
 
 
 def decode_columns(batches: Sequence[Batch], *, max_size_bytes: int = MAX_SIZE_BYTES) -> Columns:

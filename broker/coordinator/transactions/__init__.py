@@ -9,7 +9,7 @@ transactional id (`init_producer.py`). Each partition is added before records ar
 (AddPartitionsToTxn, AddOffsetsToTxn), or, in version 2, by the first Produce or TxnOffsetCommit; the partition's leader
 asks the coordinator either way (`partition_verifier.py`, `broker/partitions/verification.py`). EndTxn decides the
 outcome (`end_transaction.py`): once that record is committed, the producer has its answer, and the coordinator writes a
-marker to each partition (`marker_channel.py`) and then the final state. A coordinator that loads a decided transaction
+marker to each partition (`completion.py`) and then the final state. A coordinator that loads a decided transaction
 resumes there. A transaction that is open for too long, or whose producer is replaced, is aborted.
 
     transaction.py              Transaction: the state of one transactional id, and its changes
@@ -19,8 +19,9 @@ resumes there. A transaction that is open for too long, or whose producer is rep
     init_producer.py            InitProducerId
     add_partitions.py           adding and verifying partitions
     end_transaction.py          EndTxn, and the completion
+    completion.py               Completions: markers and the final state of decided transactions
     transaction_admin.py        DescribeTransactions, ListTransactions
-    transaction_coordinator.py  TransactionCoordinator: the entry point of the API handlers; completes transactions
+    transaction_coordinator.py  TransactionCoordinator: the entry point of the API handlers
     partition_verifier.py       asks the coordinator, here or on another node, before an append
     marker_channel.py           sends markers to the leaders until all have written them
     marker_log.py               writes markers to partitions that this node leads
