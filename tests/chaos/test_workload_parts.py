@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -15,11 +16,13 @@ from trio.testing import MockClock
 from chaos.checker import check
 from chaos.checks.anomaly import Kind
 from chaos.history import Outcome, Recorder, operations
+from chaos.workload import threads
 from chaos.workload.final_reading import NoProgress, final_reading
 from chaos.workload.plan import Plan
 from chaos.workload.process import ClientProcess
 from chaos.workload.producers import RecordingProducer
 from chaos.workload.replica_logs import replica_log
+from chaos.workload.threads import Program, ThreadedRun
 from chaos.workload.values import name_of, read_of, value_bytes
 from minikafka.client import ConsumerRecord
 from minikafka.protocol.error_codes import ErrorCode
@@ -183,3 +186,31 @@ def test_a_partition_that_takes_no_write_is_no_progress() -> None:
         },
     )
     assert _demand(network).endswith("steady-0, growing-0, shrinking-0, compacted-0")
+
+
+class OneProgram(ThreadedRun):
+    """A program that waits for `let_go`, whatever happens."""
+
+    CLIENT = "one"
+
+    def __init__(self) -> None:
+        super().__init__("", Recorder(), "seed", "t", 1)
+        self.let_go = threading.Event()
+
+    def programs(self) -> list[Program]:
+        return [self.wait]
+
+    def wait(self, name: str, process: str, chance: Random) -> None:
+        self.let_go.wait()
+
+
+def test_a_program_that_never_returns_does_not_hold_up_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "END_MAX_S", 0.01)
+    one, other = OneProgram(), OneProgram()
+    other.MAY_HANG = True
+    with pytest.raises(RuntimeError, match=r"one-wait-0 has not ended within 0.01 s:\n[^$]*let_go.wait"), one.running():
+        pass
+    with pytest.warns(UserWarning, match="one-wait-0 has not ended"), other.running():
+        pass
+    one.let_go.set()
+    other.let_go.set()

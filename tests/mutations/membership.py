@@ -27,7 +27,8 @@ MUTATIONS = (
         "    if latest.offset >= member.high_watermark:",
         "    if latest.offset > member.log.end_offset:",
         _TESTS,
-        TEST_ONLY,
+        seeds=2,
+        simulation="raft",
     ),
     Mutation(
         "a leader changes voters before it has committed a record of its epoch",
@@ -35,7 +36,8 @@ MUTATIONS = (
         "    if member.high_watermark <= leader.epoch_start:",
         "    if member.high_watermark < 0:",
         _TESTS,
-        TEST_ONLY,
+        seeds=95,
+        simulation="raft",
     ),
     Mutation(
         "a truncation leaves the voters that it takes back in force",
@@ -51,7 +53,8 @@ MUTATIONS = (
         "            return False\n        member.voters_changed()\n",
         "            return False\n",
         _TESTS,
-        1,
+        seeds=1,
+        simulation="voters",
     ),
     Mutation(
         "a snapshot takes over no voters",
@@ -67,7 +70,8 @@ MUTATIONS = (
         "return key.id == self.key.id and self.key.directory_id in (NO_DIRECTORY, key.directory_id)",
         "return key.id == self.key.id",
         _TESTS,
-        TEST_ONLY,
+        seeds=113,
+        simulation="raft",
     ),
     Mutation(
         "a node with a new disk votes in place of the old one",
@@ -75,7 +79,8 @@ MUTATIONS = (
         "        return vote.voter_directory == member.key.directory_id",
         "        return True",
         _TESTS,
-        TEST_ONLY,
+        seeds=145,
+        simulation="raft",
     ),
     Mutation(
         "two votes in an epoch for two disks of one node",
@@ -91,7 +96,8 @@ MUTATIONS = (
         "    if member.is_voter:\n        ends.append(leader.synced_end)",
         "    if member.majority:\n        ends.append(leader.synced_end)",
         _TESTS,
-        TEST_ONLY,
+        seeds=2,
+        simulation="raft",
     ),
     Mutation(
         "a leader that removed itself leads on",
@@ -107,7 +113,8 @@ MUTATIONS = (
         "        if self.is_voter or not self.kraft_version:\n            return self.is_voter\n",
         "        if self.majority:\n            return self.is_voter\n",
         _TESTS,
-        TEST_ONLY,
+        seeds=477,
+        simulation="raft",
     ),
     Mutation(
         "a candidate that is no voter counts its own vote",
@@ -115,7 +122,8 @@ MUTATIONS = (
         "{self.node_id} if self.is_voter else set()",
         "{self.node_id}",
         _TESTS,
-        TEST_ONLY,
+        seeds=530,
+        simulation="raft",
     ),
     Mutation(
         "a voter that lags is added",

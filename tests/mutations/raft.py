@@ -17,6 +17,8 @@ MUTATIONS = (
         "self._persist(replace(self.election, voted_for=candidate.id,",
         "self.election = (replace(self.election, voted_for=candidate.id,",
         _TESTS,
+        seeds=1,
+        simulation="raft",
     ),
     Mutation(
         "a higher epoch is not persisted",
@@ -24,6 +26,8 @@ MUTATIONS = (
         "self._persist(ElectionState(epoch))",
         "self.election = ElectionState(epoch)",
         _TESTS,
+        seeds=1,
+        simulation="raft",
     ),
     Mutation(
         "a candidate requests votes before its own is on disk",
@@ -31,6 +35,8 @@ MUTATIONS = (
         "self._persist(ElectionState(self.epoch + 1, voted_for=self.node_id,",
         "self.election = (ElectionState(self.epoch + 1, voted_for=self.node_id,",
         _TESTS,
+        seeds=1,
+        simulation="raft",
     ),
     Mutation(
         "two votes in an epoch",
@@ -38,6 +44,8 @@ MUTATIONS = (
         "member.election.leader == NO_NODE and member.can_vote_for(_candidate(vote))",
         "member.election.leader == NO_NODE",
         _TESTS,
+        seeds=1,
+        simulation="raft",
     ),
     Mutation(
         "a vote for a candidate whose log is behind",
@@ -45,6 +53,8 @@ MUTATIONS = (
         "if (vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset):",
         "if vote.last_offset < 0:",
         _TESTS,
+        seeds=10,
+        simulation="raft",
     ),
     Mutation(
         "the longer log wins, whatever its last epoch",
@@ -52,6 +62,8 @@ MUTATIONS = (
         "(vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset)",
         "vote.last_offset < member.log.end_offset",
         _TESTS,
+        seeds=38,
+        simulation="raft",
     ),
     Mutation(
         "no pre-vote",
@@ -59,6 +71,8 @@ MUTATIONS = (
         "        _start_pre_vote(member, state)",
         "        start_election(member)",
         _TESTS,
+        seeds=4,
+        simulation="raft",
     ),
     Mutation(
         "a pre-vote is granted although there is a leader",
@@ -73,6 +87,8 @@ MUTATIONS = (
         "    if state.ballot.sent.get(peer) is not vote:",
         "    if state.ballot.request.epoch < vote.epoch:",
         _TESTS,
+        seeds=29,
+        simulation="raft",
     ),
     Mutation(
         "an observer votes",
@@ -87,6 +103,8 @@ MUTATIONS = (
         "self.majority = len(listed) // 2 + 1",
         "self.majority = max(1, len(listed) // 2)",
         _TESTS,
+        seeds=1,
+        simulation="raft",
     ),
     Mutation(
         "no check-quorum",
@@ -115,6 +133,8 @@ MUTATIONS = (
         "ends.append(leader.synced_end)",
         "ends.append(member.log.end_offset)",
         _TESTS,
+        seeds=3,
+        simulation="raft",
     ),
     Mutation(
         "a follower acknowledges what it has not synced",
@@ -122,6 +142,8 @@ MUTATIONS = (
         "        member.voters_changed()\n        follower.unsynced = member.sync()\n    member.commit",
         "        member.voters_changed()\n    member.commit",
         _TESTS,
+        seeds=1,
+        simulation="raft",
     ),
     Mutation(
         "a follower gives up on its leader while its own disk works",
@@ -151,6 +173,8 @@ MUTATIONS = (
         "    divergence = find_divergence(",
         "    progress.end_offset = fetch.fetch_offset\n    divergence = find_divergence(",
         _TESTS,
+        seeds=5,
+        simulation="raft",
     ),
     Mutation(
         "truncate to the high watermark",
@@ -158,6 +182,8 @@ MUTATIONS = (
         "    if offset >= member.log.end_offset:",
         "    offset = member.high_watermark\n    if offset >= member.log.end_offset:",
         _TESTS,
+        seeds=876,
+        simulation="raft",
     ),
     Mutation(
         "truncate to where the leader's epoch ends, though ours ended earlier",
@@ -165,6 +191,8 @@ MUTATIONS = (
         "    offset = min(ours.end_offset, theirs.end_offset) if ours.epoch == theirs.epoch else ours.end_offset",
         "    offset = theirs.end_offset",
         _TESTS,
+        seeds=5,
+        simulation="raft",
     ),
     Mutation(
         "truncate below the high watermark",
@@ -180,6 +208,8 @@ MUTATIONS = (
         "    member.commit(min(response.high_watermark, member.log.end_offset))\n"
         "    if response.diverging is not None:\n",
         _TESTS,
+        seeds=16,
+        simulation="raft",
     ),
     Mutation(
         "the leader's high watermark is used beyond the own log end",
@@ -187,6 +217,8 @@ MUTATIONS = (
         "    member.commit(min(response.high_watermark, member.log.end_offset))",
         "    member.commit(response.high_watermark)",
         _TESTS,
+        seeds=1,
+        simulation="raft",
     ),
     Mutation(
         "divergence is not detected",
@@ -194,6 +226,8 @@ MUTATIONS = (
         "    if end.epoch != last_fetched_epoch or end.end_offset < fetch_offset:",
         "    if end.end_offset < fetch_offset:",
         _TESTS,
+        seeds=5,
+        simulation="raft",
     ),
     Mutation(
         "a fetch below the log start is served from the log",
@@ -201,6 +235,8 @@ MUTATIONS = (
         "    if fetch_offset < start or last_fetched_epoch < start_epoch or parts_at_start:",
         "    if parts_at_start:",
         _TESTS,
+        seeds=21,
+        simulation="raft",
     ),
     Mutation(
         "the rest of the log is kept when a snapshot is installed",
@@ -208,6 +244,8 @@ MUTATIONS = (
         "    member.log.start_at(snapshot, data)\n",
         "",
         _TESTS,
+        seeds=14,
+        simulation="raft",
     ),
     Mutation(
         "an installed snapshot is not synced",
@@ -215,6 +253,8 @@ MUTATIONS = (
         "    member.high_watermark = snapshot.offset\n    follower.unsynced = member.sync()",
         "    member.high_watermark = snapshot.offset",
         _TESTS,
+        seeds=14,
+        simulation="raft",
     ),
     Mutation(
         "a fetch of an earlier epoch is served",
@@ -236,6 +276,8 @@ MUTATIONS = (
         "            return Resigned(self._first_deadline())",
         "            return Leader(self.log.end_offset, {one: ReplicaProgress(self.now) for one in self.others}, 0.0)",
         _TESTS,
+        seeds=1,
+        simulation="raft",
     ),
     Mutation(
         "a leader ignores a higher epoch",

@@ -21,6 +21,8 @@ MUTATIONS = (
         "if self.high_watermark < offset:",
         "if self.log.end_offset < offset:",
         _TESTS,
+        seeds=1,
+        simulation="replicas",
     ),
     Mutation(
         "the high watermark does not wait for the in-sync replicas",
@@ -28,6 +30,8 @@ MUTATIONS = (
         "self._move_high_watermark(committable_offset, UNKNOWN_BYTES)",
         "self._move_high_watermark(end, UNKNOWN_BYTES)",
         _TESTS,
+        seeds=1,
+        simulation="replicas",
     ),
     Mutation(
         "a new leader sets the high watermark to its log end",
@@ -35,6 +39,8 @@ MUTATIONS = (
         "            self.log.epochs.assign(state.leader_epoch, end)",
         "            self.high_watermark = end\n            self.log.epochs.assign(state.leader_epoch, end)",
         _TESTS,
+        seeds=6,
+        simulation="replicas",
     ),
     Mutation(
         "the high watermark ignores the maximal isr",
@@ -49,6 +55,8 @@ MUTATIONS = (
         "return (*self.isr, *(node_id for node_id in self.pending.node_ids if node_id not in self.isr))",
         "return self.pending.node_ids",
         _TESTS,
+        seeds=10,
+        simulation="replicas",
     ),
     Mutation(
         "the last replica commits below min.insync.replicas",
@@ -56,6 +64,8 @@ MUTATIONS = (
         "if len(self.isr) < self.min_isr(min_isr):",
         "if not self.isr:",
         _TESTS,
+        seeds=13,
+        simulation="replicas",
     ),
     Mutation(
         "a follower truncates its log to its high watermark",
@@ -63,6 +73,8 @@ MUTATIONS = (
         "        self._wake_all()\n        self._deletions.wake()\n        return True",
         "        if not self.is_leader:\n            self.log.truncate_to(self.high_watermark)\n        return True",
         _TESTS,
+        seeds=2,
+        simulation="replicas",
     ),
     Mutation(
         "requests with an older leader epoch are served",
@@ -77,6 +89,8 @@ MUTATIONS = (
         "limit = self.visible_end(isolation)",
         "limit = self.log.end_offset",
         _TESTS,
+        seeds=10,
+        simulation="replicas",
     ),
     Mutation(
         "a diverging fetch counts as progress",
@@ -84,6 +98,8 @@ MUTATIONS = (
         "if first_read and found.diverging is None:",
         "if first_read:",
         _TESTS,
+        seeds=6,
+        simulation="replicas",
     ),
     Mutation(
         "a follower enters the isr below the epoch start",
@@ -105,6 +121,8 @@ MUTATIONS = (
         "            self.log.epochs.assign(state.leader_epoch, end)\n",
         "",
         _TESTS,
+        seeds=13,
+        simulation="replicas",
     ),
     Mutation(
         "truncation ignores the follower's own epochs",
@@ -112,6 +130,8 @@ MUTATIONS = (
         "    return min(own_end, end_offset, log.end_offset)",
         "    return min(end_offset, log.end_offset)",
         _TESTS,
+        seeds=13,
+        simulation="replicas",
     ),
     Mutation(
         "a response of an older leader epoch is applied",
@@ -134,6 +154,8 @@ MUTATIONS = (
         "            raise self._resigned_with(f\"leadership of {self} ended before offset",
         "        if False:\n            raise self._resigned_with(f\"leadership of {self} ended before offset",
         _TESTS,
+        seeds=3,
+        simulation="replicas",
     ),
     Mutation(
         "the watermarks of a diverging response count",
@@ -141,6 +163,8 @@ MUTATIONS = (
         "not answer.error_code and answer.diverging_epoch.epoch < 0",
         "not answer.error_code",
         _TESTS,
+        seeds=156,
+        simulation="replicas",
     ),
     Mutation(
         "a follower that caught up during a proposal is not proposed",

@@ -1,8 +1,9 @@
-"""Plants each bug and runs seeds of the simulation of whole clusters: which seed is the first that notices it?
+"""Plants each bug and runs seeds of a simulation: which seed is the first that notices it?
 
     PYTHONPATH=tests python -m mutations.seeds nodes                # one list; --seeds 20 a bug at most, --jobs 1
-    PYTHONPATH=tests python -m mutations.seeds membership --voters  # only seeds whose voters come and go
+    PYTHONPATH=tests python -m mutations.seeds membership --simulation voters   # seeds whose voters come and go
     PYTHONPATH=tests python -m mutations.seeds "lost in a crash"    # those whose name contains the text
+    PYTHONPATH=tests python -m mutations.seeds raft --simulation raft
 
 `Mutation.seeds` states the result. `run.py` shows each bug with a test; this shows what random faults find alone.
 """
@@ -18,30 +19,37 @@ import tempfile
 import time
 from pathlib import Path
 
-from mutations import Mutation
+from mutations import SEEDS_MAX, Mutation
 from mutations.run import ROOT, chosen, lay_out, run_to_its_end
 
 TIMEOUT_S = 1200
+COMMANDS = {
+    "clusters": ("simulation.seeds", "--failures", "1", "--no-shrink"),
+    "voters": ("simulation.seeds", "--failures", "1", "--no-shrink", "--voters"),
+    "raft": ("simulation.raft", "--failures", "1"),
+    "replicas": ("support.replica_simulation",),
+}
+USAGE = 2
+"""argparse's exit code."""
 FAILED = re.compile(r"^FAILED seed (\d+): (.*)", re.MULTILINE)
 
 
-def first_failure(
-    mutation: Mutation, seeds: int, jobs: int, timeout_s: float, *, voters: bool = False
-) -> tuple[int, str]:
+def first_failure(mutation: Mutation, simulation: str, seeds: int, jobs: int, timeout_s: float) -> tuple[int, str]:
     """(seed, what it found); (-1, a reason) if no seed failed."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as directory:
         lay_out(Path(directory), mutation)
         path = os.pathsep.join([directory, str(ROOT / "tests")])
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "simulation.seeds", "--seeds", str(seeds), "--jobs", str(jobs)]
-        command += ["--voters"] if voters else []
+        command = [sys.executable, "-m", *COMMANDS[simulation], "--seeds", str(seeds), "--jobs", str(jobs)]
         try:
-            result = run_to_its_end([*command, "--failures", "1", "--no-shrink"], environment, timeout_s)
+            result = run_to_its_end(command, environment, timeout_s)
         except subprocess.TimeoutExpired:
             return -1, f"no end within {timeout_s:g} s"
     found = FAILED.search(result.stdout)
     if found is not None:
         return int(found[1]), found[2]
+    if result.returncode == USAGE:
+        raise RuntimeError(result.stderr)
     if result.returncode:
         return 0, (result.stdout + result.stderr).strip().splitlines()[-1]
     return -1, "no seed failed"
@@ -50,16 +58,18 @@ def first_failure(
 def main() -> int:
     parser = argparse.ArgumentParser(description="Plant bugs; which seed of the simulation notices each?")
     parser.add_argument("which", nargs="*", help="lists, or parts of names; all by default")
-    parser.add_argument("--seeds", type=int, default=20, help="seeds for each bug, at most")
+    parser.add_argument("--simulation", choices=COMMANDS, help="by default that of `Mutation.simulation`")
+    parser.add_argument("--seeds", type=int, help="seeds for each bug, at most; by default those of SEEDS_MAX")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--voters", action="store_true", help="only seeds whose voters come and go")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds for each bug")
     options = parser.parse_args()
     survivors = 0
     which = chosen(options.which)
     for mutation in which:
         began = time.monotonic()
-        seed, what = first_failure(mutation, options.seeds, options.jobs, options.timeout, voters=options.voters)
+        simulation = options.simulation or mutation.simulation
+        seeds = options.seeds or SEEDS_MAX[simulation]
+        seed, what = first_failure(mutation, simulation, seeds, options.jobs, options.timeout)
         survivors += seed < 0
         seconds = time.monotonic() - began
         verdict = f"seed {seed:4}" if seed >= 0 else "SURVIVED "

@@ -357,14 +357,17 @@ def run_many(first: int, count: int, *, failures_max: int = 5) -> Tally:
     return tally
 
 
-def run_parallel(first: int, count: int, *, jobs: int, portion: int = 250) -> Tally:
-    """Like `run_many`, in several processes."""
+def run_parallel(first: int, count: int, *, jobs: int, portion: int = 250, failures: int | None = None) -> Tally:
+    """Like `run_many`, in several processes; ends after the portion with which there are so many failures."""
     tally = Tally(0, 0, 0.0, {}, {})
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         starts = range(first, first + count, portion)
         parts = [pool.submit(run_many, start, min(portion, first + count - start)) for start in starts]
         for part in parts:
             tally.add(part.result())
+            if failures is not None and len(tally.failed) >= failures:
+                pool.shutdown(cancel_futures=True)
+                break
     return tally
 
 
@@ -381,13 +384,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="number of seeds")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--failures", type=int, help="end after so many")
     parser.add_argument("--trace", type=int, help="print the trace of this seed")
     options = parser.parse_args()
     if options.trace is not None:
         lines, error = trace_of(options.trace)
         print("\n".join(lines), f"\n{error!r}" if error else "\nno failure")
         return 1 if error else 0
-    tally = run_parallel(options.first, options.seeds, jobs=options.jobs)
+    tally = run_parallel(options.first, options.seeds, jobs=options.jobs, failures=options.failures)
     print(report(tally))
     for seed in sorted(tally.failed)[:1]:
         lines, _ = trace_of(seed)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import pytest
 import structlog
 import trio
-from support.replica_simulation import Simulation
+from support.replica_simulation import STEPS, Simulation
 
 SEEDS_IN_A_TEST = 50
-STEPS = 250
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -11,6 +15,8 @@ from chaos.history import Action, Outcome, Recorder
 from minikafka.protocol.names import TopicPartition
 
 TIMEOUT_S = 20
+END_MAX_S = 120
+"""How long the programs have to end together; each call has TIMEOUT_S."""
 Program = Callable[[str, str, Random], None]
 
 
@@ -20,10 +26,13 @@ class ThreadedRun:
     Attributes:
         CLIENT: How the names of its processes begin.
         ENDS_A_LIFE: Errors of the cluster; all others are failures of the run.
+        MAY_HANG: Whether the library has calls that do not return although a timeout is given: such a program is left
+            behind with a warning. Otherwise it is a failure of the run.
         done: How often each thing succeeded.
     """
 
     CLIENT = ""
+    MAY_HANG = False
     ENDS_A_LIFE: tuple[type[BaseException], ...] = ()
 
     def __init__(self, bootstrap: str, recorder: Recorder, seed: str, topic: str, partitions: int) -> None:
@@ -43,8 +52,9 @@ class ThreadedRun:
     def running(self) -> Iterator[None]:
         """All programs, during a block. Raises what ended a program."""
         threads = [
-            threading.Thread(target=self._live_on, args=(f"{self.CLIENT}-{program.__name__}-{number}", program))
+            threading.Thread(target=self._live_on, args=(name, program), name=name, daemon=True)
             for number, program in enumerate(self.programs())
+            for name in [f"{self.CLIENT}-{program.__name__}-{number}"]
         ]
         for thread in threads:
             thread.start()
@@ -52,10 +62,22 @@ class ThreadedRun:
             yield
         finally:
             self.stopping.set()
+            ends_at = time.monotonic() + END_MAX_S
             for thread in threads:
-                thread.join()
+                thread.join(max(0.0, ends_at - time.monotonic()))
+        for thread in threads:
+            if thread.is_alive():
+                self._hangs(thread)
         if self._failures:
             raise self._failures[0]
+
+    def _hangs(self, thread: threading.Thread) -> None:
+        frame = sys._current_frames().get(thread.ident or 0)
+        where = "".join(traceback.format_stack(frame)[-4:]) if frame else ""
+        told = f"{thread.name} has not ended within {END_MAX_S} s:\n{where}"
+        if not self.MAY_HANG:
+            raise RuntimeError(told)
+        warnings.warn(told, stacklevel=2)
 
     def note(self, process: str, action: Action) -> None:
         """Record an operation that has succeeded."""
