@@ -85,6 +85,7 @@ class Cluster:
         self._connecting: dict[tuple[int, str], anyio.Lock] = {}
         self._failures: dict[int, tuple[int, float]] = {}
         self._stalled = StalledRequests()
+        self._behind: set[str] = set()
         self._posted = anyio.Event()
         self._features_epoch = -1
         self._awaited: Counter[str] = Counter()
@@ -230,21 +231,24 @@ class Cluster:
                 topics=None if requested is None else [MetadataRequestTopic(name=name) for name in requested],
                 allow_auto_topic_creation=self._options.allow_auto_create_topics,
             )
-            response = await self._request_from_any(request)
+            connection, response = await self._request_from_any(request)
             self._check(response)
             self.metadata.apply(response, requested)
+            self._behind = {*self._behind, connection.address} if self.metadata.behind else set()
             self._bootstrap.succeeded()
             self._close_departed()
-            if self._is_incomplete():
+            if self._behind or self.metadata.lacks(self.topics or ()):
                 self.refresh_soon()
         self.on_update()
 
-    async def _request_from_any(self, message: Any) -> Any:
+    async def _request_from_any(self, message: Any) -> tuple[Connection, Any]:
         """The response of the first broker that answers, asking another one every `_METADATA_PATIENCE_S`.
+
+        Others than those whose last responses were older than what is known, if there are any.
 
         Raises KafkaError.
         """
-        requested: dict[Connection, None] = {}
+        requested = dict.fromkeys(one for _, one in self._open() if one.address in self._behind)
         patience_s = _METADATA_PATIENCE_S
         with anyio.move_on_after(self._options.request_timeout_ms / 1000):
             while True:
@@ -255,7 +259,7 @@ class Cluster:
                     patience_s, requested = 2 * patience_s, {}
                 requested[connection] = None
                 with anyio.move_on_after(patience_s):
-                    return await connection.request(message, timeout_ms=self._options.request_timeout_ms)
+                    return connection, await connection.request(message, timeout_ms=self._options.request_timeout_ms)
         raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")
 
     def _check(self, response: MetadataResponse) -> None:
@@ -376,7 +380,8 @@ class Cluster:
             try:
                 await self.refresh()
                 repeated = repeated + 1 if before == (self.metadata.brokers, self.metadata.topics) else 0
-                failures = failures + 1 if self._is_incomplete() or repeated > _REPEATED_SOON_MAX else 0
+                again = self.metadata.lacks(self.topics or ()) or repeated > _REPEATED_SOON_MAX
+                failures = failures + 1 if again else 0
             except KafkaError:
                 self._refresh_wanted.set()
                 failures += 1
@@ -389,11 +394,6 @@ class Cluster:
             missing = isinstance(errors.get(name), UnknownTopicOrPartitionError)
             if self.topics is not None and missing and not (self._awaited[name] or self.is_wanted(name)):
                 del self.topics[name], errors[name]
-
-    def _is_incomplete(self) -> bool:
-        """Whether a requested topic does not exist yet."""
-        errors = self.metadata.errors
-        return any(name in errors and errors[name].retriable for name in self.topics or ())
 
     async def _watch(self) -> None:
         """Close connections with a request that has timed out, and detect stalled ones."""

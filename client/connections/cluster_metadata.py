@@ -14,6 +14,8 @@ from minikafka.protocol.messages.metadata import (
 )
 from minikafka.protocol.types import NIL_UUID
 
+BEHIND_MAX = 20
+"""Responses that may know an older leader epoch than a committed offset has; then the offset is of another topic."""
 MISSING_PATIENCE_S = 5
 """How long a topic may be unknown before the application is told: a new one is not known to all brokers at once."""
 
@@ -70,13 +72,20 @@ class Topic:
 
 @dataclass(slots=True)
 class Metadata:
-    """The cached metadata, and the errors of requested topics."""
+    """The cached metadata, and the errors of requested topics.
+
+    Attributes:
+        behind: how many responses since the last one that is current were older than what is known of a partition.
+        withdrawn: By topic and partition, the leader epoch that no broker knew, and that is no longer waited for.
+    """
 
     cluster_id: str | None = None
     controller_id: int = -1
     brokers: dict[int, Broker] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     errors: dict[str, KafkaError] = field(default_factory=dict)
+    behind: int = 0
+    withdrawn: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def apply(self, response: MetadataResponse, requested: Iterable[str] | None) -> None:
         """Apply a response about the topics `requested` (None: all topics).
@@ -90,15 +99,18 @@ class Metadata:
         self.brokers = {
             one.node_id: Broker(one.node_id, one.host, one.port, one.rack) for one in response.brokers
         }
+        behind, self.behind = self.behind, 0
         expected = list(self.topics) if requested is None else requested
         received = {one.name or "": one for one in response.topics}
         for name in expected:
             if name not in received:
                 self.topics.pop(name, None)
         for name, topic in received.items():
-            self._apply_topic(name, topic)
+            self._apply_topic(name, topic, believed=behind >= BEHIND_MAX)
+        if self.behind:
+            self.behind = behind + 1
 
-    def _apply_topic(self, name: str, topic: MetadataResponseTopic) -> None:
+    def _apply_topic(self, name: str, topic: MetadataResponseTopic, *, believed: bool) -> None:
         if topic.error_code:
             self.errors[name] = error_for(topic.error_code, f"topic {name!r}: {error_for(topic.error_code)}")
             self.topics.pop(name, None)
@@ -106,14 +118,18 @@ class Metadata:
         self.errors.pop(name, None)
         before = self.topics.get(name)
         partitions = tuple(
-            self._newest(before if before and before.topic_id == topic.topic_id else None, one)
+            self._newest(name, before if before and before.topic_id == topic.topic_id else None, one, believed)
             for one in sorted(topic.partitions, key=lambda one: one.partition_index)
         )
         self.topics[name] = Topic(name, topic.topic_id, partitions, topic.is_internal)
 
-    @staticmethod
-    def _newest(before: Topic | None, one: MetadataResponsePartition) -> Partition:
-        """The partition of the response, unless a later leader epoch is known already (KIP-320)."""
+    def _newest(
+        self, name: str, before: Topic | None, one: MetadataResponsePartition, believed: bool
+    ) -> Partition:
+        """The partition of the response, unless a later leader epoch is known already (KIP-320).
+
+        Without a leader of this later epoch, older responses are `believed` after a while.
+        """
         partition = Partition(
             one.partition_index,
             one.leader_id,
@@ -125,7 +141,10 @@ class Metadata:
         if before and partition.index < len(before.partitions):
             known = before.partitions[partition.index]
             if known.leader_epoch > partition.leader_epoch >= 0:
-                return known
+                if not (believed and known.leader < 0):
+                    self.behind += 1
+                    return known
+                self.withdrawn[name, partition.index] = known.leader_epoch
         return partition
 
     def learn(self, topic: str, partition: int, leader: Any, endpoints: Iterable[Any]) -> bool:
@@ -148,6 +167,23 @@ class Metadata:
         )
         self.topics[topic] = replace(known, partitions=tuple(partitions))
         return True
+
+    def learn_epoch(self, topic: str, partition: int, leader_epoch: int) -> bool:
+        """Forget a leader of an earlier epoch than this one, of the batch at a position; return whether there was one.
+
+        Such a leader may be isolated: its log may end before the offset. Source: KIP-320, `updateLastSeenEpochIfNewer`.
+        """
+        known, withdrawn = self.leader_epoch(topic, partition), self.withdrawn.get((topic, partition), -1)
+        if not 0 <= known < leader_epoch or leader_epoch <= withdrawn:
+            return False
+        partitions = list(self.topics[topic].partitions)
+        partitions[partition] = replace(partitions[partition], leader=-1, leader_epoch=leader_epoch)
+        self.topics[topic] = replace(self.topics[topic], partitions=tuple(partitions))
+        return True
+
+    def lacks(self, topics: Iterable[str]) -> bool:
+        """Whether one of these does not exist yet."""
+        return any(name in self.errors and self.errors[name].retriable for name in topics)
 
     def leader(self, topic: str, partition: int) -> int:
         """The leader's node id; -1 if there is none or it is unknown."""

@@ -29,5 +29,7 @@ Caveats:
       is as long again. A member of a group under the consumer protocol ends without partitions after two heartbeats.
     * Up to ten partitions of a broker are fetched without a session: the request is short, and it needs none of the
       broker's slots.
-    * Commits carry no leader epoch: truncation is detected while a consumer runs, not from its committed offset.
+    * Offsets that `Producer.send_offsets_to_transaction` commits carry a leader epoch only if they are given as
+      `OffsetAndMetadata`: without one, a truncation before the next start is not detected, and a leader that was
+      isolated may be asked, whose log ends before the offset.
 """

@@ -117,7 +117,10 @@ class FetchLoop:
                 await self._wake.wait()
 
     def _leader(self, topic: str, partition: int) -> int:
-        leader = self._cluster.metadata.leader(topic, partition)
+        """The leader; -1 if it is unknown, or is one of before the batch at the position (KIP-320)."""
+        metadata, state = self._cluster.metadata, self._fetcher.states[TopicPartition(topic, partition)]
+        metadata.learn_epoch(topic, partition, state.fetch_epoch)
+        leader = metadata.leader(topic, partition)
         if leader < 0:
             if self._cluster.topics is not None:
                 self._cluster.topics[topic] = None
@@ -260,7 +263,7 @@ class FetchLoop:
                 found = await self._cluster.retry(partial(self._find, unpositioned), what)
                 for state, era in unpositioned:
                     if state.era == era and state.tp in found:
-                        state.move(found[state.tp])
+                        state.move(*found[state.tp])
         except KafkaError as error:
             self._fail(error)
             await anyio.sleep(self._backoff.delay_ms(5) / 1000)
@@ -301,15 +304,16 @@ class FetchLoop:
                 self._missing_since[topic] = float("inf")
                 self._fail(missing_topics([topic]))
 
-    async def _find(self, unpositioned: list[tuple[PartitionState, int]]) -> dict[TopicPartition, int]:
+    async def _find(self, unpositioned: list[tuple[PartitionState, int]]) -> dict[TopicPartition, tuple[int, int]]:
+        """Offsets, and the leader epochs of the batches before them."""
         self._report_missing(unpositioned)
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, tuple[int, int]] = {}
         without_reset = [state.tp for state, _ in unpositioned if state.reset is None]
         if without_reset and self._options.group_id is not None:
             committed = await committed_offsets(
                 self._cluster, self._options.group_id, without_reset, require_stable=True
             )
-            found = {tp: one.offset for tp, one in committed.items()}
+            found = {tp: (one.offset, one.leader_epoch) for tp, one in committed.items()}
         times: dict[TopicPartition, int] = {}
         for state, _ in unpositioned:
             if state.tp not in found:
@@ -320,7 +324,7 @@ class FetchLoop:
                 times[state.tp] = _TIMES[reset]
         if times:
             listed = await self._list_offsets(times)
-            found |= {tp: one.offset for tp, one in listed.items()}
+            found |= {tp: (one.offset, -1) for tp, one in listed.items()}
         return found
 
 

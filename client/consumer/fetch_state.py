@@ -83,10 +83,11 @@ class Fetcher:
             removed.move(None)
         self._drop_stale()
 
-    def seek(self, tp: TopicPartition, offset: int | None, reset: str | None = None) -> None:
-        """Continue at `offset`; None: as `reset` says, else at the committed offset. Raises KeyError."""
+    def seek(self, tp: TopicPartition, offset: int | None, reset: str | None = None, epoch: int = -1) -> None:
+        """Continue at `offset`, after a batch of leader epoch `epoch`; None: as `reset` says, else at the committed
+        offset. Raises KeyError."""
         state = self.states[tp]
-        state.move(offset)
+        state.move(offset, epoch)
         state.reset = reset
         self._drop_stale()
 
@@ -227,7 +228,8 @@ class Fetcher:
     def skip(self) -> None:
         """Drop the current chunk, whose next record cannot be decoded; the position stays there."""
         if self.current is not None:
-            self.current.state.move(self.current.state.position)
+            state = self.current.state
+            state.move(state.position, state.epoch_before(state.position or 0))
             self._drop_stale()
 
     def mark_processed(self) -> None:
@@ -365,7 +367,8 @@ class Fetcher:
         except CorruptRecords as error:
             return PartitionFailure(state, CorruptMessageError(f"{state.tp}: offset {state.fetch_offset}: {error}"))
         state.fetch_offset = next_offset
-        state.fetch_epoch = sound[-1].leader_epoch if sound else state.fetch_epoch
+        if sound and not state.fetch_epoch == sound[0].leader_epoch == sound[-1].leader_epoch:  # Epochs only increase.
+            state.fetched((batch.base_offset, batch.leader_epoch) for batch in sound)
         state.buffered += 1
         for some in portions(visible):
             last = some[-1] is visible[-1]

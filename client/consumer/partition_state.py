@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable
+
 from minikafka.protocol.names import TopicPartition
+
+_EPOCHS_MAX = 16
+"""Leader epochs that a partition remembers; positions are within the last few."""
 
 
 class PartitionState:
@@ -25,9 +31,9 @@ class PartitionState:
     """
 
     __slots__ = (
-        "buffered", "era", "fetch_epoch", "fetch_offset", "high_watermark", "in_flight", "last_stable_offset",
-        "log_start_offset", "not_before", "paused", "position", "preferred_replica", "preferred_until", "processed",
-        "reset", "stop_offset", "tp", "validated_epoch",
+        "_epochs", "buffered", "era", "fetch_epoch", "fetch_offset", "high_watermark", "in_flight",
+        "last_stable_offset", "log_start_offset", "not_before", "paused", "position", "preferred_replica",
+        "preferred_until", "processed", "reset", "stop_offset", "tp", "validated_epoch",
     )  # fmt: skip
 
     def __init__(self, tp: TopicPartition) -> None:
@@ -42,6 +48,7 @@ class PartitionState:
         self.paused = False
         self.not_before = 0.0
         self.fetch_epoch = self.validated_epoch = -1
+        self._epochs: list[tuple[int, int]] = []
         self.stop_offset: int | None = None
         self.preferred_replica = -1
         self.preferred_until = 0.0
@@ -52,9 +59,22 @@ class PartitionState:
         self.era += 1
         self.position = self.processed = self.fetch_offset = offset
         self.fetch_epoch = epoch
+        self._epochs = [] if offset is None or epoch < 0 else [(offset - 1, epoch)]
         self.validated_epoch = -1
         self.buffered = 0
         self.reset = None
+
+    def fetched(self, batches: Iterable[tuple[int, int]]) -> None:
+        """Remember the leader epochs of the next batches: pairs of base offset and leader epoch."""
+        for base_offset, epoch in batches:
+            if not self._epochs or self._epochs[-1][1] != epoch:
+                self._epochs = [*self._epochs[1 - _EPOCHS_MAX :], (base_offset, epoch)]
+                self.fetch_epoch = epoch
+
+    def epoch_before(self, offset: int) -> int:
+        """The leader epoch of the batch before `offset`, which is to be committed with it; -1 if it is unknown."""
+        index = bisect_left(self._epochs, (offset, -1))
+        return self._epochs[index - 1][1] if index else -1
 
     def needs_validation(self, leader_epoch: int) -> bool:
         """Whether a leader has been elected since, whose log may end before `fetch_offset` (KIP-320)."""

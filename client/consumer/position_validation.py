@@ -100,7 +100,8 @@ def apply(fetcher: Fetcher, state: PartitionState, leader_epoch: int, found: Epo
         return
     position = fetcher.positions().get(state.tp, state.fetch_offset)
     if known and found.end_offset >= position:
-        fetcher.seek(state.tp, position)
+        fetcher.seek(state.tp, position, epoch=state.epoch_before(position))
+        state.validated_epoch = leader_epoch
     elif reset == "none":
         fetcher.seek(state.tp, None, "none")
         raise LogTruncationError(state.tp, position, found.end_offset)

@@ -352,8 +352,8 @@ class Subscriptions:
         has lost its membership, IllegalGenerationError if a partition was revoked after its records were returned.
         """
         positions = {
-            TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
-            for tp, one in offsets.items()
+            tp: one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one, "", self._epoch_before(tp, one))
+            for tp, one in ((TopicPartition(*tp), one) for tp, one in offsets.items())
         }
         if not positions:
             return
@@ -375,6 +375,11 @@ class Subscriptions:
                     member = now
 
         await self._cluster.retry(attempt, "committing offsets")
+
+    def _epoch_before(self, tp: TopicPartition, offset: int) -> int:
+        """So that the next reader neither asks a leader of before nor overlooks a truncation (KIP-320)."""
+        state = self._fetcher.states.get(tp)
+        return -1 if state is None else state.epoch_before(offset)
 
     def _taker(
         self, positions: Iterable[TopicPartition], group: GroupSession | None

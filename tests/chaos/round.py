@@ -139,12 +139,16 @@ class Round:
         runs: dict[str, ThreadedRun] = {"confluent-kafka": ConfluentRun(*usual)}
         if self._java:
             runs["Java"] = JavaRun(self._java, *usual)
-        with contextlib.ExitStack() as running:
-            for run in runs.values():
-                running.enter_context(run.running())
-            await trio.to_thread.run_sync(self._inject)
+        await trio.to_thread.run_sync(self._inject_beside, list(runs.values()))
         for client, run in runs.items():
             self.found.done.update({f"{client}: {what}": count for what, count in run.done.items()})
+
+    def _inject_beside(self, runs: Sequence[ThreadedRun]) -> None:
+        """In a thread: our own clients go on while the end of these programs is waited for."""
+        with contextlib.ExitStack() as running:
+            for run in runs:
+                running.enter_context(run.running())
+            self._inject()
 
     def _inject(self) -> None:
         """Faults for the time of the run, with pauses, calm before and after; then the cluster is whole."""

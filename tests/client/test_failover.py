@@ -11,7 +11,7 @@ from support.fake_network import FakeBroker, FakeNetwork
 
 from minikafka.client import Admin, Consumer, Producer
 from minikafka.client.connections.cluster_client import ClusterClient
-from minikafka.client.connections.cluster_metadata import Metadata
+from minikafka.client.connections.cluster_metadata import BEHIND_MAX, Metadata
 from minikafka.client.connections.stalled_requests import (
     PATIENCE_S,
     PATIENCE_WHERE_BROKERS_WAIT_S,
@@ -322,6 +322,31 @@ def test_leader_hints_apply_only_with_a_newer_epoch() -> None:
     assert not metadata.learn("t", 0, LeaderIdAndEpoch(leader_id=9, leader_epoch=6), [])
     assert metadata.learn("t", 0, LeaderIdAndEpoch(leader_id=9, leader_epoch=6), far)
     assert (metadata.leader("t", 0), metadata.leader_epoch("t", 0), metadata.brokers[9].host) == (9, 6, "b")
+
+
+def test_a_leader_of_an_earlier_epoch_than_a_committed_offset_is_forgotten_until_a_later_one_is_told() -> None:
+    metadata = Metadata()
+    brokers = ThreeBrokers()
+    brokers.epoch = 5
+    metadata.apply(brokers.metadata(), ["t"])
+    first = metadata.leader("t", 0)
+    assert first >= 0
+    for epoch in (-1, 4, 5):
+        assert not metadata.learn_epoch("t", 0, epoch)
+    assert not metadata.learn_epoch("t", 9, 6)
+    assert not metadata.learn_epoch("u", 0, 6)
+    assert metadata.learn_epoch("t", 0, 6)
+    for number in range(1, BEHIND_MAX + 1):
+        assert (metadata.leader("t", 0), metadata.leader_epoch("t", 0)) == (-1, 6)
+        metadata.apply(brokers.metadata(), ["t"])
+        assert metadata.behind == number
+    metadata.apply(brokers.metadata(), ["t"])  # The offset was that of another topic of this name.
+    assert (metadata.leader("t", 0), metadata.leader_epoch("t", 0), metadata.behind) == (first, 5, 0)
+    assert not metadata.learn_epoch("t", 0, 6)
+    assert metadata.learn_epoch("t", 0, 7)
+    brokers.epoch = 7
+    metadata.apply(brokers.metadata(), ["t"])
+    assert (metadata.leader("t", 0), metadata.leader_epoch("t", 0), metadata.behind) == (first, 7, 0)
 
 
 class Waiting:

@@ -148,7 +148,7 @@ async def test_a_consumers_interceptors_see_records_and_commits(
             assert await read(consumer) == list(range(1, 20, 2))
         assert odd.seen == list(range(20))
         await consumer.commit()
-    assert odd.committed == {TopicPartition(topic, 0): OffsetAndMetadata(20)}
+    assert odd.committed == {TopicPartition(topic, 0): OffsetAndMetadata(20, leader_epoch=0)}
     assert {one.message for one in caplog.records if "interceptor" in one.message} == {
         "interceptor failed: BrokenConsumer.on_consume",
         "interceptor failed: BrokenConsumer.on_commit",

@@ -1,6 +1,6 @@
 """Planted bugs in the client: fetch sessions, finding the cluster again, what is processed, and what moves."""
 
-from mutations import Mutation
+from mutations import TEST_ONLY, Mutation
 
 _SESSION = "client/consumer/fetch_session.py"
 _SESSIONS = tuple(
@@ -108,5 +108,53 @@ MUTATIONS = (
         "        if removed:\n            await self._revoke(removed)\n",
         "        if removed:\n            await self._revoke(list(self.known))\n",
         ("tests/client/groups/test_consumer_protocol.py::test_only_what_moves_is_revoked[asyncio-minikafka-uniform]",),
+    ),
+    Mutation(
+        "what a checksum covers decides before the checksum is compared",
+        "client/consumer/fetch_state.py",
+        "        if self._options.check_crcs:\n            for index, batch",
+        "        if not self._options.check_crcs:\n            for index, batch",
+        ("tests/client/consumer/test_fetch_state.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a leader older than the committed offset is asked",
+        "client/consumer/background_fetch.py",
+        "        metadata.learn_epoch(topic, partition, state.fetch_epoch)\n",
+        "",
+        ("tests/client/consumer/test_leaders_and_replicas.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a committed offset has the leader epoch of the last batch that was fetched",
+        "client/consumer/partition_state.py",
+        "        index = bisect_left(self._epochs, (offset, -1))",
+        "        index = len(self._epochs)",
+        ("tests/client/consumer/test_leaders_and_replicas.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "metadata are requested again from the broker whose metadata are old",
+        "client/connections/cluster_client.py",
+        "if one.address in self._behind)",
+        "if one.address == \"\")",
+        ("tests/client/consumer/test_leaders_and_replicas.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "an address that refused is not tried again while another one is silent",
+        "client/connections/bootstrap.py",
+        "            await anyio.sleep(pause_s(number))\n",
+        "            return\n",
+        ("tests/client/connections/test_cluster_client.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "without a descriptor and an open file, the list of open files is taken for one that has some",
+        "storage/disk.py",
+        "            if not self._open_files:\n                return\n",
+        "",
+        ("tests/storage/test_disk.py",),
+        TEST_ONLY,
     ),
 )

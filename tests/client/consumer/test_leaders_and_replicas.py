@@ -14,6 +14,21 @@ from minikafka.client import Consumer, LogTruncationError, TopicPartition
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import OffsetOutOfRangeError
 from minikafka.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from minikafka.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from minikafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from minikafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from minikafka.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -196,3 +211,80 @@ def test_truncation_below_the_position_is_an_error_without_a_reset() -> None:
             assert await values(consumer, 2) == [b"1", b"2"]
 
     run(story)
+
+
+class IsolatedLeader(Replicas):
+    """The first node was cut off from the second one, which leads since. Clients reach both; they know the first one.
+
+    Attributes:
+        committed: offset and leader epoch of group "g".
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logs[FOLLOWER] += [(5, b"3"), (5, b"4")]
+        self.errors = {LEADER: OUT_OF_RANGE}
+        self.committed = (4, 5)
+        first, second = self.network.brokers
+        first.handlers[MetadataRequest] = lambda request, version: self.metadata(request, version, LEADER, 4)
+        second.handlers[MetadataRequest] = lambda request, version: self.metadata(request, version, FOLLOWER, 5)
+        coordinator = Coordinator(key="g", node_id=LEADER, host="a", port=LEADER, error_message=None)
+        for broker in self.network.brokers:
+            broker.handlers |= {
+                FindCoordinatorRequest: lambda request, version: FindCoordinatorResponse(coordinators=[coordinator]),
+                OffsetFetchRequest: lambda request, version: self.fetch_offsets(),
+                OffsetCommitRequest: lambda request, version: self.commit_offsets(request),
+            }
+
+    def metadata(self, request: Any, version: int, leader: int, epoch: int) -> MetadataResponse:
+        self.network.topics["t"], self.network.leader_epoch = [leader], epoch
+        return self.network.metadata(request, version)
+
+    def fetch(self, request: FetchRequest, node: int) -> FetchResponse | None:
+        self.network.leader_epoch = 5 if node == FOLLOWER else 4
+        return super().fetch(request, node)
+
+    def fetch_offsets(self) -> OffsetFetchResponse:
+        offset, epoch = self.committed
+        partition = OffsetFetchResponsePartitions(
+            partition_index=0, committed_offset=offset, committed_leader_epoch=epoch, metadata="", error_code=0
+        )
+        topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
+        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic], error_code=0)])
+
+    def commit_offsets(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        asked = request.topics[0].partitions[0]
+        self.committed = asked.committed_offset, asked.committed_leader_epoch
+        partition = OffsetCommitResponsePartition(partition_index=0, error_code=0)
+        return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[partition])])
+
+
+def test_a_leader_older_than_the_committed_offset_is_not_asked() -> None:
+    """Its log ends before the offset: OFFSET_OUT_OF_RANGE would have the consumer begin at the start again."""
+
+    async def story(replicas: IsolatedLeader) -> None:
+        async with replicas.consumer(group_id="g", auto_offset_reset="earliest") as consumer:
+            consumer.assign([TP])
+            assert await values(consumer, 1) == [b"4"]
+        assert replicas.fetched_from == [(FOLLOWER, 4)]
+
+    trio.run(story, IsolatedLeader(), clock=MockClock(autojump_threshold=0))
+
+
+def test_a_committed_offset_has_the_leader_epoch_of_the_record_before_it() -> None:
+    async def story(replicas: IsolatedLeader) -> None:
+        replicas.records_max, replicas.committed, replicas.ends = 1, (0, 4), (4, 3)
+        replicas.logs[LEADER] = replicas.logs[FOLLOWER]
+        replicas.errors = {}
+        committed = []
+        async with replicas.consumer(group_id="g", enable_auto_commit=False, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TP])
+            for _ in range(5):
+                assert len(await consumer.poll(60_000, max_records=1)) == 1
+                await consumer.commit()
+                committed.append(replicas.committed)
+            await consumer.commit({TP: 2})
+            committed.append(replicas.committed)
+        assert committed == [(1, 4), (2, 4), (3, 4), (4, 5), (5, 5), (2, 4)]
+
+    trio.run(story, IsolatedLeader(), clock=MockClock(autojump_threshold=0))
