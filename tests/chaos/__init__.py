@@ -50,7 +50,7 @@ later record of the key may have replaced in a compacted topic, are never report
 - `model.py`: random legal histories; `sabotage.py`: plants a random anomaly in one.
 - `nemesis.py`: random faults in a cluster of processes or containers; `journal.py`: what it did, and the state of the
   partitions, which `observer.py` asks for; `round.py`: a whole run, from its seed to its judgement.
-- `written_anew.py`: which duplicates librdkafka has written itself.
+- `written_anew.py`: which duplicates librdkafka has written itself; `answered_as_duplicate.py`: which records it lost.
 - `report/`: the HTML page about a run.
 - `workload/`: client programs that record such a history, for the simulation and for real processes.
 - `benchmark.py`: the time for a million operations: `python -m chaos.benchmark`.

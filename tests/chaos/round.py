@@ -20,6 +20,7 @@ from typing import Protocol
 
 import trio
 
+from chaos.answered_as_duplicate import answered_as_duplicate
 from chaos.checker import Anomaly, check
 from chaos.history import Event, write_lines
 from chaos.journal import Journal, write_journal
@@ -54,11 +55,13 @@ class Found:
 
     Attributes:
         written_anew: Duplicates that librdkafka wrote itself (`chaos.written_anew`), which are not among the anomalies.
+        answered_as_duplicate: What librdkafka lost itself (`chaos.answered_as_duplicate`), not among the anomalies.
     """
 
     events: list[Event] = field(default_factory=list[Event])
     anomalies: list[Anomaly] = field(default_factory=list[Anomaly])
     written_anew: list[Anomaly] = field(default_factory=list[Anomaly])
+    answered_as_duplicate: list[Anomaly] = field(default_factory=list[Anomaly])
     faults: Counter[str] = field(default_factory=Counter[str])
     done: Counter[str] = field(default_factory=Counter[str])
 
@@ -118,10 +121,13 @@ class Round:
     def _judge(self) -> None:
         compacted = self.programs.plan.compacted
         anomalies = check(self.found.events, compacted=compacted, keeping=compacted)
-        excused = self.found.written_anew = written_anew(anomalies, self._addresses)
-        self.found.anomalies = [one for one in anomalies if one not in excused]
-        if excused:
-            self.found.done["written twice by librdkafka, with a new producer epoch"] = len(excused)
+        anew = self.found.written_anew = written_anew(anomalies, self._addresses)
+        lost = self.found.answered_as_duplicate = answered_as_duplicate(anomalies, self.found.events, self._addresses)
+        self.found.anomalies = [one for one in anomalies if one not in anew and one not in lost]
+        if anew:
+            self.found.done["written twice by librdkafka, with a new producer epoch"] = len(anew)
+        if lost:
+            self.found.done["anomalies of sequence numbers that librdkafka used again"] = len(lost)
 
     @property
     def _addresses(self) -> list[str]:

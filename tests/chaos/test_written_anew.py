@@ -1,4 +1,4 @@
-"""Duplicates that librdkafka writes with a new producer epoch, told from duplicates of a broker, on a real node."""
+"""What librdkafka writes twice or loses itself, told from what a broker does, on a real node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 from support.clients_raw import RawConnection
 from support.node import NodeProcess
 
+from chaos.answered_as_duplicate import PURGED, answered_as_duplicate
 from chaos.checker import check
+from chaos.checks.anomaly import Kind
 from chaos.history import Outcome, Poll, Produce, Read, Recorder
 from chaos.written_anew import producer_at, written_anew
 from minikafka.client.blocking import Admin
@@ -31,6 +33,32 @@ def append(connection: RawConnection, value: str, epoch: int, sequence: int) -> 
     assert result.error_code == 0
     offset: int = result.base_offset
     return offset
+
+
+def test_records_in_whose_place_the_log_has_a_purged_one_were_lost_by_the_client(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "node") as node, Admin(node.bootstrap) as admin:
+        admin.create_topic("t")
+        host, _, port = node.bootstrap.rpartition(":")
+        with RawConnection((host, int(port))) as connection:
+            at = append(connection, "confluent-transact-1/1:0", 0, 0)
+            assert append(connection, "confluent-transact-1/1:1", 0, 0) == at  # A duplicate, for the broker.
+
+        def excused(process: str, error: str) -> list[Kind]:
+            recorder = Recorder()
+            names = [f"confluent-transact-1/1:{number}" for number in range(2)]
+            first, second = (recorder.invoke(process, Produce(TP, None, name)) for name in names)
+            recorder.complete(first, Outcome.UNKNOWN, info=error)
+            recorder.complete(second, Outcome.OK, Produce(TP, None, names[1], offset=at))
+            poll = Poll((Read(TP, at, None, names[0]),))
+            recorder.complete(recorder.invoke("reader/1", poll), Outcome.OK, poll)
+            found = check(recorder.events)
+            assert Kind.TWO_VALUES in [one.kind for one in found]
+            return [one.kind for one in answered_as_duplicate(found, recorder.events, [node.bootstrap])]
+
+        purged = f"KafkaError{{{PURGED},val=-152}}"
+        assert excused("confluent-transact-1/1", purged) == [Kind.TWO_VALUES]
+        assert excused("confluent-transact-1/1", "KafkaError{code=_MSG_TIMED_OUT}") == []
+        assert excused("transactional-producer-1/1", purged) == []
 
 
 def test_copies_with_epochs_of_their_own_are_not_the_brokers(tmp_path: Path) -> None:

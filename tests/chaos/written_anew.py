@@ -17,7 +17,7 @@ from chaos.checks.anomaly import Anomaly, Kind
 from chaos.history import Poll, Produce, ReadAll, ReplicaLog
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import batches
+from minikafka.protocol.records.batch import Batch, batches
 
 LIBRDKAFKA = "confluent-"
 """How the names of its processes begin."""
@@ -52,6 +52,12 @@ def places_of(one: Anomaly) -> list[tuple[TopicPartition, int]]:
 
 def producer_at(tp: TopicPartition, offset: int, addresses: Iterable[str]) -> tuple[int, int] | None:
     """The producer id and epoch of the batch at an offset; None if no broker has it."""
+    batch = batch_at(tp, offset, addresses)
+    return None if batch is None else (batch.producer_id, batch.producer_epoch)
+
+
+def batch_at(tp: TopicPartition, offset: int, addresses: Iterable[str]) -> Batch | None:
+    """The batch with an offset; None if no broker has it."""
     for address in addresses:
         host, _, port = address.rpartition(":")
         with RawConnection((host, int(port))) as connection:
@@ -63,5 +69,5 @@ def producer_at(tp: TopicPartition, offset: int, addresses: Iterable[str]) -> tu
         data = response.responses[0].partitions[0]
         for batch in batches(data.records or b"") if data.error_code == 0 else ():
             if batch.base_offset <= offset <= batch.last_offset:
-                return batch.producer_id, batch.producer_epoch
+                return batch
     return None
