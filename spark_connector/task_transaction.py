@@ -91,8 +91,7 @@ class Transaction:
         group = self.transactional_id or ""
 
         def attempt() -> Any:
-            node = self._coordinator(GROUP)
-            modern = self._brokers.connection_to(node).version_for(OffsetFetchRequest) >= _OFFSET_FETCH_GROUPS
+            modern = self._version_for(OffsetFetchRequest, GROUP) >= _OFFSET_FETCH_GROUPS
             request = OffsetFetchRequest(require_stable=True, topics=None)
             if modern:
                 request = OffsetFetchRequest(
@@ -170,6 +169,14 @@ class Transaction:
         node = None if coordinator is None else self._coordinator(coordinator)
         try:
             return self._brokers.request(request, node, highest=highest or _OLD_PROTOCOL.get(type(request)))
+        except KafkaError:
+            self._forget_coordinators()
+            raise
+
+    def _version_for(self, kind: type, coordinator: int) -> int:
+        """The version in which a coordinator is asked. It may have moved: another one is looked for after an error."""
+        try:
+            return self._brokers.connection_to(self._coordinator(coordinator)).version_for(kind)
         except KafkaError:
             self._forget_coordinators()
             raise

@@ -12,7 +12,8 @@ is a log: a record is at one offset, and offsets without a record are normal (ma
 
 - *lost acknowledged write*: acknowledged with acks=all, and missing from the final reading of its partition. All writes
   of a transaction whose commit was acknowledged are missing.
-- *duplicate*: one record of an idempotent producer is at two offsets.
+- *duplicate*: one record of an idempotent producer is at two offsets. If DeleteRecords has removed all but the last, it
+  is none: a replica that was made anew since has no state of that producer, and takes a late request for a first one.
 - *reordered records*: a record is behind one that was sent after its acknowledgement, or sent later by the same
   idempotent producer. This covers the order within a key.
 - *two values at one offset*: two readers, or a reader and an acknowledgement, disagree.

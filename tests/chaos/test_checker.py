@@ -38,6 +38,7 @@ from chaos.model import Chances, Model, legal_history
 from chaos.planted_histories import HISTORIES
 from chaos.sabotage import SABOTAGE, History, Sabotage
 from chaos.script import COMPACTED, FIRST, FORGETTING, KEEPING, Script
+from minikafka.protocol.names import TopicPartition
 
 TOPICS = {COMPACTED.topic}
 PLANTED = {"compacted": {*TOPICS, KEEPING.topic, FORGETTING.topic}, "keeping": {KEEPING.topic},
@@ -227,3 +228,18 @@ def steps_for(history: list[Event]) -> int:
     finally:
         sys.settrace(before)
     return count
+
+
+@pytest.mark.parametrize(("before", "kinds"), [(0, [Kind.DUPLICATE]), (1, []), (6, [Kind.DUPLICATE])])
+def test_a_copy_above_a_log_start_that_removed_the_first_one_is_no_duplicate(before: int, kinds: list[Kind]) -> None:
+    """The only batch of a producer is deleted; a replica is made anew, leads, and gets the first request once more."""
+    tp, recorder = TopicPartition("t", 0), Recorder()
+    for value, offset in (("a:0", 0), ("b:0", 1)):
+        made = recorder.invoke(value[0], Produce(tp, None, value, acks_all=True, idempotent=True))
+        recorder.complete(made, Outcome.OK, replace(made.action, offset=offset))
+    for offset in (0, 5):
+        poll = Poll((Read(tp, offset, None, "a:0"),))
+        recorder.complete(recorder.invoke(f"reader-{offset}", poll), Outcome.OK, poll)
+    if before:
+        recorder.complete(recorder.invoke("admin", DeleteRecords(tp, before)), Outcome.OK)
+    assert [one.kind for one in check(recorder.events)] == kinds

@@ -36,7 +36,7 @@ class CommittedMetadata:
         for name, controller in running.items():
             self._look_at(name, controller)
         for name, controller in running.items():
-            if controller.is_active and controller.leader_epoch >= self._known_in and self._end:
+            if _leads(controller) and controller.leader_epoch >= self._known_in and self._end:
                 self._compare(name, controller, self._end)  # leader completeness (Raft, section 5.4)
 
     def _look_at(self, name: str, controller: QuorumController) -> None:
@@ -44,7 +44,7 @@ class CommittedMetadata:
         self._compare(name, controller, end)
         if end > self._end:
             self._end, self._known_in = end, epoch
-        if controller.is_active and self._leaders.setdefault(epoch, name) != name:
+        if _leads(controller) and self._leaders.setdefault(epoch, name) != name:
             self._note(f"epoch {epoch} has two leaders: {self._leaders[epoch]} and {name}")
 
     def _compare(self, name: str, controller: QuorumController, offset: int) -> None:
@@ -64,3 +64,8 @@ class CommittedMetadata:
         if not self.broken:
             self._cluster.world.trace("chaos", f"broken: {what}")
             self.broken = what
+
+
+def _leads(controller: QuorumController) -> bool:
+    """Whether Raft has elected it in its epoch. `is_active` ends a moment later, when the term has been wound up."""
+    return controller.leader_id == controller._static.node_id

@@ -71,8 +71,8 @@ def configuration(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A minikafka node."""
-    with NodeProcess(tmp_path_factory.mktemp("minikafka") / "data") as process:
+    """A minikafka node. It deletes nothing: records of tests may be of 2023, and a check comes after five minutes."""
+    with NodeProcess(tmp_path_factory.mktemp("minikafka") / "data", settings={"log.retention.ms": "-1"}) as process:
         yield process
 
 

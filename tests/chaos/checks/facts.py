@@ -136,6 +136,7 @@ class Partition:
         at: The first write that was found at an offset, by reading or from its acknowledgement.
         conflicts: Offsets with another write than that of `at`, and the operation that says so.
         log_start: The highest log start offset that may have been in effect. Missing records below it are excused.
+        log_starts: All that may have been in effect.
         finals: By isolation: read_committed or not.
         failed_final: A final reading without success after which there was none.
     """
@@ -150,6 +151,7 @@ class Partition:
         default_factory=dict[tuple[int, str], tuple[Read, Operation]]
     )
     log_start: int = 0
+    log_starts: set[int] = field(default_factory=set[int])
     finals: dict[bool, Final] = field(default_factory=dict[bool, Final])
     failed_final: Operation | None = None
     keys: dict[str | None, KeyUses] = field(default_factory=dict[str | None, KeyUses])
@@ -274,6 +276,7 @@ class Facts:
     def _raise_log_start(self, name: TopicPartition, start: int) -> None:
         partition = self.partition(name)
         partition.log_start = max(partition.log_start, start)
+        partition.log_starts.add(start)
 
     def _add_final(self, operation: Operation, action: ReadAll) -> None:
         partition = self.partition(action.partition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from chaos.checks.anomaly import Anomaly, Kind
 from chaos.checks.facts import Facts, Partition, Write
@@ -15,7 +15,7 @@ def check_records(facts: Facts) -> Iterator[Anomaly]:
         yield from _phantoms(partition)
         yield from _two_values(partition)
         for write in partition.writes.values():
-            yield from _duplicates(write)
+            yield from _duplicates(write, partition.log_starts)
 
 
 def _phantoms(partition: Partition) -> Iterator[Anomaly]:
@@ -46,7 +46,7 @@ def _claim(write: Write, offset: int) -> tuple[Operation, ...]:
     return (write.operation,) if reader is None else (write.operation, reader)
 
 
-def _duplicates(write: Write) -> Iterator[Anomaly]:
+def _duplicates(write: Write, log_starts: Set[int]) -> Iterator[Anomaly]:
     if write.suspect or not write.action.idempotent or write.seen is None:
         return
     others = dict(write.elsewhere or {})
@@ -55,6 +55,8 @@ def _duplicates(write: Write) -> Iterator[Anomaly]:
     if others:
         write.suspect = True
         offsets = sorted({write.seen, *others})
+        if any(offsets[-2] < start <= offsets[-1] for start in log_starts):
+            return  # A new replica has no batch below the log start, and no state of its producer (as in Kafka).
         said = f"{write.action.value!r} is in {write.action.partition} at the offsets {', '.join(map(str, offsets))}"
         yield Anomaly(Kind.DUPLICATE, said, _unique(*write.evidence, *others.values()))
 
