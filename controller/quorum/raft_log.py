@@ -205,12 +205,14 @@ class StoredRaftLog:
 
     async def prepare(self, snapshot: SnapshotId, data: bytes) -> None:
         """Write a snapshot that `start_at` is to install, in a worker thread. If it is not installed, the next start
-        may do so: what a snapshot contains is committed.
+        may do so: what a snapshot contains is committed. At once if it has been written already: on a slow disk the
+        leader is asked for it again meanwhile, and the last response must not wait for the disk once more.
 
         Raises:
             UnreadableRecord: it is damaged; nothing has changed.
         """
-        await self._disk.run(self._write, snapshot, data)
+        if self._prepared != snapshot:
+            await self._disk.run(self._write, snapshot, data)
 
     async def sync(self) -> None:
         """Flush the current content to the device."""

@@ -7,7 +7,6 @@ state of the cluster, `world` and `cluster` have the faults. Everything is decid
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from random import Random
 from typing import Any, Generic, TypeVar
 
@@ -19,7 +18,6 @@ from minikafka.client.consumer.consumer import Consumer
 from minikafka.client.producer.producer import Producer
 from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.quorum_controller import QuorumController
-from minikafka.protocol.errors import TopicAlreadyExistsError
 from minikafka.protocol.names import TopicPartition
 from simulation.world.cluster import CONTROLLER_PORT, Cluster, Host
 from simulation.world.quorums import FIXED, lay_out
@@ -224,15 +222,11 @@ class Story:
         return running.result
 
     def create(self, topic: str, replicas: Sequence[int], configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic with one partition; the first replica is its leader.
-
-        A slow node may answer after the client has sent the request again: the topic exists then.
-        """
+        """Create a topic with one partition; the first replica is its leader."""
 
         async def program(seams: Seams) -> None:
             async with Admin(self.cluster.bootstrap_servers, seams=seams) as admin:
-                with suppress(TopicAlreadyExistsError):
-                    await admin.create_topic(topic, assignments={0: replicas}, configs=configs)
+                await admin.create_topic(topic, assignments={0: replicas}, configs=configs)
 
         self.do(program)
 

@@ -102,13 +102,13 @@ def test_a_metadata_snapshot_is_not_synced_on_the_loop_that_installs_it(
 def test_a_broker_with_a_slow_disk_keeps_its_session(tell: Tell) -> None:
     story = tell(SETTINGS, brokers=3)
     story.start()
-    story.hosts[3].disk.slow("/data", lambda random: SLOW_S)
-    epoch = story.image.brokers[3].epoch
+    story.hosts[1].disk.slow("/data", lambda random: SLOW_S)
+    epoch = story.image.brokers[1].epoch
     busy(story)
     story.wait(30)
-    assert story.image.brokers[3].epoch == epoch
-    assert not story.image.brokers[3].fenced
-    story.hosts[3].disk.fast("/data")
+    assert story.image.brokers[1].epoch == epoch
+    assert not story.image.brokers[1].fenced
+    story.hosts[1].disk.fast("/data")
     story.until_in_sync("t", 1, 2, 3)
 
 
