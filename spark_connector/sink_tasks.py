@@ -94,7 +94,7 @@ def write_once(options: SinkOptions, write: Write, task: int, batches: Iterator[
     result = TaskResult(task=task, write=write, may_repeat=checked)
     first = next((one for one in batches if len(one)), None)
     if first is None:
-        marker = None if options.replay_check == "none" else transaction.marker()
+        marker = None if options.replay_check == "none" else transaction.marker_of_others()
         if marker is not None and marker.version == write.version:
             check_repeated(marker, Content(), (), options.replay_check, f"task {task} of {write.name}")
         return result

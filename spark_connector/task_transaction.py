@@ -30,6 +30,8 @@ from minikafka.spark_connector.replay_check import Marker
 _OLD_PROTOCOL = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4, AddOffsetsToTxnRequest: 3}
 """Version 1 of the protocol of transactions (KIP-98): a task has one transaction, which needs no epoch of its own."""
 OFFSET_FETCH_VERSION_MAX, _OFFSET_FETCH_GROUPS = 9, 8
+_ENDING = "Prepare"
+"""The states of a transaction that is decided while its markers are being written begin so: PrepareCommit and so on."""
 
 
 class Transaction:
@@ -151,19 +153,40 @@ class Transaction:
         """Takes over the open transaction of a task, to end it."""
         self.producer_id, self.epoch, self._added = producer_id, epoch, set(partitions)
 
+    def marker_of_others(self) -> Marker | None:
+        """As `marker`, for a task that has not begun: waits for the end of a transaction that is being ended.
+
+        Until then OffsetFetch leaves its offsets out; it names a partition as unstable only if that has an older one.
+        """
+
+        def attempt() -> bool:
+            state = self._described()
+            if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                return False
+            self._check(state.error_code, "DescribeTransactions")
+            if state.transaction_state.startswith(_ENDING):
+                self._check(ErrorCode.CONCURRENT_TRANSACTIONS, "DescribeTransactions")
+            return True
+
+        return self.marker() if self._brokers.retry(attempt, "describing the transaction") else None
+
     @property
     def is_open(self) -> bool:
         """Whether the coordinator has this producer's transaction open: not aborted by a time-out meanwhile."""
-        request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id or ""])
 
         def attempt() -> Any:
-            (state,) = self._ask(request, TRANSACTION).transaction_states
+            state = self._described()
             self._check(state.error_code, "DescribeTransactions")
             return state
 
         state = self._brokers.retry(attempt, "describing the transaction")
         mine = (state.producer_id, state.producer_epoch) == (self.producer_id, self.epoch)
         return mine and state.transaction_state == "Ongoing"
+
+    def _described(self) -> Any:
+        request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id or ""])
+        (state,) = self._ask(request, TRANSACTION).transaction_states
+        return state
 
     def _ask(self, request: Any, coordinator: int | None, *, highest: int | None = None) -> Any:
         node = None if coordinator is None else self._coordinator(coordinator)

@@ -230,16 +230,38 @@ def steps_for(history: list[Event]) -> int:
     return count
 
 
-@pytest.mark.parametrize(("before", "kinds"), [(0, [Kind.DUPLICATE]), (1, []), (6, [Kind.DUPLICATE])])
-def test_a_copy_above_a_log_start_that_removed_the_first_one_is_no_duplicate(before: int, kinds: list[Kind]) -> None:
-    """The only batch of a producer is deleted; a replica is made anew, leads, and gets the first request once more."""
+@pytest.mark.parametrize(
+    ("deletions", "offsets", "kinds"),
+    [
+        ({}, [0, 5], [Kind.DUPLICATE]),
+        ({1: 1}, [0, 5], []),
+        ({1: -1}, [0, 5], []),
+        ({1: 6}, [0, 5], [Kind.DUPLICATE]),
+        ({2: 1}, [0, 5], [Kind.DUPLICATE]),
+        ({2: -1}, [0, 5], [Kind.DUPLICATE]),
+        ({1: 1}, [0, 5, 7], [Kind.DUPLICATE]),
+        ({1: 1, 2: 6}, [0, 5, 7], []),
+        ({2: 6}, [0, 5, 7], [Kind.DUPLICATE]),
+    ],
+)
+def test_a_copy_above_a_log_start_that_removed_the_first_one_is_no_duplicate(
+    deletions: dict[int, int], offsets: list[int], kinds: list[Kind]
+) -> None:
+    """The only batch of a producer is deleted; a replica is made anew, leads, and gets the first request once more.
+
+    `deletions` has the offset of the deletion before each reading, by its position.
+    """
     tp, recorder = TopicPartition("t", 0), Recorder()
     for value, offset in (("a:0", 0), ("b:0", 1)):
         made = recorder.invoke(value[0], Produce(tp, None, value, acks_all=True, idempotent=True))
         recorder.complete(made, Outcome.OK, replace(made.action, offset=offset))
-    for offset in (0, 5):
-        poll = Poll((Read(tp, offset, None, "a:0"),))
-        recorder.complete(recorder.invoke(f"reader-{offset}", poll), Outcome.OK, poll)
-    if before:
-        recorder.complete(recorder.invoke("admin", DeleteRecords(tp, before)), Outcome.OK)
+    for position, offset in enumerate([*offsets, None]):
+        if position in deletions:
+            before = deletions[position]
+            recorder.complete(recorder.invoke("admin", DeleteRecords(tp, before)), Outcome.OK)
+            start = LogStart(tp, 1 if before == -1 else before)
+            recorder.complete(recorder.invoke("admin", start), Outcome.OK, start)
+        if offset is not None:
+            poll = Poll((Read(tp, offset, None, "a:0"),))
+            recorder.complete(recorder.invoke(f"reader-{offset}", poll), Outcome.OK, poll)
     assert [one.kind for one in check(recorder.events)] == kinds

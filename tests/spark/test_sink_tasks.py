@@ -16,8 +16,11 @@ from support.spark_sink import Breaking, numbers, options, read_committed, rows 
 
 from minikafka.client.producer.partitioner import partition_for_key  # noqa: E402
 from minikafka.protocol.errors import KafkaError  # noqa: E402
+from minikafka.protocol.messages.describe_transactions import DescribeTransactionsRequest  # noqa: E402
+from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest  # noqa: E402
 from minikafka.spark_connector import sockets  # noqa: E402
 from minikafka.spark_connector.earlier_attempts import Write  # noqa: E402
+from minikafka.spark_connector.offset_reader import OffsetReader  # noqa: E402
 from minikafka.spark_connector.replay_check import NotRepeated  # noqa: E402
 from minikafka.spark_connector.sink_columns import UnsuitableColumn  # noqa: E402
 from minikafka.spark_connector.sink_options import parse_sink  # noqa: E402
@@ -101,6 +104,32 @@ def test_rows_that_moved_between_tasks_are_refused(
     else:
         write_once(chosen, Write(name, 7), 3, rows(*again))
     assert numbers(read_committed(node.bootstrap, name)) == list(range(10))
+
+
+def test_a_task_without_rows_waits_for_the_end_of_the_transaction_before(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first marker is not listed while the markers of its transaction are being written, here and in Kafka."""
+    name = topic(node, "ending")
+    chosen = options(node, name)
+    write_once(chosen, Write(name, 7), 3, rows(range(10)))
+    usual, asked = OffsetReader.request, 0
+
+    def still_ending(reader: OffsetReader, request: Any, *arguments: Any, **more: Any) -> Any:
+        nonlocal asked
+        response = usual(reader, request, *arguments, **more)
+        if isinstance(request, DescribeTransactionsRequest):
+            asked += 1
+            response.transaction_states[0].transaction_state = "PrepareCommit" if asked < 3 else "CompleteCommit"
+        elif isinstance(request, OffsetFetchRequest) and asked < 3:
+            response.groups[0].topics = []
+        return response
+
+    monkeypatch.setattr(OffsetReader, "request", still_ending)
+    with pytest.raises(NotRepeated, match="has 0 instead of 10 rows"):
+        write_once(chosen, Write(name, 7), 3, rows())
+    assert asked == 3
+    assert write_once(chosen, Write(name, 7), 4, rows()).rows == 0, "a task that nobody has begun"
 
 
 class Interrupted(Exception):

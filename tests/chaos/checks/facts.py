@@ -136,7 +136,7 @@ class Partition:
         at: The first write that was found at an offset, by reading or from its acknowledgement.
         conflicts: Offsets with another write than that of `at`, and the operation that says so.
         log_start: The highest log start offset that may have been in effect. Missing records below it are excused.
-        log_starts: All that may have been in effect.
+        log_starts: All that may have been in effect, and the position in the history from which each one may have been.
         finals: By isolation: read_committed or not.
         failed_final: A final reading without success after which there was none.
     """
@@ -151,7 +151,7 @@ class Partition:
         default_factory=dict[tuple[int, str], tuple[Read, Operation]]
     )
     log_start: int = 0
-    log_starts: set[int] = field(default_factory=set[int])
+    log_starts: dict[int, int] = field(default_factory=dict[int, int])
     finals: dict[bool, Final] = field(default_factory=dict[bool, Final])
     failed_final: Operation | None = None
     keys: dict[str | None, KeyUses] = field(default_factory=dict[str | None, KeyUses])
@@ -207,6 +207,8 @@ class Facts:
         self.committed_offsets: list[tuple[Operation, Transaction | None]] = []
         self.fetched_offsets: list[Operation] = []
         self.replica_logs: defaultdict[TopicPartition, list[Operation]] = defaultdict(list)
+        self._deletions: defaultdict[TopicPartition, dict[int, int]] = defaultdict(dict)
+        """Where the first deletion up to an offset was invoked in the history; -1: up to the high watermark."""
         self._compacted = compacted
         self._keeping = keeping
         done = list(history)
@@ -240,6 +242,8 @@ class Facts:
                 transaction.ended = True
                 if isinstance(action, CommitTransaction):
                     transaction.commits.append(operation)
+            elif isinstance(action, DeleteRecords) and operation.outcome is not Outcome.FAIL:
+                self._deletions[action.partition].setdefault(action.offset, operation.invoked)
             elif isinstance(action, CommitOffsets):
                 part_of = None if transaction and transaction.ended else transaction
                 self.committed_offsets.append((operation, part_of))
@@ -274,9 +278,12 @@ class Facts:
                 pass
 
     def _raise_log_start(self, name: TopicPartition, start: int) -> None:
+        """Without a deletion, retention may have moved it at any time."""
         partition = self.partition(name)
+        deletions = self._deletions[name]
+        since = min((deletions[before] for before in (start, -1) if before in deletions), default=0)
         partition.log_start = max(partition.log_start, start)
-        partition.log_starts.add(start)
+        partition.log_starts[start] = since
 
     def _add_final(self, operation: Operation, action: ReadAll) -> None:
         partition = self.partition(action.partition)

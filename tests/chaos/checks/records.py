@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from chaos.checks.anomaly import Anomaly, Kind
 from chaos.checks.facts import Facts, Partition, Write
-from chaos.history import Operation
+from chaos.history import NEVER, Operation
 
 
 def check_records(facts: Facts) -> Iterator[Anomaly]:
@@ -46,19 +47,30 @@ def _claim(write: Write, offset: int) -> tuple[Operation, ...]:
     return (write.operation,) if reader is None else (write.operation, reader)
 
 
-def _duplicates(write: Write, log_starts: Set[int]) -> Iterator[Anomaly]:
+def _duplicates(write: Write, log_starts: Mapping[int, int]) -> Iterator[Anomaly]:
     if write.suspect or not write.action.idempotent or write.seen is None:
         return
     others = dict(write.elsewhere or {})
     if write.acked is not None and write.acked != write.seen:
         others.setdefault(write.acked, write.operation)
-    if others:
-        write.suspect = True
-        offsets = sorted({write.seen, *others})
-        if any(offsets[-2] < start <= offsets[-1] for start in log_starts):
-            return  # A new replica has no batch below the log start, and no state of its producer (as in Kafka).
+    if not others:
+        return
+    write.suspect = True
+    found = {write.seen: write.reader, **others}
+    offsets = sorted(found)
+    if not all(_written_anew(first, last, found[last], log_starts) for first, last in pairwise(offsets)):
         said = f"{write.action.value!r} is in {write.action.partition} at the offsets {', '.join(map(str, offsets))}"
         yield Anomaly(Kind.DUPLICATE, said, _unique(*write.evidence, *others.values()))
+
+
+def _written_anew(first: int, last: int, said_by: Operation | None, log_starts: Mapping[int, int]) -> bool:
+    """Whether the first copy may have been deleted before the last one was found.
+
+    A replica that is made anew then has no batch of the producer below the log start, and no state of the producer: it
+    takes a late request for the first one, as in Kafka.
+    """
+    found = NEVER if said_by is None else said_by.completed
+    return any(first < start <= last and since < found for start, since in log_starts.items())
 
 
 def _unique(*operations: Operation) -> tuple[Operation, ...]:
