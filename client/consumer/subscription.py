@@ -74,6 +74,8 @@ class Subscriptions:
         self._seen: dict[str, int] = {}
         self._matched: list[str] = []
         self._committed: dict[TopicPartition, int] = {}
+        self._uncertain: set[TopicPartition] = set()
+        """Partitions of commits without a response, which a coordinator may receive after later ones."""
         self._taken_by: dict[TopicPartition, tuple[int, str]] = {}
         """Per partition, generation and member id that records were taken with: those of commits with given offsets."""
         self._polled_with: tuple[int, str] | None = None
@@ -303,6 +305,7 @@ class Subscriptions:
     def _give_up(self, partitions: Sequence[TopicPartition]) -> None:
         for tp in partitions:
             self._committed.pop(tp, None)
+            self._uncertain.discard(tp)
         self._fetcher.assign([tp for tp in self._fetcher.states if tp not in partitions])
         self._has_given_up = True
 
@@ -408,8 +411,10 @@ class Subscriptions:
                         error = error_for(one.error_code)
                         partition = f"{topic.name}-{one.partition_index}"
                         raise error_for(one.error_code, f"commit failed: group {group_id!r}, {partition}: {error}")
-        except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
+        except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError) as error:
             self._cluster.forget_coordinator(group_id)
+            if isinstance(error, NetworkError):
+                self._uncertain.update(offsets)
             raise
         self._committed |= {tp: one.offset for tp, one in offsets.items()}
         on_commit(self._options.interceptors, offsets)
@@ -423,10 +428,16 @@ class Subscriptions:
     async def _auto_commit(
         self, partitions: Sequence[TopicPartition], group: GroupSession | None, *, processed_only: bool
     ) -> None:
-        """Commit positions that have changed since the last commit. Errors are logged; the next commit covers them."""
+        """Commit positions that have changed since the last commit. Errors are logged; the next commit covers them.
+
+        A commit that had no response may take effect after later ones and undo them. So, as Kafka's own client does at
+        each interval, what it may have undone is committed again.
+        """
         positions = self._fetcher.positions(processed_only=processed_only)
         known = {tp: positions[tp] for tp in partitions if tp in positions}
-        changed = {tp: offset for tp, offset in known.items() if self._committed.get(tp) != offset}
+        changed = {
+            tp: offset for tp, offset in known.items() if self._committed.get(tp) != offset or tp in self._uncertain
+        }
         if not changed or (group is not None and group.member[0] < 0):
             return
         try:

@@ -41,6 +41,7 @@ class ScriptedCoordinator:
         commits: The generation and the member id of each commit.
         heartbeats: The answer to heartbeats.
         lost: The number of commits whose answer is NOT_COORDINATOR.
+        unanswered: The number of commits without an answer.
         joins, heartbeats_seen, left: The number of requests of each kind.
     """
 
@@ -49,7 +50,7 @@ class ScriptedCoordinator:
         self.joins_answered = self.leaves_answered = True
         self.commits: list[tuple[int, str]] = []
         self.heartbeats = ErrorCode.NONE
-        self.lost = 0
+        self.lost = self.unanswered = 0
         self.joins = self.heartbeats_seen = self.left = 0
 
     def handlers(self) -> dict[Any, Any]:
@@ -91,8 +92,11 @@ class ScriptedCoordinator:
         topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
         return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic], error_code=0)])
 
-    def commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
+    def commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
         self.commits.append((request.generation_id_or_member_epoch, request.member_id))
+        if self.unanswered:
+            self.unanswered -= 1
+            return None
         error = ErrorCode.NONE
         if self.lost:
             self.lost -= 1

@@ -65,6 +65,7 @@ class _Member(Listener):
     def _give_up(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         for tp in partitions:
             self.owned.pop(tp, None)
+            self.it.uncertain.pop(tp, None)
         return {tp: self.consumed.pop(tp) for tp in partitions if tp in self.consumed}
 
     async def poll(self) -> None:
@@ -79,7 +80,7 @@ class _Member(Listener):
 
     async def commit(self) -> None:
         """Commit what was consumed. An error leaves it to the next commit."""
-        offsets = dict(self.consumed)
+        offsets = self.it.uncertain | self.consumed
         if offsets and await self._try_to_commit(offsets):
             self.consumed = {tp: offset for tp, offset in self.consumed.items() if offsets.get(tp) != offset}
 

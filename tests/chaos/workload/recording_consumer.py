@@ -36,6 +36,8 @@ class RecordingConsumer:
 
     Attributes:
         trusted: Whether records are of the topics that the history means. If not, they are not recorded.
+        uncertain: What was committed last of the partitions of a commit without a response, which the coordinator may
+            receive after later ones (as in Kafka): it must be committed again, or the group may lag for ever.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class RecordingConsumer:
         self.name = process.client_name()
         self.consumer: Consumer = process.consumer(**options)
         self.trusted: Callable[[], bool] = lambda: True
+        self.uncertain: dict[TopicPartition, int] = {}
         self._topics = topics or {}
         self._read_committed = options.get("isolation_level") == "read_committed"
         self._group = options.get("group_id")
@@ -107,9 +110,12 @@ class RecordingConsumer:
                 await send(dict(offsets), *rest)
             except KafkaError as error:
                 outcome = Outcome.FAIL if isinstance(error, REJECTED) else Outcome.UNKNOWN
+                if outcome is Outcome.UNKNOWN:
+                    self.uncertain |= {tp: one.offset for tp, one in offsets.items()}
                 self.process.complete(invocation, outcome, error=error)
                 self.process.count(self.program, "commit", error)
                 raise
+            self.uncertain |= {tp: one.offset for tp, one in offsets.items() if tp in self.uncertain}
             self.process.complete(invocation, Outcome.OK)
             self.process.count(self.program, "commit")
 

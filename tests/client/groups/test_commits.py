@@ -92,3 +92,20 @@ def test_offsets_of_a_partition_that_stayed_are_committed_for_the_new_generation
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
     assert coordinator.commits == [(2, "m")]
+
+
+@pytest.mark.parametrize(("unanswered", "at_least", "at_most"), [(0, 1, 1), (1, 10, 99)])
+def test_a_commit_without_a_response_is_repeated_by_later_ones(unanswered: int, at_least: int, at_most: int) -> None:
+    """Its request may reach the coordinator after the second attempt, which it would undo (seed 1067)."""
+
+    async def story() -> int:
+        coordinator = ScriptedCoordinator()
+        coordinator.unanswered = unanswered
+        async with member(
+            coordinator, enable_auto_commit=True, auto_commit_interval_ms=1000, request_timeout_ms=2000
+        ) as consumer:
+            for _ in range(20):
+                await consumer.poll(1000)
+            return len(coordinator.commits)
+
+    assert at_least <= trio.run(story, clock=MockClock(autojump_threshold=0)) <= at_most
