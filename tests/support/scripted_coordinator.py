@@ -86,11 +86,7 @@ class ScriptedCoordinator:
         )
 
     def committed(self, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-        partition = OffsetFetchResponsePartitions(
-            partition_index=0, committed_offset=3, committed_leader_epoch=-1, metadata="", error_code=0
-        )
-        topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
-        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic], error_code=0)])
+        return fetched_offset(3)
 
     def commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
         self.commits.append((request.generation_id_or_member_epoch, request.member_id))
@@ -103,8 +99,22 @@ class ScriptedCoordinator:
             error = ErrorCode.NOT_COORDINATOR
         elif request.generation_id_or_member_epoch != self.generation:
             error = ErrorCode.ILLEGAL_GENERATION
-        partition = OffsetCommitResponsePartition(partition_index=0, error_code=error)
-        return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[partition])])
+        return committed_offset(error)
+
+
+def fetched_offset(offset: int, leader_epoch: int = -1) -> OffsetFetchResponse:
+    """What group "g" has committed for the partition."""
+    partition = OffsetFetchResponsePartitions(
+        partition_index=0, committed_offset=offset, committed_leader_epoch=leader_epoch, metadata="", error_code=0
+    )
+    topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
+    return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic], error_code=0)])
+
+
+def committed_offset(error: ErrorCode = ErrorCode.NONE) -> OffsetCommitResponse:
+    """The answer to a commit for the partition."""
+    partition = OffsetCommitResponsePartition(partition_index=0, error_code=error)
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[partition])])
 
 
 @asynccontextmanager

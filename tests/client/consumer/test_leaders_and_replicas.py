@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 from support.fake_network import FakeNetwork
+from support.scripted_coordinator import committed_offset, fetched_offset
 from trio.testing import MockClock
 
 from minikafka.client import Consumer, LogTruncationError, TopicPartition
@@ -16,19 +17,8 @@ from minikafka.protocol.errors import OffsetOutOfRangeError
 from minikafka.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from minikafka.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from minikafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
+from minikafka.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from minikafka.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -245,18 +235,12 @@ class IsolatedLeader(Replicas):
         return super().fetch(request, node)
 
     def fetch_offsets(self) -> OffsetFetchResponse:
-        offset, epoch = self.committed
-        partition = OffsetFetchResponsePartitions(
-            partition_index=0, committed_offset=offset, committed_leader_epoch=epoch, metadata="", error_code=0
-        )
-        topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
-        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic], error_code=0)])
+        return fetched_offset(*self.committed)
 
     def commit_offsets(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
         asked = request.topics[0].partitions[0]
         self.committed = asked.committed_offset, asked.committed_leader_epoch
-        partition = OffsetCommitResponsePartition(partition_index=0, error_code=0)
-        return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[partition])])
+        return committed_offset()
 
 
 def test_a_leader_older_than_the_committed_offset_is_not_asked() -> None:

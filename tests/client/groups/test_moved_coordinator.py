@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 from support.fake_network import FakeNetwork
+from support.scripted_coordinator import committed_offset
 from trio.testing import MockClock
 
 from minikafka.client import Admin, TopicPartition
@@ -19,12 +20,7 @@ from minikafka.protocol.messages.consumer_group_describe import (
 )
 from minikafka.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from minikafka.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from minikafka.protocol.messages.offset_commit import OffsetCommitRequest
 
 FORMER, NOW = 1, 2
 CALLS: dict[str, Callable[[Admin], Awaitable[Any]]] = {
@@ -44,15 +40,12 @@ def handlers(node: int, found: list[int]) -> dict[Any, Any]:
         return FindCoordinatorResponse(coordinators=[one])
 
     described = DescribedGroup(error_code=error, group_id="g", group_state="Empty")
-    committed = OffsetCommitResponseTopic(
-        name="t", partitions=[OffsetCommitResponsePartition(partition_index=0, error_code=error)]
-    )
     deleted = DeletableGroupResult(group_id="g", error_code=error)
     return {
         FindCoordinatorRequest: find,
         ConsumerGroupDescribeRequest: lambda request, version: ConsumerGroupDescribeResponse(groups=[described]),
         DeleteGroupsRequest: lambda request, version: DeleteGroupsResponse(results=[deleted]),
-        OffsetCommitRequest: lambda request, version: OffsetCommitResponse(topics=[committed]),
+        OffsetCommitRequest: lambda request, version: committed_offset(error),
     }
 
 
