@@ -217,7 +217,7 @@ class Scenario:
     def _settle_voters(self) -> None:
         """All controllers become voters, and none is left whose disk was replaced. Raises Failure."""
         ends_at = self.world.now + SETTLE_MAX_S
-        while self.world.run_until(ends_at, lambda: self.chaos.leader() is not None):
+        while self.world.run_until(ends_at, lambda: self.chaos.leader() is not None) and self.world.now < ends_at:
             operator = settle(self.chaos)
             if operator is None:
                 return

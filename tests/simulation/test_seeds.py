@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from simulation.report import report_failure
-from simulation.trial import try_seed
+from simulation.schedule import draw
+from simulation.trial import try_schedule, try_seed
 
 TESTS = Path(__file__).parents[1]
 SEEDS = 6
@@ -28,6 +31,15 @@ print(result.invariant, len(result.recent), result.outcome)
 def test_a_seed_passes(seed: int) -> None:
     result = try_seed(seed)
     assert result.outcome is not None, "\n".join(report_failure(result, shrunk=False))
+
+
+def test_voters_that_are_never_settled_fail_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was asked for ever whether they are, in no time (seed 2735)."""
+    monkeypatch.setattr("simulation.scenario.settle", lambda chaos: SimpleNamespace(ended=False))
+    found = (draw(seed, ["add a voter"]) for seed in range(100))
+    schedule = next(one for one in found if one.quorum != "fixed")
+    result = try_schedule(replace(schedule, lasts_s=2.0))
+    assert result.invariant == "the voters cannot be changed"
 
 
 def test_a_seed_has_the_same_trace_in_every_process() -> None:

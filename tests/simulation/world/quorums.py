@@ -39,18 +39,20 @@ def lay_out(cluster: Cluster, layout: str, settings: Mapping[str, str], quorum: 
         cluster.lay_out(layout, {name: value for name, value in settings.items() if name != JOINS})
         return
     voters, brokers = (int(part) for part in (layout.replace(":", "+") + "+0").split("+")[:2])
+    controllers = voters if quorum == UPGRADED else min(voters + 1, voters + brokers)
     for node_id in range(1, voters + brokers + 1):
-        roles = "broker" if node_id > voters + (quorum != UPGRADED) else "broker,controller"
+        roles = "broker" if node_id > controllers else "broker,controller"
         if ":" in layout and node_id <= voters:
             roles = "controller"
         given = {name: value for name, value in settings.items() if name != JOINS or "controller" in roles}
-        cluster.add_node(node_id, {**_quorum_settings(quorum, voters), **given}, roles=roles)
+        cluster.add_node(node_id, {**_quorum_settings(quorum, controllers), **given}, roles=roles)
     if quorum != UPGRADED:
         _format_all(cluster, voters, standalone=quorum == STANDALONE)
 
 
-def _quorum_settings(quorum: str, voters: int) -> dict[str, str]:
-    addresses = {node_id: f"node-{node_id}:{CONTROLLER_PORT}" for node_id in range(1, voters + 1)}
+def _quorum_settings(quorum: str, controllers: int) -> dict[str, str]:
+    """The bootstrap servers are all controllers: while one has another address, the others are where they say."""
+    addresses = {node_id: f"node-{node_id}:{CONTROLLER_PORT}" for node_id in range(1, controllers + 1)}
     if quorum == UPGRADED:
         return {STATIC_VOTERS: ",".join(f"{node_id}@{where}" for node_id, where in addresses.items())}
     return {BOOTSTRAP: ",".join(addresses.values())}
