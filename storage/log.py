@@ -84,7 +84,7 @@ class Log(GuardedLog):
         self.snapshots = loaded.snapshots
         self.active = self.segments[-1]
         self.last_flush_ms = clock()
-        self.directory_unsynced = not loaded.report.clean or loaded.created
+        self.directory_unsynced = loaded.may_be_unsynced
         self.unsynced_paths = loaded.unsynced_paths
         self.unsettled: Callable[[], None] | None = None
         self.touched: list[Segment] = []  # To flush although below the recovery point: rolled or truncated.

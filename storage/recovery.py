@@ -128,7 +128,7 @@ class Loader:
         self.snapshots = ProducerSnapshots(self.disk, self.directory, names.get(SNAPSHOT, []))
 
     def _load(self, *, clean: bool) -> None:
-        self._load_epochs()
+        self._load_epochs(clean=clean)
         if not self.segments:
             self._create(self.start_offset)
         elif not (clean and self._open_clean()):
@@ -146,8 +146,14 @@ class Loader:
         self._load_topic_id()
         self.epochs.unsynced |= not self.report.clean
 
+    @property
+    def may_be_unsynced(self) -> bool:
+        """Whether the names of the log's files, and its small files, may not have been flushed: the process before was
+        killed, or the log has no records, with which they are flushed also at a clean shutdown."""
+        return self.created or not self.report.clean or self.end_offset == self.start_offset
+
     def _load_topic_id(self) -> None:
-        """Also has a file flushed that the process before may have written and, as it was killed, not flushed."""
+        """Also has a file flushed that the process before may have written and not flushed (`may_be_unsynced`)."""
         path = f"{self.directory}/{PARTITION_METADATA}"
         try:
             found = None if self.is_new else read_topic_id(self.disk, path)
@@ -156,14 +162,20 @@ class Loader:
         if found is None and self.topic_id is not None:
             write_topic_id(self.disk, path, self.topic_id, sync=False)
             self.unsynced_paths.append(path)
-        elif not self.report.clean:
+        elif self.may_be_unsynced:
             self.unsynced_paths.append(path)
         self.topic_id = found or self.topic_id
 
-    def _load_epochs(self) -> None:
+    def _load_epochs(self, *, clean: bool) -> None:
+        """Also rebuilds epochs that were removed with records whose deletion did not survive a crash: the log start
+        offset is stored later than the epochs. A follower would keep what it has of them, as the leader could not tell
+        where they end."""
         path = f"{self.directory}/{EPOCHS}"
         try:
             entries = None if self.is_new else read_epochs(self.disk, path)
+            start = max([self.start_offset, *self.segments.bases[:1]])
+            if not clean and entries is not None and (not entries or entries[0][1] > start):
+                entries = None
             self.epochs = LeaderEpochs(self.disk, path, entries or [])
             missing = entries is None and len(self.segments) > 0
         except (BrokenCheckpoint, ValueError):
@@ -174,7 +186,8 @@ class Loader:
 
     def _rebuild_epochs(self) -> None:
         """Rebuilds the epochs from the batches. Epochs increase with offsets, so a segment with the same first epoch as
-        the next segment need not be read."""
+        the next segment need not be read. They are written at once: after a crash, a part would look complete."""
+        found: list[tuple[int, int]] = []
         firsts = [self._first(index) for index in range(len(self.segments))]
         for index, first in enumerate(firsts):
             if first is None:
@@ -183,7 +196,9 @@ class Loader:
             segment = self.segments[index]
             same = follower is not None and follower.leader_epoch == first.leader_epoch
             for header in [first] if same else headers(segment.log, 0, segment.log.size_bytes):
-                self._assign_epoch(header.leader_epoch, header.base_offset)
+                if header.leader_epoch > (found[-1][0] if found else -1):  # See `_assign_epoch` for the first one.
+                    found.append((header.leader_epoch, header.base_offset if found else self.segments.bases[0]))
+        self.epochs.replace(found)
 
     def _first(self, index: int) -> Header | None:
         segment = self.segments[index]

@@ -124,7 +124,7 @@ class Life:
         check_indexes(log)
         for batch in read_batches(log):
             known = log.epochs.epoch_of(batch.base_offset)
-            assert known == batch.leader_epoch or (known is None and batch.base_offset < self.start_max)
+            assert known == batch.leader_epoch
         self.current = found
         self.written = {offset: {value} for offset, value in found.items()}
 

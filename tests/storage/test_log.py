@@ -397,10 +397,14 @@ def test_the_topic_id_is_stored_in_kafkas_format() -> None:
     assert open_log(disk, clean=True).topic_id is None
 
 
-def test_small_files_of_a_killed_process_are_flushed_with_the_first_records() -> None:
+@pytest.mark.parametrize("clean", [False, True])
+def test_names_and_small_files_are_flushed_with_the_first_records_of_a_later_process(clean: bool) -> None:
+    """A clean shutdown does not flush a log without records (seed 3900)."""
     disk = memory_disk()
-    open_log(disk, topic_id=bytes(range(16)))
-    log = open_log(disk)
+    log = open_log(disk, topic_id=bytes(range(16)))
+    if clean:
+        log.close()
+    log = open_log(disk, clean=clean)
     append(log, b"acknowledged", leader_epoch=3)
     log.flush()
     disk.crash()
