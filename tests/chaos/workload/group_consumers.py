@@ -51,6 +51,8 @@ class _Member(Listener):
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self.it.moved(dict.fromkeys(partitions, None), "rebalance")
         self.owned |= dict.fromkeys(partitions)
+        for tp in partitions:
+            self.it.uncertain.pop(tp, None)  # Another member may have gone on since.
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         revoked = self._give_up(partitions)
@@ -65,7 +67,6 @@ class _Member(Listener):
     def _give_up(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         for tp in partitions:
             self.owned.pop(tp, None)
-            self.it.uncertain.pop(tp, None)
         return {tp: self.consumed.pop(tp) for tp in partitions if tp in self.consumed}
 
     async def poll(self) -> None:
@@ -80,7 +81,7 @@ class _Member(Listener):
 
     async def commit(self) -> None:
         """Commit what was consumed. An error leaves it to the next commit."""
-        offsets = self.it.uncertain | self.consumed
+        offsets = {tp: one for tp, one in self.it.uncertain.items() if tp in self.owned} | self.consumed
         if offsets and await self._try_to_commit(offsets):
             self.consumed = {tp: offset for tp, offset in self.consumed.items() if offsets.get(tp) != offset}
 
