@@ -145,7 +145,7 @@ class Peers:
 
     async def _connect(self, peer: int) -> None:
         """Open a connection, unless an attempt has just failed; raises Unreachable."""
-        address = self.addresses.firsthand.get(peer) or self.voters.get(peer) or self.addresses.told.get(peer)
+        address = self.addresses.of(peer, self.voters.get(peer))
         if address is None:
             self.addresses.missing.set()
         if address is None or trio.current_time() < self._not_before.get(peer, 0.0):
@@ -155,15 +155,15 @@ class Peers:
             with trio.fail_after(CONNECT_TIMEOUT_S):
                 stream, frames, _ = await self._open(address, self._hello(peer))
         except _CONNECT_ERRORS as error:
-            self._connect_failed(peer, error)
+            self._connect_failed(peer, address, error)
             raise Unreachable(f"node {peer} cannot be reached: {error}") from error
         except trio.TooSlowError:
             self._back_off(peer)
-            self.addresses.failed(peer)
+            self.addresses.failed(peer, address)
             raise Unreachable(f"node {peer} cannot be reached: connection timed out") from None
         except HandshakeRefused as error:
             self._back_off(peer)
-            self.addresses.failed(peer)
+            self.addresses.failed(peer, address)
             self._log_refusal(str(error))
             self._on_refused(peer, str(error))
             raise Unreachable(str(error)) from error
@@ -224,9 +224,9 @@ class Peers:
                     return found
             await trio.sleep(BACKOFF_S_MAX)
 
-    def _connect_failed(self, peer: int, error: Exception) -> None:
+    def _connect_failed(self, peer: int, address: Address, error: Exception) -> None:
         self._back_off(peer)
-        self.addresses.failed(peer)
+        self.addresses.failed(peer, address)
         if isinstance(error, OSError):
             self._on_connection_lost(peer)
 

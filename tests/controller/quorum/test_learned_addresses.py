@@ -20,6 +20,26 @@ def test_the_number_is_limited_and_known_nodes_may_move() -> None:
     assert learned.all()[1000] == ("voter", 2)
 
 
+def test_an_address_that_failed_gives_way_to_what_others_told_and_they_take_turns() -> None:
+    learned = LearnedAddresses()
+    learned.learn(hello(1, 2))
+    assert learned.of(1001, ("own log", 1)) == ("own log", 1)
+    learned.failed(1001, ("own log", 1))
+    assert learned.of(1001, ("own log", 1)) == ("voter", 2)
+    learned.failed(1001, ("voter", 2))
+    assert learned.of(1001, ("own log", 1)) == ("own log", 1)
+    learned.failed(1001, ("own log", 1))
+    assert learned.of(1001, ("own log", 1)) == ("own log", 1)
+    assert learned.of(1001, None) is None
+
+
+def test_what_a_node_says_of_itself_goes_first_also_where_it_was_not_found_before() -> None:
+    learned = LearnedAddresses()
+    learned.failed(1, ("own", 2))
+    learned.learn(hello(1, 2))
+    assert learned.of(1, ("own log", 1)) == ("own", 2)
+
+
 def test_a_static_quorum_tells_nothing() -> None:
     learned = LearnedAddresses()
     learned.learn(hello(1, 1, dynamic=False))

@@ -9,7 +9,7 @@ import trio.testing
 from support.memory_network import MemoryNetwork
 
 from minikafka.controller.quorum import peers
-from minikafka.controller.quorum.handshake import ConnectionLost
+from minikafka.controller.quorum.handshake import ConnectionLost, Hello
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_frames import encode_frame
 from minikafka.controller.quorum.peers import Peers, Unreachable
@@ -86,6 +86,21 @@ def test_a_node_is_unreachable_until_it_starts() -> None:
             await trio.sleep(0.05)
         assert 2 in one.lost
         await nursery.start(two.run)
+        await trio.sleep(0.25)
+        assert await one.peers.request(2, "double", {"number": 1}) == {"number": 2}
+
+    with_nodes(scenario, None, None)
+
+
+def test_a_node_that_is_not_where_the_log_says_is_found_where_another_says() -> None:
+    """The voters in the log of an observer that has no leader do not change: what it was told was never tried."""
+
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        await nursery.start(two.run)
+        one.peers.voters[2] = ("node-9", 9093)
+        one.peers.addresses.learn(Hello(3, None, None, {2: ("node-2", 9093)}, is_dynamic=True))
+        with pytest.raises(Unreachable):
+            await one.peers.request(2, "double", {"number": 1})
         await trio.sleep(0.25)
         assert await one.peers.request(2, "double", {"number": 1}) == {"number": 2}
 
