@@ -15,7 +15,8 @@ from minikafka.protocol.messages.metadata import (
 from minikafka.protocol.types import NIL_UUID
 
 BEHIND_MAX = 20
-"""Responses that may know an older leader epoch than a committed offset has; then the offset is of another topic."""
+"""Responses that may know an older leader epoch than a committed offset has; then the offset is of another topic. An
+epoch that metadata have named of the topic with this id is never given up."""
 MISSING_PATIENCE_S = 5
 """How long a topic may be unknown before the application is told: a new one is not known to all brokers at once."""
 
@@ -76,7 +77,8 @@ class Metadata:
 
     Attributes:
         behind: how many responses since the last one that is current were older than what is known of a partition.
-        withdrawn: By topic and partition, the leader epoch that no broker knew, and that is no longer waited for.
+        learned: By topic and partition, the leader epoch of a committed offset, as long as no broker has named it.
+        withdrawn: Of these, the leader epoch that no broker knew, and that is no longer waited for.
     """
 
     cluster_id: str | None = None
@@ -85,6 +87,7 @@ class Metadata:
     topics: dict[str, Topic] = field(default_factory=dict)
     errors: dict[str, KafkaError] = field(default_factory=dict)
     behind: int = 0
+    learned: dict[tuple[str, int], int] = field(default_factory=dict)
     withdrawn: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def apply(self, response: MetadataResponse, requested: Iterable[str] | None) -> None:
@@ -128,7 +131,7 @@ class Metadata:
     ) -> Partition:
         """The partition of the response, unless a later leader epoch is known already (KIP-320).
 
-        Without a leader of this later epoch, older responses are `believed` after a while.
+        If no broker has named this later epoch, older responses are `believed` after a while.
         """
         partition = Partition(
             one.partition_index,
@@ -138,13 +141,16 @@ class Metadata:
             tuple(one.isr_nodes),
             tuple(one.offline_replicas),
         )
+        key = name, partition.index
         if before and partition.index < len(before.partitions):
             known = before.partitions[partition.index]
             if known.leader_epoch > partition.leader_epoch >= 0:
-                if not (believed and known.leader < 0):
+                uncertain = before.topic_id == NIL_UUID or self.learned.get(key) == known.leader_epoch
+                if not (believed and uncertain and known.leader < 0):
                     self.behind += 1
                     return known
-                self.withdrawn[name, partition.index] = known.leader_epoch
+                self.withdrawn[key] = known.leader_epoch
+        self.learned.pop(key, None)
         return partition
 
     def learn(self, topic: str, partition: int, leader: Any, endpoints: Iterable[Any]) -> bool:
@@ -176,6 +182,7 @@ class Metadata:
         known, withdrawn = self.leader_epoch(topic, partition), self.withdrawn.get((topic, partition), -1)
         if not 0 <= known < leader_epoch or leader_epoch <= withdrawn:
             return False
+        self.learned[topic, partition] = leader_epoch
         partitions = list(self.topics[topic].partitions)
         partitions[partition] = replace(partitions[partition], leader=-1, leader_epoch=leader_epoch)
         self.topics[topic] = replace(self.topics[topic], partitions=tuple(partitions))

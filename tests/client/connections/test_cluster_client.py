@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from minikafka.client import Consumer, Producer
 from minikafka.client.connections.cluster_client import ClusterClient
-from minikafka.client.connections.cluster_metadata import Metadata
+from minikafka.client.connections.cluster_metadata import BEHIND_MAX, Metadata
 from minikafka.client.options import AdminOptions, make
 from minikafka.protocol.errors import InvalidTopicError, NetworkError, UnknownTopicOrPartitionError, error_for
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest
@@ -266,6 +266,18 @@ def test_metadata_of_an_older_leader_epoch_is_ignored() -> None:
     metadata.apply(MetadataResponse(topics=[topic("t", (2, 0), topic_id=b"another".ljust(16))]), ["t"])
     assert (metadata.leader("t", 0), metadata.leader("t", 1), metadata.leader("t", -1)) == (2, -1, -1)
     assert metadata.name_of(b"another".ljust(16)) == "t"
+
+
+@pytest.mark.parametrize(("topic_id", "known"), [(b"an id".ljust(16), (-1, 5)), (bytes(16), (3, 0))])
+def test_an_epoch_that_metadata_have_named_is_never_given_up(topic_id: bytes, known: tuple[int, int]) -> None:
+    """An isolated former leader answered alone, and a consumer asked it: OFFSET_OUT_OF_RANGE (seed 4308). Without topic
+    ids the topic may be another one."""
+    metadata = Metadata()
+    metadata.apply(MetadataResponse(topics=[topic("t", (1, 5), topic_id=topic_id)]), ["t"])
+    metadata.apply(MetadataResponse(topics=[topic("t", (-1, 5), topic_id=topic_id)]), ["t"])
+    for _ in range(2 * BEHIND_MAX):
+        metadata.apply(MetadataResponse(topics=[topic("t", (3, 0), topic_id=topic_id)]), ["t"])
+    assert (metadata.leader("t", 0), metadata.leader_epoch("t", 0)) == known
 
 
 def test_metadata_keeps_topics_that_were_not_requested() -> None:
