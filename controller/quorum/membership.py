@@ -35,6 +35,8 @@ __all__ = ["QuorumMembership", "SendToLeader"]
 log = structlog.get_logger("minikafka.quorum")
 
 SEARCH_PAUSE_S = 0.5
+SEARCHED_MAX = 300
+"""Addresses that are looked at before the next pause."""
 SendToLeader = Callable[[Any, int], Awaitable[tuple[Any, int]]]
 """Has the active controller carry out a request of a version; returns its response, and an offset."""
 
@@ -168,16 +170,28 @@ class QuorumMembership:
             await addresses.missing.wait()
             addresses.missing = trio.Event()
             if self.kraft_version or addresses.is_dynamic:
-                known = [*self._settings.bootstrap, *self._peers.voters.values(), *addresses.all().values()]
-                for address in dict.fromkeys(known):
-                    await self._look_at(address)
+                await self._look_around()
             await trio.sleep(SEARCH_PAUSE_S)
 
-    async def _look_at(self, address: Address) -> None:
+    async def _look_around(self) -> None:
+        """Look at each known address, and at each that is told there: what one node tells of a controller, another with
+        an older log contradicts, but what a controller says of itself stands."""
+        known = [*self._settings.bootstrap, *self._peers.voters.values(), *self._peers.addresses.all().values()]
+        looked_at: set[Address] = set()
+        while known and len(looked_at) < SEARCHED_MAX:
+            address = known.pop(0)
+            if address not in looked_at:
+                looked_at.add(address)
+                known += await self._look_at(address)
+
+    async def _look_at(self, address: Address) -> list[Address]:
+        """The addresses of controllers that the node at this one knows."""
         try:
-            await self._peers.probe(address)
+            hello = await self._peers.probe(address)
         except Unreachable as error:
             log.debug("controller cannot be reached", error=str(error))
+            return []
+        return list(hello.voters.values()) if hello.is_dynamic else []
 
     async def keep_current(self, send: SendToLeader) -> None:
         """Have the leader write this controller's address, and add it where it joins by itself, until cancelled."""
