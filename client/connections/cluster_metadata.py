@@ -115,7 +115,10 @@ class Metadata:
 
     def _apply_topic(self, name: str, topic: MetadataResponseTopic, *, believed: bool) -> None:
         if topic.error_code:
-            self.errors[name] = error_for(topic.error_code, f"topic {name!r}: {error_for(topic.error_code)}")
+            error = error_for(topic.error_code)
+            is_missing = isinstance(error, UnknownTopicOrPartitionError)
+            told = f"topic {name!r}: {error}"
+            self.errors[name] = missing_topics([name]) if is_missing else error_for(topic.error_code, told)
             self.topics.pop(name, None)
             return
         self.errors.pop(name, None)

@@ -75,13 +75,15 @@ class Storm:
                 self._process(member, commits=life % 2 == 0)
 
     def settle(self, records: int) -> None:
-        """One member stays, until all records are processed."""
+        """One member stays, until all records are processed and committed."""
         with self._member() as (member, _):
             eventually(partial(self._is_done, member, records), timeout_s=TIMEOUT_S)
 
     def _is_done(self, member: ck.Consumer, records: int) -> bool:
         self._process(member, commits=True)
-        return len(self.processed) == records
+        places = [ck.TopicPartition(self._topic, index) for index in range(len(REPLICAS))]
+        committed = sum(max(one.offset, 0) for one in member.committed(places, TIMEOUT_S))
+        return len(self.processed) == records == committed
 
     @contextmanager
     def _member(self) -> Iterator[tuple[ck.Consumer, threading.Event]]:

@@ -127,4 +127,18 @@ MUTATIONS = (
         "            await trio.lowlevel.checkpoint()\n",
         ("tests/broker/connections/test_request_memory.py", "tests/broker/connections/test_large_requests_together.py"),
     ),
+    Mutation(
+        "after a clean shutdown, the names of a log without records count as flushed",
+        "storage/recovery.py",
+        " or not self.report.clean or self.end_offset == self.start_offset\n",
+        " or not self.report.clean\n",
+        ("tests/storage/test_log.py", "tests/simulation/test_failed_schedules.py"),
+    ),
+    Mutation(
+        "leader epochs of deleted records that a crash brought back are not rebuilt",
+        "storage/recovery.py",
+        "(not entries or entries[0][1] > start)",
+        "not entries",
+        ("tests/storage/test_crash.py", "tests/simulation/test_failed_schedules.py"),
+    ),
 )

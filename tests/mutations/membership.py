@@ -206,4 +206,12 @@ MUTATIONS = (
         _CONVERSATIONS,
         TEST_ONLY,
     ),
+    Mutation(
+        "the address of a leader in the log is tried again and again, though another one was told",
+        "controller/quorum/learned_addresses.py",
+        "(one for one in found if one != self.last_failed.get(node_id))",
+        "iter(found)",
+        ("tests/controller/quorum/test_peers.py", "tests/controller/quorum/test_learned_addresses.py"),
+        TEST_ONLY,
+    ),
 )

@@ -87,4 +87,11 @@ MUTATIONS = (
         "            pass\n",
         (f"{_TOGETHER}::test_another_delivery_in_the_middle_of_a_version_doubles_nothing[minikafka]",),
     ),
+    Mutation(
+        "a task without rows does not wait for the end of the transaction before",
+        "spark_connector/task_transaction.py",
+        "if state.transaction_state.startswith(_ENDING):",
+        "if state.transaction_state == _ENDING:",
+        ("tests/spark/test_sink_tasks.py::test_a_task_without_rows_waits_for_the_end_of_the_transaction_before",),
+    ),
 )
