@@ -23,7 +23,8 @@ from minikafka.protocol.types import NIL_UUID
 DeadlineName = tuple[str, str, str]
 """(kind, group id, member id): "session" of a member; "join" and "sync" of a classic group, or of a member of the
 classic protocol in a consumer group; "rebalance" of a member that gives partitions up; "offsets" for the cleanup."""
-MEMBER_DEADLINES = ("session", "join", "sync", "rebalance")
+AFTER_SESSION = ("join", "sync", "rebalance")
+MEMBER_DEADLINES = ("session", *AFTER_SESSION)
 
 
 def _resolve_nothing(group_id: str, patterns: frozenset[str]) -> None:
@@ -111,7 +112,9 @@ class ShardState:
             self._remove_classic(key.group_id)
             group = self.consumer_groups[key.group_id] = ConsumerGroup(key.group_id)
         if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
-            self._cancel_member(key.group_id, key.member_id)
+            # Its session may be that of the member which the same decision puts in its place: a static member that
+            # returns with the same id. Without a member it ends unnoticed.
+            self._cancel_member(key.group_id, key.member_id, *AFTER_SESSION)
         group.apply(key, value)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
@@ -131,6 +134,6 @@ class ShardState:
         for member_id in () if group is None else group.members:
             self._cancel_member(group_id, member_id)
 
-    def _cancel_member(self, group_id: str, member_id: str) -> None:
-        for kind in MEMBER_DEADLINES:
+    def _cancel_member(self, group_id: str, member_id: str, *kinds: str) -> None:
+        for kind in kinds or MEMBER_DEADLINES:
             self.deadlines.cancel((kind, group_id, member_id))

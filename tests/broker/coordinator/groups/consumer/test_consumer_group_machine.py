@@ -413,6 +413,14 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         return member is not None and client.epoch == member.epoch
 
     @invariant()
+    def each_member_has_a_session(self) -> None:
+        for member in () if self.group is None else self.group.members.values():
+            assert member.epoch == LEFT_FOR_A_WHILE or self.session_ends(member.member_id) is not None
+
+    def session_ends(self, member_id: str) -> int | None:
+        return self.bench.state.deadlines.get(("session", GROUP, member_id))
+
+    @invariant()
     def epochs_do_not_decrease(self) -> None:
         if self.group is None:
             self.epochs.clear()
