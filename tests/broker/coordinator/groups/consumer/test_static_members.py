@@ -28,7 +28,7 @@ def beat(bench: TopicsBench, member_id: str, epoch: int) -> ConsumerGroupHeartbe
 
 @pytest.mark.parametrize("returns_as", ["a", "b"])
 def test_the_session_of_a_static_member_that_has_returned_times_out(returns_as: str) -> None:
-    """The one with the same id stayed for ever if it sent no heartbeat, and no other could take its place (seed 189)."""
+    """The one with the same id stayed for ever without a heartbeat, and no other could take its place (seed 189)."""
     bench = TopicsBench()
     bench.set_topic("t", b"t" * 16, 3)
     beat(bench, "a", 0)
