@@ -445,7 +445,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
 TestConsumerGroupMachine = ConsumerGroupMachine.TestCase
 TestConsumerGroupMachine.settings = settings(
-    max_examples=80,
+    max_examples=300,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),
