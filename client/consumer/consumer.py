@@ -197,7 +197,7 @@ class Consumer(ClusterClient):
         """Commit for the group: `offsets`, each the next one to read; by default the positions of all partitions.
 
         In a `Listener`, the default are the positions after the records that are processed. Offsets are committed for
-        the generation of the group in which their partition's records were returned. After a lost connection the request
+        the generation of the group in which their partition's records were returned. After a lost connection a request
         is sent again; the coordinator may carry out the first one late, after a later commit, as with Kafka's client.
 
         Raises KafkaError: RebalanceInProgressError, IllegalGenerationError and UnknownMemberIdError mean that the
