@@ -77,7 +77,7 @@ class Metadata:
 
     Attributes:
         behind: how many responses since the last one that is current were older than what is known of a partition.
-        learned: By topic and partition, the leader epoch of a committed offset, as long as no broker has named it.
+        learned: By topic and partition, the leader epoch of a position, as long as no broker has named it.
         withdrawn: Of these, the leader epoch that no broker knew, and that is no longer waited for.
     """
 
@@ -115,10 +115,8 @@ class Metadata:
 
     def _apply_topic(self, name: str, topic: MetadataResponseTopic, *, believed: bool) -> None:
         if topic.error_code:
-            error = error_for(topic.error_code)
-            is_missing = isinstance(error, UnknownTopicOrPartitionError)
-            told = f"topic {name!r}: {error}"
-            self.errors[name] = missing_topics([name]) if is_missing else error_for(topic.error_code, told)
+            error = error_for(topic.error_code, f"topic {name!r}: {error_for(topic.error_code)}")
+            self.errors[name] = missing_topics([name]) if isinstance(error, UnknownTopicOrPartitionError) else error
             self.topics.pop(name, None)
             return
         self.errors.pop(name, None)

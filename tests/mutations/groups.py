@@ -139,7 +139,7 @@ MUTATIONS = (
     Mutation(
         "a static member that returns with its id has no session",
         "broker/coordinator/groups/state/shard_state.py",
-        "            self._cancel_member(key.group_id, key.member_id, *AFTER_SESSION)\n",
+        "            self._cancel_member(key.group_id, key.member_id, *REBALANCE_DEADLINES)\n",
         "            self._cancel_member(key.group_id, key.member_id)\n",
         ("tests/broker/coordinator/groups/consumer/test_static_members.py",),
     ),

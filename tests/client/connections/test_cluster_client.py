@@ -286,6 +286,7 @@ def test_metadata_keeps_topics_that_were_not_requested() -> None:
     metadata.apply(MetadataResponse(topics=[topic("u", error_code=3)]), ["u"])
     assert list(metadata.topics) == ["t"]
     assert isinstance(metadata.errors["u"], UnknownTopicOrPartitionError)
+    assert "topic 'u' does not exist" in str(metadata.errors["u"])
     metadata.apply(MetadataResponse(topics=[topic("u", (1, 0))]), None)
     assert (list(metadata.topics), metadata.errors) == (["u"], {})
     with pytest.raises(type(error_for(129))):

@@ -23,8 +23,8 @@ from minikafka.protocol.types import NIL_UUID
 DeadlineName = tuple[str, str, str]
 """(kind, group id, member id): "session" of a member; "join" and "sync" of a classic group, or of a member of the
 classic protocol in a consumer group; "rebalance" of a member that gives partitions up; "offsets" for the cleanup."""
-AFTER_SESSION = ("join", "sync", "rebalance")
-MEMBER_DEADLINES = ("session", *AFTER_SESSION)
+REBALANCE_DEADLINES = ("join", "sync", "rebalance")
+MEMBER_DEADLINES = ("session", *REBALANCE_DEADLINES)
 
 
 def _resolve_nothing(group_id: str, patterns: frozenset[str]) -> None:
@@ -114,7 +114,7 @@ class ShardState:
         if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
             # Its session may be that of the member which the same decision puts in its place: a static member that
             # returns with the same id. Without a member it ends unnoticed.
-            self._cancel_member(key.group_id, key.member_id, *AFTER_SESSION)
+            self._cancel_member(key.group_id, key.member_id, *REBALANCE_DEADLINES)
         group.apply(key, value)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:

@@ -415,7 +415,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @invariant()
     def each_member_has_a_session(self) -> None:
         for member in () if self.group is None else self.group.members.values():
-            assert member.epoch == LEFT_FOR_A_WHILE or self.session_ends(member.member_id) is not None
+            assert self.session_ends(member.member_id) is not None
 
     def session_ends(self, member_id: str) -> int | None:
         return self.bench.state.deadlines.get(("session", GROUP, member_id))
