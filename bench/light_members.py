@@ -22,7 +22,8 @@ from minikafka.protocol.messages.leave_group import LeaveGroupRequest
 from minikafka.protocol.messages.sync_group import SyncGroupRequest
 
 HEARTBEAT_MS = 200
-SESSION_MS = 2_000
+SESSION_MS = 2_100
+"""Half an interval of heartbeats more than ten of them: else a session would end just when the others send theirs."""
 RETRY_S = 0.05
 SETTLE_TIMEOUT_S = 60
 VERSIONS = {

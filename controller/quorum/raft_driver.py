@@ -121,6 +121,7 @@ class RaftDriver:
         )
         self._membership = self._raft.membership
         self._committed = trio.Event()
+        self._followed: tuple[int, int] | None = None
 
     @property
     def kraft_version(self) -> int:
@@ -327,11 +328,19 @@ class RaftDriver:
                 self._wake_waiting()
                 self._listener.deposed()
             case Follow():
-                log.info("following quorum leader", leader=effect.leader_id, epoch=effect.epoch)
+                self._log_follow(effect)
                 self._listener.following(effect.leader_id, effect.epoch)
             case Installed():
                 log.info("metadata snapshot installed", offset=effect.snapshot.offset, epoch=effect.snapshot.epoch)
                 self._listener.installed(effect.snapshot, effect.data)
+
+    def _log_follow(self, effect: Follow) -> None:
+        """A leader that cannot be reached is given up and found again several times a second: one line is enough."""
+        followed = effect.leader_id, effect.epoch
+        (log.debug if followed == self._followed else log.info)(
+            "following quorum leader", leader=effect.leader_id, epoch=effect.epoch
+        )
+        self._followed = followed
 
     async def _exchange(self, peer: int, request: Request) -> None:
         """Send a request, and pass its response or its failure to Raft."""

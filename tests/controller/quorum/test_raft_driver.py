@@ -5,11 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog.testing
 import trio
 import trio.testing
 
 from minikafka.controller.quorum.raft_driver import RaftDriver
-from minikafka.controller.raft.effects import Effect, Persist, SendResponse, Sync
+from minikafka.controller.raft.effects import Effect, Follow, Persist, SendResponse, Sync
 from minikafka.controller.raft.election_state import ElectionState
 from minikafka.controller.raft.messages import BeginEpochResponse, VoteResponse
 
@@ -127,3 +128,13 @@ def test_a_response_that_says_nothing_about_the_log_does_not_wait_for_a_sync(
             nursery.cancel_scope.cancel()
 
     trio.run(story)
+
+
+def test_a_leader_that_is_lost_and_found_again_is_logged_once() -> None:
+    driver: Any = RaftDriver.__new__(RaftDriver)
+    driver._followed, driver._listener = None, SimpleNamespace(following=lambda *_: None)
+    with structlog.testing.capture_logs() as lines:
+        for leader_id, epoch in ((3, 5), (3, 5), (1, 6), (3, 7)):
+            driver._carry_out_at_once(Follow(leader_id, epoch))
+    told = [(line["leader"], line["epoch"]) for line in lines if line["log_level"] == "info"]
+    assert told == [(3, 5), (1, 6), (3, 7)]
