@@ -146,7 +146,10 @@ class Admin(ClusterAdmin):
         return described
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, Topic | KafkaError]:
-        """Describe several topics (None: all)."""
+        """Describe several topics (None: all), as the broker knows them that responds.
+
+        A broker that is cut off from the controller may lack topics and partitions that others have, as in Kafka.
+        """
         metadata = await self._describe(None if names is None else list(names))
         return {**metadata.topics, **metadata.errors}
 

@@ -33,10 +33,12 @@ is a log: a record is at one offset, and offsets without a record are normal (ma
 - *deleted value that returns*: the final readings of a compacted topic have a record, and not the tombstone behind it:
   delete.retention.ms begins only when what it deletes has been removed.
 - *deleted record that is read*: the final reading has a record below the log start offset that it found.
-- *write unseen after healing*: the final reading fails, or ends before an acknowledged record below the log's end.
+- *write unseen after healing*: the final reading fails, or ends before an acknowledged record below the log's end; or
+  other partitions of the topic have a final reading, and that of the record has none.
 - *replicas that differ below the high watermark*: at an offset below the high watermarks of both.
 - *input counted twice*, *input not counted*: of a read-process-write program, whose outputs name their inputs in their
-  keys: read_committed shows two outputs of one input, or none although the group's committed offset is behind it.
+  keys: read_committed shows two outputs of one input, or none although the group's committed offset is behind it. An
+  output of unknown outcome may be in a partition that was not read, so that such an input is not reported.
 - *record that nobody produced*: a value that was not sent to this partition, or not with this key.
 
 A record is reported under one kind. If the final reading lacks a record, its offset is not reported as having two
@@ -64,6 +66,8 @@ later record of the key may have replaced in a compacted topic, are never report
 - All commits of a group must be in the history, also automatic ones. Deletion and expiry of groups are not modelled.
   A commit of a lower offset that is lost is not reported.
 - Every rebalance, assignment, seek and reset of a consumer must be in the history.
+- The final readings are to be of all partitions of a topic. The metadata of one broker may lack some: a broker that was
+  cut off from the controller answers from what it knew until it has caught up, in Apache Kafka too.
 - A `ReadAll` counts as final: it belongs after the healing, when open transactions have ended or timed out.
 - A log start offset excuses missing records also before it was observed. If retention deletes records, the history
   must contain a reading of the log start offset afterwards (`LogStart` or `ReadAll`).

@@ -255,6 +255,25 @@ class Recorder:
         )
 
 
+def partitions_named(events: Iterable[Event]) -> frozenset[TopicPartition]:
+    """The partitions that operations name, also those of unknown outcome: the clients have known them."""
+    return frozenset(name for event in events for name in _named(event.action))
+
+
+def _named(action: Action) -> Iterable[TopicPartition]:
+    match action:
+        case Poll(records):
+            return (one.partition for one in records)
+        case Position(positions):
+            return (name for name, _ in positions)
+        case CommitOffsets(_, offsets) | FetchOffsets(_, offsets):
+            return (name for name, _ in offsets)
+        case BeginTransaction() | CommitTransaction() | AbortTransaction():
+            return ()
+        case _:
+            return (action.partition,)
+
+
 def operations(events: Iterable[Event]) -> list[Operation]:
     """The operations in the order of their completions; those without one come last.
 

@@ -335,6 +335,15 @@ def unseen_by_a_later_reader(it: Script, *, legal: bool) -> tuple[int, ...]:
     return sent.operation, reading.operation
 
 
+def unread_partition(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """The last reader knows one partition of the topic, and not the other one."""
+    sent = it.send("a", 0, to=SECOND)
+    read = it.read_all()
+    if legal:
+        it.read_all((0, "a"), of=SECOND)
+    return sent, read
+
+
 def replicas_differ(it: Script, *, legal: bool) -> tuple[int, ...]:
     """Above the high watermark replicas may differ."""
     it.send("a", 0)
@@ -373,6 +382,19 @@ def not_counted(it: Script, *, legal: bool) -> tuple[int, ...]:
     it.send("a", 0)
     reading = it.read_all((0, "a"))
     return reading, it.do("d", FetchOffsets(COUNTING_GROUP, ((FIRST, 0 if legal else 1),)))
+
+
+def not_counted_in_an_aborted_transaction(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """Nobody reads the partition of the output, whose transaction was aborted; in the legal history it may be there."""
+    it.send("a", 0)
+    it.begin()
+    it.send("b", None, by="t", to=SECOND, key=count_of(FIRST, 0), outcome=UNKNOWN)
+    if legal:
+        it.commit(outcome=UNKNOWN)
+    else:
+        it.abort()
+    reading = it.read_all((0, "a"))
+    return reading, it.do("d", FetchOffsets(COUNTING_GROUP, ((FIRST, 1),)))
 
 
 def phantom(it: Script, *, legal: bool) -> tuple[int, ...]:
@@ -416,9 +438,9 @@ HISTORIES = {
     ],
     Kind.VALUE_RETURNS: COMPACTION[Kind.VALUE_RETURNS],
     Kind.DELETED_READ: [read_below_the_log_start],
-    Kind.UNSEEN: [unseen, unreadable, unseen_transaction, unseen_by_a_later_reader],
+    Kind.UNSEEN: [unseen, unreadable, unseen_transaction, unseen_by_a_later_reader, unread_partition],
     Kind.REPLICAS_DIFFER: [replicas_differ, a_replica_lacks_a_record, a_compacted_replica_lacks_a_record],
     Kind.COUNTED_TWICE: [counted_twice],
-    Kind.NOT_COUNTED: [not_counted],
+    Kind.NOT_COUNTED: [not_counted, not_counted_in_an_aborted_transaction],
     Kind.PHANTOM: [phantom, other_key],
 }

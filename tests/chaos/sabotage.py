@@ -255,6 +255,16 @@ def stop_reading(it: History) -> bool:
     return True
 
 
+def leave_a_partition_unread(it: History) -> bool:
+    """Of a topic whose other partition is read."""
+    place = it.choose(it.writes(lambda write: write.acknowledged and write.action.partition.topic == "events"))
+    if place is None:
+        return False
+    name = place[0].name
+    it.events[:] = [one for one in it.events if not isinstance(one.action, ReadAll) or one.action.partition != name]
+    return True
+
+
 def change_a_replica(it: History) -> bool:
     for at, event in enumerate(it.events):
         log = event.action
@@ -302,6 +312,7 @@ SABOTAGE: list[tuple[Sabotage, Kind]] = [
     (tear, Kind.TORN_TRANSACTION),
     (forget_a_commit, Kind.COMMITTED_OFFSET_BACK),
     (stop_reading, Kind.UNSEEN),
+    (leave_a_partition_unread, Kind.UNSEEN),
     (change_a_replica, Kind.REPLICAS_DIFFER),
     (invent, Kind.PHANTOM),
     (lower_an_offset, Kind.SEND_BACK),

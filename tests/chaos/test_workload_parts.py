@@ -15,7 +15,26 @@ from trio.testing import MockClock
 
 from chaos.checker import check
 from chaos.checks.anomaly import Kind
-from chaos.history import Outcome, Recorder, operations
+from chaos.history import (
+    AbortTransaction,
+    Action,
+    BeginTransaction,
+    CommitOffsets,
+    CommitTransaction,
+    DeleteRecords,
+    FetchOffsets,
+    LogStart,
+    Outcome,
+    Poll,
+    Position,
+    Produce,
+    Read,
+    ReadAll,
+    Recorder,
+    ReplicaLog,
+    operations,
+    partitions_named,
+)
 from chaos.workload import threads
 from chaos.workload.final_reading import NoProgress, final_reading
 from chaos.workload.plan import Plan
@@ -33,6 +52,7 @@ from minikafka.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from minikafka.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -137,11 +157,11 @@ def test_the_outcome_of_a_record(error: ErrorCode | None, options: dict[str, Any
     assert produce(error, **options) is outcome
 
 
-def _demand(network: FakeNetwork) -> str:
+def _demand(network: FakeNetwork, process: ClientProcess | None = None) -> str:
     """What the final reading says of a cluster that does not do enough."""
 
     async def main() -> None:
-        await final_reading(process_in(network), limit_s=5)
+        await final_reading(process or process_in(network), limit_s=5)
 
     with pytest.raises(NoProgress) as caught:
         trio.run(main, clock=MockClock(autojump_threshold=0))
@@ -156,6 +176,49 @@ def test_a_partition_without_a_leader_is_no_progress() -> None:
     network = FakeNetwork({"steady": [1, -1], "growing": [1], "shrinking": [1], "compacted": [1]})
     network.broker("a", 1)
     assert _demand(network) == "partitions have no leader within 5 s: steady-1 has no leader"
+
+
+NAMED = TopicPartition("growing", 2)
+NAMING: list[Action] = [
+    Produce(NAMED, "k", "a"),
+    Poll((Read(NAMED, 0, "k", "a"),)),
+    Position(((NAMED, None),)),
+    CommitOffsets("group", ((NAMED, 1),)),
+    FetchOffsets("group", ((NAMED, None),)),
+    ReadAll(NAMED),
+    ReplicaLog(NAMED, 1),
+    DeleteRecords(NAMED, 0),
+    LogStart(NAMED),
+]
+
+
+@pytest.mark.parametrize("action", NAMING, ids=lambda action: type(action).__name__)
+def test_the_final_reading_demands_all_partitions_that_clients_have_known(action: Action) -> None:
+    network = FakeNetwork({"steady": [1], "growing": [1], "shrinking": [1], "compacted": [1]})
+    network.broker("a", 1)
+    process = process_in(network)
+    process.invoke("c", action)
+    assert _demand(network, process) == "partitions have no leader within 5 s: growing-2 is unknown"
+
+
+def test_the_final_reading_demands_all_partitions_that_an_administrator_has_made() -> None:
+    network = FakeNetwork({"steady": [1], "growing": [1, 1], "shrinking": [1], "compacted": [1]})
+    network.broker("a", 1)
+    process = process_in(network)
+    process.plan.grown["growing"] = 4
+    missing = "growing-2 is unknown, growing-3 is unknown"
+    assert _demand(network, process) == f"partitions have no leader within 5 s: {missing}"
+
+
+def test_other_topics_and_transactions_name_no_partition_of_the_plan() -> None:
+    network = FakeNetwork({"steady": [1, -1], "growing": [1], "shrinking": [1], "compacted": [1]})
+    network.broker("a", 1)
+    process = process_in(network)
+    for action in (BeginTransaction(), CommitTransaction(), AbortTransaction()):
+        process.note("c", action)
+    assert partitions_named(process.recorder.events) == frozenset()
+    process.note("c", Produce(TopicPartition("again@1", 0), "k", "a"))
+    assert _demand(network, process) == "partitions have no leader within 5 s: steady-1 has no leader"
 
 
 def all_ends(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
@@ -174,7 +237,8 @@ def all_ends(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
     )
 
 
-def test_a_partition_that_takes_no_write_is_no_progress() -> None:
+def _without_writes() -> FakeNetwork:
+    """A broker that answers no Produce request."""
     network = FakeNetwork({"steady": [1], "growing": [1], "shrinking": [1], "compacted": [1]})
     network.broker(
         "a",
@@ -185,7 +249,28 @@ def test_a_partition_that_takes_no_write_is_no_progress() -> None:
             ProduceRequest: lambda request, version: None,
         },
     )
-    assert _demand(network).endswith("steady-0, growing-0, shrinking-0, compacted-0")
+    return network
+
+
+def test_a_partition_that_takes_no_write_is_no_progress() -> None:
+    assert _demand(_without_writes()).endswith("steady-0, growing-0, shrinking-0, compacted-0")
+
+
+def test_the_final_reading_waits_for_a_broker_that_lags() -> None:
+    """It was cut off when partitions were added, and learns them later."""
+    network = _without_writes()
+    asked: list[int] = []
+
+    def metadata(request: MetadataRequest, version: int) -> MetadataResponse:
+        asked.append(version)
+        if len(asked) == 5:
+            network.topics["growing"] = [1, 1, 1]
+        return network.metadata(request, version)
+
+    network.brokers[0].handlers[MetadataRequest] = metadata
+    process = process_in(network)
+    process.note("c", Produce(NAMED, "k", "a"))
+    assert _demand(network, process).endswith("growing-0, growing-1, growing-2, shrinking-0, compacted-0")
 
 
 class OneProgram(ThreadedRun):

@@ -25,6 +25,7 @@ def check_missing(facts: Facts) -> Iterator[Anomaly]:
         yield from _unseen(partition)
     for transaction, missing in incomplete.items():
         yield from _torn(transaction, missing)
+    yield from _unread(facts)
     yield from _past_reported_high_watermark(facts)
 
 
@@ -108,6 +109,19 @@ def _unseen(partition: Partition) -> Iterator[Anomaly]:
                 and final in partition.covering(one)
             ]
             yield from _unseen_by(partition, final.operation, beyond)
+
+
+def _unread(facts: Facts) -> Iterator[Anomaly]:
+    """Partitions without a final reading, of topics of which others have one."""
+    last: dict[str, Operation] = {}
+    for partition in facts.partitions.values():
+        for final in partition.finals.values():
+            topic, found = partition.name.topic, final.operation
+            last[topic] = max(last.get(topic, found), found, key=lambda one: one.invoked)
+    for partition in facts.partitions.values():
+        reading = last.get(partition.name.topic)
+        if reading is not None and not partition.finals and partition.failed_final is None:
+            yield from _unseen_by(partition, reading, list(partition.writes.values()))
 
 
 def _unseen_by(partition: Partition, reading: Operation, writes: list[Write]) -> Iterator[Anomaly]:

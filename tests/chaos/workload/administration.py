@@ -90,6 +90,7 @@ async def _grow(process: ClientProcess, admin: Admin) -> None:
     count = len(await partitions_of(admin, topic.name))
     if count < topic.partitions_max:
         await admin.create_partitions(topic.name, count + 1)
+        process.plan.grown[topic.name] = count + 1
 
 
 async def _set_retention(process: ClientProcess, admin: Admin) -> None:

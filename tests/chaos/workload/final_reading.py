@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Collection
 
 import trio
 
-from chaos.history import Outcome, ReadAll
+from chaos.history import Outcome, ReadAll, partitions_named
 from chaos.workload.directories import uncordon_all
-from chaos.workload.offset_readers import fetch_offsets, partitions_of
+from chaos.workload.offset_readers import fetch_offsets
 from chaos.workload.plan import COUNTING
 from chaos.workload.process import ClientProcess
 from chaos.workload.producers import RecordingProducer
@@ -38,8 +38,8 @@ async def final_reading(
         limit_s: The time for each step.
 
     Raises:
-        NoProgress: A partition has no leader, takes no write or cannot be read to its end, a transaction stays open, or
-            a group lags.
+        NoProgress: A partition that was used is unknown; one has no leader, takes no write or cannot be read to its
+            end; a transaction stays open; or a group lags.
     """
     client = process.client_name()
     async with await _open_admin(process, limit_s) as admin:
@@ -48,16 +48,19 @@ async def final_reading(
         await _until(limit_s, "a transaction stays open", _no_open_transaction(admin, partitions))
         await _write_everywhere(process, partitions, limit_s)
         for group in groups:
-            await _wait_without_lag(process, admin, group, limit_s)
+            await _wait_without_lag(process, admin, group, partitions, limit_s)
         for read_committed in (True, False):
             await _read_everything(process, partitions, limit_s, read_committed=read_committed)
         for group in (*process.plan.groups, COUNTING.name, *ended):
-            await _until(limit_s, f"the offsets of {group} cannot be read", _fetch(process, admin, client, group))
+            fetch = _fetch(process, admin, client, group, partitions)
+            await _until(limit_s, f"the offsets of {group} cannot be read", fetch)
 
 
-def _fetch(process: ClientProcess, admin: Admin, client: str, group: str) -> Callable[[], Awaitable[bool]]:
+def _fetch(
+    process: ClientProcess, admin: Admin, client: str, group: str, partitions: Collection[TopicPartition]
+) -> Callable[[], Awaitable[bool]]:
     async def fetch() -> bool:
-        await fetch_offsets(process, admin, client, group, final=True)
+        await fetch_offsets(process, admin, client, group, final=partitions)
         return True
 
     return fetch
@@ -102,8 +105,13 @@ async def _open_admin(process: ClientProcess, limit_s: float) -> Admin:
 
 
 async def _led_partitions(process: ClientProcess, admin: Admin, limit_s: float) -> list[TopicPartition]:
-    """All partitions of the plan, when each has a leader. Raises NoProgress."""
+    """All partitions of the plan, when each has a leader. Raises NoProgress.
+
+    A broker that was cut off from the controller names fewer partitions until it has caught up, in Apache Kafka too.
+    All that were used are waited for, since outputs and lost records may be in any of them.
+    """
     found: dict[TopicPartition, int] = {}
+    known = _known_partitions(process)
     missing: list[str] = []
 
     async def look() -> bool:
@@ -112,6 +120,7 @@ async def _led_partitions(process: ClientProcess, admin: Admin, limit_s: float) 
         topics = [one for one in described.values() if not isinstance(one, KafkaError)]
         found.clear()
         found.update({TopicPartition(one.name, part.index): part.leader for one in topics for part in one.partitions})
+        missing.extend(f"{tp} is unknown" for tp in known if tp not in found)
         missing.extend(f"{tp} has no leader" for tp, leader in found.items() if leader < 0)
         return not missing
 
@@ -120,6 +129,13 @@ async def _led_partitions(process: ClientProcess, admin: Admin, limit_s: float) 
     except NoProgress as error:
         raise NoProgress(f"{error}: {', '.join(missing)}") from error
     return list(found)
+
+
+def _known_partitions(process: ClientProcess) -> list[TopicPartition]:
+    """The partitions of the plan that an administrator has made or a client of the history has named."""
+    topics = process.plan.topics
+    grown = [TopicPartition(name, index) for name, count in process.plan.grown.items() for index in range(count)]
+    return sorted({*grown, *(tp for tp in partitions_named(process.recorder.events) if tp.topic in topics)})
 
 
 async def _write_everywhere(process: ClientProcess, partitions: list[TopicPartition], limit_s: float) -> None:
@@ -143,7 +159,9 @@ async def _write_everywhere(process: ClientProcess, partitions: list[TopicPartit
         raise NoProgress(f"{error}: {', '.join(map(str, waiting))}") from error
 
 
-async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, limit_s: float) -> None:
+async def _wait_without_lag(
+    process: ClientProcess, admin: Admin, group: str, everything: Collection[TopicPartition], limit_s: float
+) -> None:
     """Wait until a group has committed an offset behind the last record of each partition. Raises NoProgress.
 
     A partition without records may have no committed offset.
@@ -152,7 +170,7 @@ async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, li
 
     async def look() -> bool:
         topics = process.plan.groups[group].topics
-        partitions = [tp for name in topics for tp in await partitions_of(admin, name)]
+        partitions = [tp for tp in everything if tp.topic in topics]
         starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
         ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
         committed = await admin.list_group_offsets(group, partitions)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from chaos.history import DeleteRecords, FetchOffsets, LogStart, Outcome
 from chaos.workload.process import ClientProcess, live_on
 from minikafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, Admin
@@ -60,10 +62,19 @@ async def _list_offsets(process: ClientProcess, admin: Admin, client: str) -> No
     process.count(READER, "list offsets")
 
 
-async def fetch_offsets(process: ClientProcess, admin: Admin, client: str, group: str, *, final: bool = False) -> None:
-    """Read the committed offsets of a group for the history. Raises KafkaError."""
-    partitions = [tp for name in process.plan.topics_of(group) for tp in await partitions_of(admin, name)]
-    recorded = final or process.plan.committed_offsets_are_fresh
+async def fetch_offsets(
+    process: ClientProcess, admin: Admin, client: str, group: str, *, final: Collection[TopicPartition] = ()
+) -> None:
+    """Read the committed offsets of a group for the history. Raises KafkaError.
+
+    Args:
+        final: At the end of a run: all partitions of the plan.
+    """
+    topics = process.plan.topics_of(group)
+    partitions = [tp for tp in final if tp.topic in topics]
+    if not final:
+        partitions = [tp for name in topics for tp in await partitions_of(admin, name)]
+    recorded = bool(final) or process.plan.committed_offsets_are_fresh
     asked = FetchOffsets(group, tuple((tp, None) for tp in partitions))
     invocation = process.invoke(client, asked) if recorded else None
     try:

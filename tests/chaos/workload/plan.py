@@ -71,6 +71,7 @@ class Plan:
         min_insync: The values of min.insync.replicas that an administrator may set; the first one is set at first.
         transaction_versions: Levels of transaction.version; the first one is set at first, an administrator sets any.
         committed_offsets_are_fresh: No coordinator can be isolated without knowing it; see the package's caveats.
+        grown: The numbers of partitions that an administrator was told that topics have now, by topic.
         incarnations: The names in the history of topics that are created again and again, by their names.
         brief: Topics that exist for a while, and are never created again.
         cordoned: Brokers that an administrator has told to take no new replicas in some directories.
@@ -83,6 +84,7 @@ class Plan:
     min_insync: tuple[int, ...] = (1,)
     transaction_versions: tuple[int, ...] = (2,)
     committed_offsets_are_fresh: bool = True
+    grown: dict[str, int] = field(default_factory=dict[str, int])
     incarnations: dict[str, str] = field(default_factory=dict[str, str])
     brief: dict[str, None] = field(default_factory=dict[str, None])
     cordoned: dict[int, None] = field(default_factory=dict[int, None])
