@@ -377,6 +377,16 @@ def counted_twice(it: Script, *, legal: bool) -> tuple[int, ...]:
     return (it.do("last", ReadAll(SECOND, 0, 2, 2, reads)),)
 
 
+def all_counted_twice(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """The outputs of many inputs are there twice: one anomaly tells of all."""
+    reads = list[Read]()
+    for number in range(40):
+        key = count_of(FIRST, number if legal else number % 20)
+        it.send(f"v{number}", number, to=SECOND, by="q" if number < 20 else "p", key=key)
+        reads.append(Read(SECOND, number, key, f"v{number}"))
+    return (it.do("last", ReadAll(SECOND, 0, 40, 40, tuple(reads))),)
+
+
 def not_counted(it: Script, *, legal: bool) -> tuple[int, ...]:
     """The committed offset is behind an input without an output."""
     it.send("a", 0)
@@ -440,7 +450,7 @@ HISTORIES = {
     Kind.DELETED_READ: [read_below_the_log_start],
     Kind.UNSEEN: [unseen, unreadable, unseen_transaction, unseen_by_a_later_reader, unread_partition],
     Kind.REPLICAS_DIFFER: [replicas_differ, a_replica_lacks_a_record, a_compacted_replica_lacks_a_record],
-    Kind.COUNTED_TWICE: [counted_twice],
+    Kind.COUNTED_TWICE: [counted_twice, all_counted_twice],
     Kind.NOT_COUNTED: [not_counted, not_counted_in_an_aborted_transaction],
     Kind.PHANTOM: [phantom, other_key],
 }

@@ -41,3 +41,8 @@ class Anomaly:
 
     def __str__(self) -> str:
         return "\n  ".join([f"{self.kind}: {self.sentence}", *(str(one)[:300] for one in self.evidence)])
+
+
+def unique(*operations: Operation) -> tuple[Operation, ...]:
+    """Each operation once. They are told apart by id: a reading of a whole log takes a second to hash."""
+    return tuple({one.id: one for one in operations}.values())

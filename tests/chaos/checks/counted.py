@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections import defaultdict
+from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple
 
-from chaos.checks.anomaly import Anomaly, Kind
+from chaos.checks.anomaly import Anomaly, Kind, unique
 from chaos.checks.facts import Facts
 from chaos.history import FetchOffsets, Operation, Outcome, Read
 from minikafka.protocol.names import TopicPartition
@@ -13,29 +15,53 @@ COUNTED = "counted "
 COUNTING_GROUP = "counting"
 
 
+class Output(NamedTuple):
+    """A record of the output, and the reading that has it."""
+
+    reading: Operation
+    read: Read
+
+
 def count_of(partition: TopicPartition, offset: int) -> str:
     """The key of the output of a record."""
     return f"{COUNTED}{partition} at {offset}"
 
 
 def check_counted(facts: Facts) -> Iterator[Anomaly]:
-    """Compare the last read_committed readings of outputs and inputs, and the committed offsets of the group."""
-    counted: dict[str, tuple[Operation, Read]] = {}
+    """Compare the last read_committed readings of outputs and inputs, and the committed offsets of the group.
+
+    A reading has the records of a whole log, and one wrong commit is behind thousands of records that are counted
+    twice: there is one anomaly for each partition of the input.
+    """
+    counted = dict[str, Output]()
+    twice = defaultdict[str, list[tuple[Output, Output]]](list)
     for partition in facts.partitions.values():
         final = partition.finals.get(True)
         for read in () if final is None else final.action.records:
             if final is None or read.key is None or not read.key.startswith(COUNTED):
                 continue
-            earlier = counted.setdefault(read.key, (final.operation, read))
-            if earlier[1].value != read.value:
-                said = f"{read.key!r} is at {earlier[1].offset} of {earlier[1].partition}, and at {read.offset} too"
-                evidence = dict.fromkeys((earlier[0], final.operation))
-                yield Anomaly(Kind.COUNTED_TWICE, said, tuple(evidence))
+            output = Output(final.operation, read)
+            earlier = counted.setdefault(read.key, output)
+            if earlier.read.value != read.value:
+                twice[read.key.rpartition(" at ")[0]].append((earlier, output))
+    yield from map(_counted_twice, twice.values())
     unread = _outputs_unread(facts)
     for fetched in facts.fetched_offsets:
         action = fetched.action
         if isinstance(action, FetchOffsets) and action.group == COUNTING_GROUP:
             yield from _not_counted(facts, fetched, action, unread | counted.keys())
+
+
+def _counted_twice(pairs: Sequence[tuple[Output, Output]]) -> Anomaly:
+    """`pairs` are of one partition of the input."""
+    one, other = pairs[0]
+    said = (
+        f"{one.read.key!r} is at {one.read.offset} of {one.read.partition}, {one.read.value!r}, and at "
+        f"{other.read.offset} of {other.read.partition}, {other.read.value!r}"
+    )
+    if len(pairs) > 1:
+        said += f"; and {len(pairs) - 1} more of its partition"
+    return Anomaly(Kind.COUNTED_TWICE, said, unique(one.reading, other.reading))
 
 
 def _outputs_unread(facts: Facts) -> Set[str]:

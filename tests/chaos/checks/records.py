@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from chaos.checks.anomaly import Anomaly, Kind
+from chaos.checks.anomaly import Anomaly, Kind, unique
 from chaos.checks.facts import Facts, Partition, Write
 from chaos.history import NEVER, Operation
 
@@ -36,7 +36,7 @@ def _two_values(partition: Partition) -> Iterator[Anomaly]:
     for offset, (first, write, said_by) in found.items():
         first.suspect = write.suspect = True
         said = f"{partition.name}:{offset} has {first.action.value!r} and {write.action.value!r}"
-        yield Anomaly(Kind.TWO_VALUES, said, _unique(*_claim(first, offset), write.operation, said_by))
+        yield Anomaly(Kind.TWO_VALUES, said, unique(*_claim(first, offset), write.operation, said_by))
 
 
 def _claim(write: Write, offset: int) -> tuple[Operation, ...]:
@@ -60,7 +60,7 @@ def _duplicates(write: Write, log_starts: Mapping[int, int]) -> Iterator[Anomaly
     offsets = sorted(found)
     if not all(_written_anew(first, last, found[last], log_starts) for first, last in pairwise(offsets)):
         said = f"{write.action.value!r} is in {write.action.partition} at the offsets {', '.join(map(str, offsets))}"
-        yield Anomaly(Kind.DUPLICATE, said, _unique(*write.evidence, *others.values()))
+        yield Anomaly(Kind.DUPLICATE, said, unique(*write.evidence, *others.values()))
 
 
 def _written_anew(first: int, last: int, said_by: Operation | None, log_starts: Mapping[int, int]) -> bool:
@@ -71,7 +71,3 @@ def _written_anew(first: int, last: int, said_by: Operation | None, log_starts: 
     """
     found = NEVER if said_by is None else said_by.completed
     return any(first < start <= last and since < found for start, since in log_starts.items())
-
-
-def _unique(*operations: Operation) -> tuple[Operation, ...]:
-    return tuple({one.id: one for one in operations}.values())

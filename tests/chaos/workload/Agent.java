@@ -8,6 +8,9 @@
 // poll                                      moved CAUSE TOPIC:PARTITION..., as often as that happens; then
 //                                           records TOPIC:PARTITION:OFFSET:KEY:VALUE..., key and value in Base64, or error
 // store TOPIC:PARTITION:OFFSET...           done or error: commits these offsets; in the transaction if there is a producer
+//
+// Offsets are committed with the leader epoch of the last record (KIP-320), as `ConsumerRecords.nextOffsets` has them: the
+// next member does not ask a leader of an earlier epoch, which would find the offset out of range.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -20,6 +23,7 @@ import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -34,6 +38,7 @@ public class Agent implements ConsumerRebalanceListener {
     static final String BYTES = "org.apache.kafka.common.serialization.ByteArray";
     KafkaProducer<byte[], byte[]> producer;
     KafkaConsumer<byte[], byte[]> consumer;
+    final Map<TopicPartition, OffsetAndMetadata> next = new HashMap<>();
 
     public static void main(String[] words) throws Exception {
         Agent agent = new Agent();
@@ -94,7 +99,9 @@ public class Agent implements ConsumerRebalanceListener {
     void poll() {
         try {
             StringBuilder found = new StringBuilder("records");
-            for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(300)))
+            ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(300));
+            next.putAll(records.nextOffsets());
+            for (ConsumerRecord<byte[], byte[]> record : records)
                 found.append(' ').append(record.topic()).append(':').append(record.partition()).append(':')
                     .append(record.offset()).append(':').append(text(record.key())).append(':').append(text(record.value()));
             say(found.toString());
@@ -111,8 +118,10 @@ public class Agent implements ConsumerRebalanceListener {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
         for (String word : List.of(words).subList(1, words.length)) {
             String[] parts = word.split(":");
-            offsets.put(new TopicPartition(parts[0], Integer.parseInt(parts[1])),
-                        new OffsetAndMetadata(Long.parseLong(parts[2])));
+            TopicPartition partition = new TopicPartition(parts[0], Integer.parseInt(parts[1]));
+            OffsetAndMetadata read = next.get(partition);
+            if (read == null) throw new IllegalArgumentException(word);
+            offsets.put(partition, new OffsetAndMetadata(Long.parseLong(parts[2]), read.leaderEpoch(), ""));
         }
         if (producer == null) consumer.commitSync(offsets);
         else producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());

@@ -93,7 +93,7 @@ class ConfluentRun(ThreadedRun):
     def transform(self, name: str, process: str, chance: Random) -> None:
         """Reads, processes and writes as `chaos.workload.transformers` does, in the same group."""
         sending = self._transactional(name, process, chance)
-        member = GroupMember(self, f"{process}.input", chance, COUNTING.name, read_committed=True)
+        member = GroupMember(self, f"{process}.input", chance, COUNTING.name, read_committed=True, resets=False)
         try:
             for _ in range(chance.randint(20, 100)):
                 reads = member.poll()
@@ -248,9 +248,16 @@ class _Outcome:
 
 
 class GroupMember:
-    """A member of a group, whose rebalances and commits are in the history."""
+    """A member of a group, whose rebalances and commits are in the history.
 
-    def __init__(self, run: ConfluentRun, process: str, chance: Random, group: str, *, read_committed: bool) -> None:
+    Without `resets` it begins at the first offset only where none is committed. librdkafka asks any leader that it is
+    told of, also an isolated one of an earlier epoch, for which the committed offset may be out of range, and would
+    begin anew there: with Apache Kafka as well.
+    """
+
+    def __init__(
+        self, run: ConfluentRun, process: str, chance: Random, group: str, *, read_committed: bool, resets: bool = True
+    ) -> None:
         self.run = run
         self.process = process
         self._group = group
@@ -260,10 +267,12 @@ class GroupMember:
         strategy = chance.choice(("range", "range,roundrobin"))
         self._consumer = ck.Consumer({
             **COMMON, "bootstrap.servers": run.bootstrap, "group.id": group, "enable.auto.commit": False,
-            "isolation.level": isolation, "auto.offset.reset": "earliest", "session.timeout.ms": 6_000,
+            "isolation.level": isolation, "auto.offset.reset": "earliest" if resets else "error",
+            "session.timeout.ms": 6_000,
             "partition.assignment.strategy": strategy, "topic.metadata.refresh.interval.ms": 5_000,
         })  # fmt: skip
-        moved = {"on_assign": self._moved, "on_revoke": self._moved, "on_lost": self._moved}
+        on_assign = self._moved if resets else self._assigned
+        moved = {"on_assign": on_assign, "on_revoke": self._moved, "on_lost": self._moved}
         self._consumer.subscribe([run.partitions[0].topic], **moved)
 
     def poll(self) -> tuple[Read, ...]:
@@ -316,6 +325,16 @@ class GroupMember:
                     break
                 self._consumer.poll(0.1)
             self._consumer.close()
+
+    def _assigned(self, consumer: ck.Consumer, partitions: list[ck.TopicPartition]) -> None:
+        """Raises KafkaException if the committed offsets are not known."""
+        self._moved(consumer, partitions)
+        for one in (committed := consumer.committed(partitions, TIMEOUT_S)):
+            if one.error is not None:
+                raise ck.KafkaException(one.error)
+            if one.offset < 0:
+                one.offset = ck.OFFSET_BEGINNING
+        consumer.assign(committed)
 
     def _moved(self, _: ck.Consumer, partitions: list[ck.TopicPartition]) -> None:
         moved = [TopicPartition(one.topic, one.partition) for one in partitions]
