@@ -263,6 +263,7 @@ class GroupMember:
         self._group = group
         self._read_committed = read_committed
         self._next: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
         isolation = "read_committed" if self._read_committed else "read_uncommitted"
         strategy = chance.choice(("range", "range,roundrobin"))
         self._consumer = ck.Consumer({
@@ -278,11 +279,12 @@ class GroupMember:
     def poll(self) -> tuple[Read, ...]:
         """The records of a poll. Rebalances happen meanwhile, and are recorded before the records."""
         invocation = self.run.recorder.invoke(self.process, Poll(read_committed=self._read_committed))
-        messages = self._consumer.consume(RECORDS_MAX, 0.3)
-        reads = tuple(_read_of(one) for one in messages if one.error() is None)
+        messages = [one for one in self._consumer.consume(RECORDS_MAX, 0.3) if one.error() is None]
+        reads = tuple(map(_read_of, messages))
         self.run.recorder.complete(invocation, Outcome.OK, Poll(reads, self._read_committed))
         self.run.done["reads"] += len(reads)
         self._next |= {one.partition: one.offset + 1 for one in reads}
+        self._epochs |= {read.partition: _epoch_of(one) for read, one in zip(reads, messages, strict=True)}
         return reads
 
     def commit(self) -> None:
@@ -302,7 +304,7 @@ class GroupMember:
         offsets, self._next = dict(self._next), {}
         invocation = self.run.recorder.invoke(process, CommitOffsets(self._group, tuple(offsets.items())))
         try:
-            call([ck.TopicPartition(*tp, one) for tp, one in offsets.items()])
+            call([ck.TopicPartition(*tp, one, leader_epoch=self._epochs[tp]) for tp, one in offsets.items()])
         except ck.KafkaException as failure:
             error = failure.args[0]
             outcome = Outcome.FAIL if error.code() in REJECTIONS else Outcome.UNKNOWN
@@ -347,3 +349,8 @@ def _read_of(message: Any) -> Read:
     key, value = message.key(), message.value() or b""
     place = TopicPartition(message.topic(), message.partition())
     return Read(place, message.offset(), None if key is None else key.decode(), name_in(value))
+
+
+def _epoch_of(message: Any) -> int:
+    epoch = message.leader_epoch()
+    return -1 if epoch is None else int(epoch)
