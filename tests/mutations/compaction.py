@@ -1,6 +1,6 @@
 """Planted bugs in the log cleaner: what it keeps, what it puts in place of what, and what a crash leaves."""
 
-from mutations import Mutation
+from mutations import TEST_ONLY, Mutation
 
 _TESTS = "tests/storage/test_compaction.py"
 _MODEL = "tests/storage/test_compaction_model.py"
@@ -15,6 +15,7 @@ MUTATIONS = (
         "        if tombstones and not batch.has_delete_horizon and self._new_horizon_ms is not None:\n",
         "        if tombstones and self._new_horizon_ms is not None:\n",
         (f"{_TESTS}::test_a_tombstone_goes_after_its_retention",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a tombstone goes with the first cleaning",
@@ -22,6 +23,7 @@ MUTATIONS = (
         "        return batch.has_delete_horizon and batch.base_timestamp <= self._rules.now_ms\n",
         "        return batch.base_timestamp <= self._rules.now_ms\n",
         (f"{_TESTS}::test_a_tombstone_goes_after_its_retention",),
+        seeds=3,
     ),
     Mutation(
         "the last batch of a producer goes when nothing of it is left",
@@ -29,6 +31,7 @@ MUTATIONS = (
         "            return batch.last_offset == last.last_offset\n",
         "            return False\n",
         (f"{_TESTS}::test_the_last_batch_of_a_producer_stays_when_it_is_empty",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the end of the cleaned range goes when nothing of it is left",
@@ -36,6 +39,7 @@ MUTATIONS = (
         "        if batch.next_offset == self._rules.upper_bound:\n            return True\n",
         "",
         (f"{_TESTS}::test_the_end_of_the_cleaned_range_stays",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a record beyond a map that is full is compared with it",
@@ -43,6 +47,7 @@ MUTATIONS = (
         "if offsets[index] in latest or offsets[index] > known_offset]\n",
         "if offsets[index] in latest]\n",
         (f"{_TESTS}::test_a_small_map_takes_several_cleanings",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a record without a key in the clean part stays",
@@ -50,6 +55,7 @@ MUTATIONS = (
         "            replaced_from[index] = _NEVER\n",
         "            replaced_from[index] = 0\n",
         (f"{_TESTS}::test_records_without_a_key_go",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the clean records of a chunk are taken for dirty ones",
@@ -58,6 +64,7 @@ MUTATIONS = (
         "                yield from self._filter(part, dirty=part[0].base_offset >= self._first_dirty)\n",
         "        yield from self._filter(batches, dirty=dirty < len(batches))\n",
         (f"{_TESTS}::test_clean_and_dirty_records_meet_in_one_chunk",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "two new keys of one call share a slot of the map",
@@ -65,6 +72,7 @@ MUTATIONS = (
         "                winners = empty[self._offsets[claimed] == empty]\n",
         "                winners = empty\n",
         ("tests/storage/test_offset_map.py",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the records of all batches of one size are taken to be at the same places",
@@ -72,6 +80,7 @@ MUTATIONS = (
         "        rows, places = rows[alike], places[alike]\n",
         "",
         ("tests/protocol/records/test_column_codec.py::test_batches_of_the_same_size_agree",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "an abort marker goes while batches of its transaction are left",
@@ -79,6 +88,7 @@ MUTATIONS = (
         "                self.retained(transaction)\n                return False\n",
         "                self.retained(transaction)\n",
         (f"{_TESTS}::test_an_empty_aborted_batch_keeps_its_marker_and_index",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the transaction index of a cleaned segment is empty",
@@ -86,6 +96,7 @@ MUTATIONS = (
         "        transactions.retained = cleaned.add_aborted\n",
         "",
         (f"{_TESTS}::test_an_empty_aborted_batch_keeps_its_marker_and_index",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "keys of aborted records replace those before them",
@@ -93,6 +104,7 @@ MUTATIONS = (
         " and not (batch.is_control or discard)\n        ]\n        if data:",
         " and not batch.is_control\n        ]\n        if data:",
         (f"{_TESTS}::test_aborted_data_goes_at_once_and_its_marker_later",),
+        seeds=8,
     ),
     Mutation(
         "a corrupt batch is written anew with a valid checksum",
@@ -100,6 +112,7 @@ MUTATIONS = (
         "                for batch in found:\n                    batch.check_crc()\n",
         "",
         (f"{_TESTS}::test_a_corrupt_batch_is_not_given_a_new_checksum",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "segments are replaced although the log was truncated meanwhile",
@@ -107,6 +120,7 @@ MUTATIONS = (
         "        unchanged = log.directory == due.directory and log.truncations == due.truncations\n",
         "        unchanged = log.directory == due.directory\n",
         (f"{_TESTS}::test_a_truncation_during_a_cleaning_ends_it",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the checkpoint of the cleaner survives a truncation",
@@ -114,6 +128,7 @@ MUTATIONS = (
         "        self.lower_cleaner_offset(log.topic_partition, log.recovery_point)\n",
         "",
         (f"{_TESTS}::test_truncation_makes_dirty_what_is_appended_anew",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the log is cleaned beyond the last stable offset",
@@ -121,6 +136,7 @@ MUTATIONS = (
         "    last = max(0, log.segments.floor(min(stable_offset, log.recovery_point)))\n",
         "    last = max(0, log.segments.floor(log.recovery_point))\n",
         (f"{_TESTS}::test_nothing_beyond_the_stable_offset_is_cleaned",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the old segments are renamed before the new one is sure to replace them",
@@ -128,6 +144,7 @@ MUTATIONS = (
         '        _rename_all(log.disk, prefix, CLEANED, SWAP)\n',
         "",
         (f"{_TESTS}::test_the_last_record_of_each_key_is_left_at_its_offset", _MODEL),
+        seeds=3,
     ),
     Mutation(
         "the files of a segment that was replaced twice have one name",
@@ -135,6 +152,7 @@ MUTATIONS = (
         "        if not disk.exists(new_path):\n            break\n",
         "        break\n",
         (f"{_TESTS}::test_a_reader_that_holds_an_old_segment_reads_on",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "recovery leaves the transaction index of a segment that was replaced",
@@ -142,6 +160,7 @@ MUTATIONS = (
         "            if name.endswith(SUFFIXES) and (offset in replaced or _offset_of(logs[0]) <= offset < end):\n",
         "            if name.endswith(SUFFIXES[:3]) and _offset_of(logs[0]) <= offset < end:\n",
         (f"{_TESTS}::test_recovery_removes_all_files_of_a_replaced_segment",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a log is rolled behind a gap of the leader's log",

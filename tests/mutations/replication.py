@@ -1,6 +1,6 @@
 """Planted bugs in replication: ISR, high watermark, truncation by followers, throttles."""
 
-from mutations import Mutation
+from mutations import TEST_ONLY, Mutation
 
 _TESTS = (
     "tests/broker/replication/test_published_bugs.py",
@@ -48,6 +48,7 @@ MUTATIONS = (
         "self.isr if self.pending is None else self.maximal_isr",
         "self.isr",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a proposed isr shrink counts before it is committed",
@@ -82,6 +83,7 @@ MUTATIONS = (
         "if current_leader_epoch < self.leader_epoch:",
         "if current_leader_epoch < 0:",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "consumers read uncommitted records",
@@ -107,6 +109,7 @@ MUTATIONS = (
         "follower.end_offset >= max(high_watermark, self.epoch_start_offset)",
         "follower.end_offset >= high_watermark",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a broker restarted since its fetch enters the isr",
