@@ -45,6 +45,7 @@ A connection that begins as a request of Kafka's protocol is no node's but a too
 - A node that has learned of kraft.version 1 keeps that in `quorum-state` from its next epoch or vote on. Before that, a
   start without a quorum (no `controller.quorum.voters`, no bootstrap servers) does not recognize its directory.
 - If most voters come back at other addresses at the same time, `controller.quorum.bootstrap.servers` must name some of
-  them.
+  them. It must also name the last voter that is left, if that one has moved: until then no other node finds the leader
+  after a start, as in Kafka.
 - A node that hangs without closing its connections is detected by timeouts only.
 """

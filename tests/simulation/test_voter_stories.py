@@ -11,10 +11,12 @@ from minikafka.client.admin.admin import Admin
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.raft.voter_set import ReplicaKey
 from minikafka.protocol.errors import KafkaError
+from simulation.faults.chaos import Chaos
 from simulation.faults.operators import Change, adding, removing, upgrade
 from simulation.invariants import broken_at_rest
 from simulation.story import Story
 from simulation.world.quorums import (
+    BOOTSTRAP,
     INITIAL,
     STANDALONE,
     UPGRADED,
@@ -132,6 +134,48 @@ def test_a_controller_that_has_moved_is_found_at_its_new_address() -> None:
     story.until(lambda: not broken_at_rest(story.hosts.values()))
     [(_, address)] = endpoints_of(host).items()
     assert address == "node-3:9193"
+    story.end()
+
+
+def test_a_last_voter_that_has_moved_is_found_where_the_bootstrap_servers_name_its_new_address() -> None:
+    """Recorded with Apache Kafka 4.3.1; until the settings of the others name it, they find no leader there either."""
+    story = Story(nodes=3, quorum=INITIAL)
+    story.start()
+    moved = story.hosts[1]
+    story.cluster.kill(moved)
+    move_controller(moved)
+    story.start()
+    for node_id in (2, 3):
+        tool(story, removing(key(story, node_id)))
+    story.until(lambda: story.active == 1)
+    for node_id in (2, 3):
+        host = story.hosts[node_id]
+        host.settings[BOOTSTRAP] = host.settings[BOOTSTRAP].replace("node-1:9093", "node-1:9193")
+    story.restart(2, 3)
+    until_voters(story, 1)
+    story.create("t", [2, 3])
+    story.end()
+
+
+def test_one_voter_stays_where_the_bootstrap_servers_say_while_another_controller_is_away() -> None:
+    story = Story(nodes=3, quorum=INITIAL)
+    story.start()
+    limits = Chaos(story.cluster, durable=False, tolerates_loss=True).voters
+    story.until(lambda: story.active != 0 and len(story.controllers) == 3)
+    leading = story.active
+    staying, moved = (node_id for node_id in (1, 2, 3) if node_id != leading)
+    host, leader_key = story.hosts[moved], key(story, leading)
+    limits.to_be_removed.update((leader_key, key(story, staying)))
+    assert not limits.may_be_moved(host), "the last voter would be elsewhere"
+    assert limits.may_be_moved(story.hosts[leading]), "one stays"
+    limits.to_be_removed.remove(key(story, staying))
+    assert limits.may_be_moved(host), "one stays"
+    assert {one.id for one in limits.may_be_removed()} == {1, 2, 3}
+    story.cluster.kill(host)
+    move_controller(host)
+    assert {one.id for one in limits.may_be_removed()} == {leading, moved}, "the other one must stay"
+    limits.to_be_removed.clear()
+    assert {one.id for one in limits.may_be_removed()} == {1, 2, 3}, "one of two stays"
     story.end()
 
 

@@ -3,6 +3,10 @@
 A majority of the voters keeps its disk, in each set of voters that may come into force. So only one host of a run ever
 has its disk replaced, no voter is removed while that of the lost directory is one, and no disk is lost while another
 voter may yet be removed: a request whose response was lost may be carried out at any time later.
+
+While a controller is away from where the bootstrap servers say, one other voter stays there and is not removed. A last
+voter that has moved is found by none of the nodes that start afterwards, in Apache Kafka neither: it speaks to other
+voters only, and nodes that know no leader ask the bootstrap servers.
 """
 
 from __future__ import annotations
@@ -59,7 +63,11 @@ class VoterLimits:
         voters = self.in_force()
         if voters is None or len(voters) == 1:
             return []
-        return self.lost() or list(voters.keys)
+        found = self.lost() or list(voters.keys)
+        if all(has_home_address(host) for host in self.controllers()):
+            return found
+        staying = self._that_stay()
+        return [key for key in found if staying - {key}]
 
     def may_be_replaced(self, host: Host) -> bool:
         """Whether the disk of this voter may be lost, as far as the quorum is concerned."""
@@ -79,11 +87,21 @@ class VoterLimits:
         )
 
     def may_be_moved(self, host: Host) -> bool:
-        """Whether this controller may get another address: the bootstrap servers are right about all others."""
+        """Whether this controller may get another address: the bootstrap servers are right about all others, of which
+        one stays a voter."""
         voters = self.in_force()
         if voters is None or len(voters) < VOTERS_TO_LOSE_ONE:
             return False
-        return all(other is host or has_home_address(other) for other in self.controllers())
+        if not all(other is host or has_home_address(other) for other in self.controllers()):
+            return False
+        return any(key.id != host.node_id for key in self._that_stay())
+
+    def _that_stay(self) -> set[ReplicaKey]:
+        """Voters where the bootstrap servers say that are in each set that may come into force, whoever leads: they
+        were committed once, on some running node, and nobody has asked for their removal."""
+        committed = {key for controller in self._running() for key in _committed_voters(controller).keys}
+        at_home = {key_on_disk(host) for host in self.controllers() if has_home_address(host)}
+        return {key for key in committed - self.to_be_removed if key in at_home}
 
     @property
     def _are_idle(self) -> bool:
@@ -92,3 +110,8 @@ class VoterLimits:
     def _running(self) -> list[QuorumController]:
         found = [host.controller for host in self.controllers()]
         return [controller for controller in found if controller is not None and controller.kraft_version]
+
+
+def _committed_voters(controller: QuorumController) -> VoterSet:
+    """As far as this node knows; a former leader may not know the latest."""
+    return controller._stored.history.before(controller.committed_offset).voters or VoterSet()
