@@ -1,6 +1,6 @@
 """Bugs in what the active controller decides: elections, in-sync replicas, registrations."""
 
-from mutations import Mutation
+from mutations import TEST_ONLY, Mutation
 
 _TESTS = ("tests/controller/decisions",)
 _CHANGES = "controller/decisions/partition_changes.py"
@@ -22,6 +22,7 @@ MUTATIONS = (
         "if node in candidates and rules.may_lead_with(node, target)",
         "if rules.may_lead_with(node, target)",
         _TESTS,
+        seeds=1,
     ),
     Mutation(
         "a fenced broker is elected",
@@ -29,6 +30,7 @@ MUTATIONS = (
         "if node in candidates and rules.may_lead_with(node, target)",
         "if node in candidates",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a fenced broker stays in the ISR",
@@ -36,6 +38,7 @@ MUTATIONS = (
         "target = state if leaves_isr is None else replace(state, isr=without(state.isr, leaves_isr))",
         "target = state",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a broker with an unclean shutdown stays an eligible leader replica",
@@ -43,6 +46,7 @@ MUTATIONS = (
         "and replica not in target.isr and replica != rules.unclean_shutdown",
         "and replica not in target.isr",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "lowering min.insync.replicas does not clear the eligible leader replicas",
@@ -50,6 +54,7 @@ MUTATIONS = (
         "yield PartitionChange(topic.id, index, elr=())",
         "yield PartitionChange(topic.id, index)",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "every election may be unclean",
@@ -57,6 +62,7 @@ MUTATIONS = (
         "    if rules.election is Election.UNCLEAN:\n",
         "    if rules.election:\n",
         _TESTS,
+        seeds=1,
     ),
     Mutation(
         "the last known leader is elected although the ISR or the eligible leader replicas are not empty",
@@ -64,6 +70,7 @@ MUTATIONS = (
         "candidates = () if target.isr or target.elr else target.last_known_elr",
         "candidates = target.last_known_elr",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the removal of a replica does not increment the leader epoch",
@@ -71,6 +78,7 @@ MUTATIONS = (
         "leader=target.leader if moved or removed else None",
         "leader=target.leader if moved else None",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a reassignment is completed before all added replicas are in sync",
@@ -78,6 +86,7 @@ MUTATIONS = (
         "if not staying or any(replica not in staying for replica in target.adding_replicas):",
         "if not staying:",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a heartbeat with an old broker epoch is accepted",
@@ -85,6 +94,7 @@ MUTATIONS = (
         "if broker is None or broker.epoch != request.broker_epoch:",
         "if broker is None:",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a broker is unfenced before it has applied its registration",
@@ -92,6 +102,7 @@ MUTATIONS = (
         "if request.want_fence or not reply.is_caught_up:",
         "if request.want_fence:",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a broker shuts down before the other brokers have applied the new leaders",
@@ -99,6 +110,7 @@ MUTATIONS = (
         "if not context.sessions.others_caught_up(node_id, others):",
         "if not node_id:",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "an AlterPartition with an old partition epoch is accepted",
@@ -106,6 +118,7 @@ MUTATIONS = (
         "if requested.partition_epoch < state.partition_epoch and not _is_applied(state, requested):",
         "if requested.partition_epoch < -9:",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "an AlterPartition with an old leader epoch is accepted",
@@ -113,6 +126,7 @@ MUTATIONS = (
         "if requested.leader_epoch < state.leader_epoch:",
         "if requested.leader_epoch < -9:",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a broker that restarted since it caught up joins the ISR",
@@ -120,6 +134,7 @@ MUTATIONS = (
         "return requested.broker_epoch in (ANY_EPOCH, broker.epoch)",
         "return True",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a fenced broker joins the ISR",
@@ -127,6 +142,7 @@ MUTATIONS = (
         "if broker is None or broker.fenced or broker.in_controlled_shutdown:",
         "if broker is None:",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "two live processes register with one node id",
@@ -134,6 +150,7 @@ MUTATIONS = (
         "return alive and not known.in_controlled_shutdown",
         "return False",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a registration after an unclean shutdown is treated as clean",
@@ -141,6 +158,7 @@ MUTATIONS = (
         "unclean_shutdown = known is None or known.epoch != request.previous_broker_epoch",
         "unclean_shutdown = known is None",
         _TESTS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the epoch of an unregistered broker is assigned again",
