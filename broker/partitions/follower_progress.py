@@ -198,21 +198,23 @@ class LeaderState:
         broker = self._brokers().get(node_id)
         return broker_epoch == NO_BROKER_EPOCH or (broker is not None and broker_epoch < broker.epoch)
 
-    def may_enter_isr(self, follower: Follower, high_watermark: int) -> bool:
+    def may_enter_isr(self, follower: Follower, high_watermark: int, now_ms: int) -> bool:
         """Whether a follower may enter the ISR: it has all committed records and all from before this leader epoch.
 
-        The latter because a new leader's high watermark may lag behind what earlier leaders committed (KAFKA-7128).
+        The latter because a new leader's high watermark may lag behind what earlier leaders committed (KAFKA-7128). A
+        follower that does not fetch may have all that is committed, too: below `min.insync.replicas` nothing is.
         """
         return (
             self.pending is None
             and follower.node_id not in self.isr
+            and now_ms - follower.last_fetch_ms <= self._lag_ms_max
             and follower.end_offset >= max(high_watermark, self.epoch_start_offset)
             and self._is_isr_eligible(follower)
         )
 
-    def any_may_enter_isr(self, high_watermark: int) -> bool:
+    def any_may_enter_isr(self, high_watermark: int, now_ms: int) -> bool:
         """Whether any follower may enter the ISR: one may have caught up while a proposal was pending."""
-        return any(self.may_enter_isr(follower, high_watermark) for follower in self.followers.values())
+        return any(self.may_enter_isr(follower, high_watermark, now_ms) for follower in self.followers.values())
 
     def _is_isr_eligible(self, follower: Follower) -> bool:
         """Whether the broker is unfenced, not shutting down, and still the incarnation that fetched: after a restart it
@@ -234,12 +236,18 @@ class LeaderState:
             and not follower.is_caught_up(leader_end_offset, now_ms, self._lag_ms_max)
         ]
 
-    def propose(self, leader_end_offset: int, high_watermark: int, now_ms: int) -> IsrProposal | None:
-        """Make a proposal, which is then pending; None if the ISR is right or a proposal is pending."""
+    def propose(
+        self, leader_end_offset: int, high_watermark: int, now_ms: int, *, may_shrink: bool = True
+    ) -> IsrProposal | None:
+        """Make a proposal, which is then pending; None if the ISR is right or a proposal is pending.
+
+        Args:
+            may_shrink: Whether followers that lag are to leave.
+        """
         if self.pending is not None:
             return None
-        out = self.out_of_sync_replicas(leader_end_offset, now_ms)
-        joining = [one.node_id for one in self.followers.values() if self.may_enter_isr(one, high_watermark)]
+        out = self.out_of_sync_replicas(leader_end_offset, now_ms) if may_shrink else []
+        joining = [one.node_id for one in self.followers.values() if self.may_enter_isr(one, high_watermark, now_ms)]
         if not out and not joining:
             return None
         wanted = [*(node_id for node_id in self.isr if node_id not in out), *joining]

@@ -105,8 +105,8 @@ class Partition(Replica):
             return False
         if state.leader_epoch == self.leader_epoch and state.leader == self.leader_id:
             if self.leader_state is not None:
-                self.leader_state.adopt(state, self._environment.steady_ms())
-                if self.leader_state.any_may_enter_isr(self.high_watermark):
+                self.leader_state.adopt(state, now_ms := self._environment.steady_ms())
+                if self.leader_state.any_may_enter_isr(self.high_watermark, now_ms):
                     self.isr_change_wanted(self)  # A follower caught up while another change was pending.
                 self._isr_changed()
             return False
@@ -362,11 +362,11 @@ class Partition(Replica):
                 offset,
                 log_start_offset=log_start_offset,
                 leader_end_offset=self.log.end_offset,
-                now_ms=self._environment.steady_ms(),
+                now_ms=(now_ms := self._environment.steady_ms()),
                 broker_epoch=broker_epoch,
             )
             self._deletions.advanced(self.low_watermark)
-            if self.leader_state.may_enter_isr(follower, self.high_watermark):
+            if self.leader_state.may_enter_isr(follower, self.high_watermark, now_ms):
                 self.isr_change_wanted(self)
             self._advance()
             found.high_watermark = self.high_watermark
@@ -419,12 +419,12 @@ class Partition(Replica):
                 f"The high watermark of {self} is lagging behind the start offset from the beginning of this epoch."
             )
 
-    def propose_isr_change(self) -> IsrProposal | None:
+    def propose_isr_change(self, *, may_shrink: bool = True) -> IsrProposal | None:
         """The ISR change that is due, if any; it is pending until `become` or `isr_change_rejected`."""
         if self.leader_state is None:
             return None
         now_ms = self._environment.steady_ms()
-        return self.leader_state.propose(self.log.end_offset, self.high_watermark, now_ms)
+        return self.leader_state.propose(self.log.end_offset, self.high_watermark, now_ms, may_shrink=may_shrink)
 
     def isr_change_rejected(self, proposal: IsrProposal) -> None:
         """The controller rejected the proposal."""

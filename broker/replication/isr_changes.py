@@ -2,6 +2,9 @@
 
     a follower caught up, or lags ──► proposals of all partitions ──AlterPartition──► controller ──metadata──► become
 
+Followers leave only by a check of all partitions, twice per `replica.lag.time.max.ms`, as in Kafka. Two that keep
+fetching but lag, with nothing committed between them, would otherwise replace each other without a pause.
+
 One request is in flight at a time. Its response only decides whether to ask again; the change itself arrives by the
 metadata log. Until then the partition counts with the maximal ISR (`follower_progress.py`). Uses trio for the task.
 Source: Kafka's `AlterPartitionManager`.
@@ -73,7 +76,8 @@ class AlterPartitionManager:
         self._partitions = partitions
         self._send = send
         self._check_s = lag_ms_max / 2 / 1000
-        self._candidates: dict[Partition, None] = {}
+        self._candidates: dict[Partition, bool] = {}
+        """Whether members may leave the ISR, too."""
         self._pending: dict[Key, tuple[Partition, IsrProposal]] = {}
         self._growth: dict[Key, int] = {}
         """How many members each pending proposal adds."""
@@ -81,8 +85,8 @@ class AlterPartitionManager:
         self.shrinks = self.expands = 0
 
     def request_change(self, partition: Partition) -> None:
-        """The ISR of this partition may have to change."""
-        self._candidates[partition] = None
+        """The ISR of this partition may have to grow."""
+        self._candidates.setdefault(partition, False)
         self._wakeup.set()
 
     async def run(self) -> None:
@@ -94,7 +98,7 @@ class AlterPartitionManager:
             self._wakeup = trio.Event()
             if trio.current_time() >= next_check:
                 next_check = trio.current_time() + self._check_s
-                self._candidates = dict.fromkeys(self._partitions)
+                self._candidates = dict.fromkeys(self._partitions, True)
             self._propose()
             if self._pending and not await self._send_pending():
                 await trio.sleep(RETRY_S)
@@ -102,8 +106,8 @@ class AlterPartitionManager:
 
     def _propose(self) -> None:
         wanted, self._candidates = self._candidates, {}
-        for partition in wanted:
-            proposal = partition.propose_isr_change()
+        for partition, may_shrink in wanted.items():
+            proposal = partition.propose_isr_change(may_shrink=may_shrink)
             if proposal is not None:
                 key = partition.topic_id, partition.topic_partition.partition
                 self._pending[key] = partition, proposal
@@ -147,7 +151,7 @@ class AlterPartitionManager:
                     error = ErrorCode(answer.error_code).name
                     log.info("isr change rejected", partition=str(partition), error=error)
                     partition.isr_change_rejected(proposal)
-                    self._candidates[partition] = None
+                    self._candidates[partition] = True
                     settled = False  # Wait before checking whether the change is still due.
                 elif answer.error_code and answer.error_code not in OUTDATED:
                     settled = False

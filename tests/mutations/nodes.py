@@ -127,7 +127,7 @@ MUTATIONS = (
     Mutation(
         "followers that lag are never looked for",
         _ISR_CHANGES,
-        "                self._candidates = dict.fromkeys(self._partitions)\n",
+        "                self._candidates = dict.fromkeys(self._partitions, True)\n",
         "",
         (f"{_NODES}::test_a_follower_leaves_the_isr_and_returns_more_than_once",),
         seeds=STORY_ONLY,

@@ -172,9 +172,25 @@ MUTATIONS = (
     Mutation(
         "a follower that caught up during a proposal is not proposed",
         _PARTITION,
-        "if self.leader_state.any_may_enter_isr(self.high_watermark):",
+        "if self.leader_state.any_may_enter_isr(self.high_watermark, now_ms):",
         "if False:",
         ("tests/broker/replication/test_isr_changes.py",),
+    ),
+    Mutation(
+        "a follower that no longer fetches enters the isr",
+        _LEADER_STATE,
+        "            and now_ms - follower.last_fetch_ms <= self._lag_ms_max\n",
+        "",
+        ("tests/broker/partitions/test_follower_progress.py", "tests/broker/replication/test_isr_changes.py"),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "followers that lag leave the isr whenever it may grow",
+        "broker/replication/isr_changes.py",
+        "            proposal = partition.propose_isr_change(may_shrink=may_shrink)\n",
+        "            proposal = partition.propose_isr_change()\n",
+        ("tests/broker/replication/test_isr_changes.py",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "in-sync replicas are throttled",

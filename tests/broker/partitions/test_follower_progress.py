@@ -56,7 +56,7 @@ class Seen:
         return self.leader_state.propose(self.end, high_watermark, self.clock.ms)
 
     def may_enter_isr(self, node_id: int, high_watermark: int = 0) -> bool:
-        return self.leader_state.may_enter_isr(self.leader_state.followers[node_id], high_watermark)
+        return self.leader_state.may_enter_isr(self.leader_state.followers[node_id], high_watermark, self.clock.ms)
 
 
 def test_the_slowest_in_sync_replica_determines_the_high_watermark() -> None:
@@ -171,6 +171,17 @@ def test_ineligible_brokers_do_not_enter_the_isr(record: BrokerRecord) -> None:
 
 def test_a_follower_that_has_not_fetched_does_not_enter_the_isr() -> None:
     assert not Seen(LEADER).may_enter_isr(SECOND)
+
+
+def test_a_follower_that_no_longer_fetches_does_not_enter_the_isr() -> None:
+    """Though it has all that is committed."""
+    seen = Seen(LEADER, end=5)
+    seen.fetched(SECOND, 3)
+    seen.clock.ms += LAG_MS
+    assert seen.may_enter_isr(SECOND, high_watermark=3)
+    seen.clock.ms += 1
+    assert not seen.may_enter_isr(SECOND, high_watermark=3)
+    assert seen.propose(high_watermark=3) is None
 
 
 def test_a_fetch_of_an_older_incarnation_is_stale() -> None:
