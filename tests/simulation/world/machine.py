@@ -11,8 +11,10 @@ import contextvars
 import sys
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
@@ -27,6 +29,7 @@ from minikafka.broker.node.step_watch import StepWatch
 from simulation.world.trio_loop import cheap_waits, run_ready_tasks
 
 CLOSE_ATTEMPTS = 20
+BUSIEST_MAX = 8
 
 
 class HasTime(Protocol):
@@ -124,6 +127,18 @@ def _weakly(hook: Any) -> Callable[[object], None]:
             known(generator)
 
     return call
+
+
+def _short(name: str) -> str:
+    return ".".join(name.split(".")[-2:])
+
+
+def _place(task: trio.lowlevel.Task) -> str:
+    """Where a task waits: its innermost line in the product, or in its own function."""
+    frames = list(task.iter_await_frames())
+    ours = [one for one in frames if str(one[0].f_globals["__name__"]).startswith("minikafka.")]
+    frame, line = ours[-1] if ours else frames[0]
+    return f"{Path(frame.f_code.co_filename).name}:{line}"
 
 
 class Machine:
@@ -239,6 +254,17 @@ class Machine:
         self.due = float("inf")
         for callback in self.on_end:
             callback()
+
+    def turns(self) -> dict[int, int]:
+        """How often each of its tasks has run, by a number of the task."""
+        return {task._counter: task._schedule_points for task in self._runner.tasks}
+
+    def busiest(self, before: Mapping[int, int]) -> list[str]:
+        """The tasks that ran most often since an earlier `turns`, each with the line of the product where it waits."""
+        often: Counter[str] = Counter()
+        for task in self._runner.tasks:
+            often[f"{_short(task.name)} ({_place(task)})"] += task._schedule_points - before.get(task._counter, 0)
+        return [f"{name} {turns} times" for name, turns in often.most_common(BUSIEST_MAX)]
 
     def reschedule(self, task: trio.lowlevel.Task) -> None:
         """Wake a task of this machine, from outside. Nothing, once it has ended."""

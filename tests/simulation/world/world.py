@@ -148,13 +148,16 @@ class World:
             self._entries += 1
             heapq.heappush(self._heap, (due, self._entries, None, (machine,)))
 
-    def _watch(self, before: dict[str, int]) -> None:
-        """Find tasks that run in a circle. Raises TooManySteps."""
+    def _watch(self, before: dict[str, tuple[int, dict[int, int]]]) -> None:
+        """Find tasks that run in a circle. Raises TooManySteps, which names them."""
         for machine in self.machines.values():
-            steps = machine.steps - before.get(machine.name, 0)
+            steps_before, turns_before = before.get(machine.name, (0, {}))
+            steps = machine.steps - steps_before
             if steps > STEPS_PER_S_MAX * WATCHED_S:
-                raise TooManySteps(f"{steps} steps within {WATCHED_S:g} s at {self.now:.3f} s: {machine}")
-        self.after(WATCHED_S, self._watch, {name: machine.steps for name, machine in self.machines.items()})
+                found = f"{steps} steps within {WATCHED_S:g} s at {self.now:.3f} s: {machine}"
+                raise TooManySteps("; ".join([found, *machine.busiest(turns_before)]))
+        now = {name: (machine.steps, machine.turns()) for name, machine in self.machines.items()}
+        self.after(WATCHED_S, self._watch, now)
 
     def _step(self, machine: Machine) -> None:
         machine.steps += 1
