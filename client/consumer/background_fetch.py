@@ -63,7 +63,9 @@ class FetchLoop:
         self._in_flight: dict[int, None] = {}
         self._connecting: dict[int, None] = {}
         self._sessions: dict[int, FetchSession] = {}
-        self._finding_positions = self._finding_ends = self._validating_positions = False
+        self._finding_positions = self._finding_ends = False
+        self._validating: dict[int, None] = {}
+        """The leaders that are asked whether their logs contain the positions."""
         self.fetches = self.responses = 0
         self.latency_s = 0.0
         """The number of fetches sent and answered, and the time that the answers took."""
@@ -104,9 +106,9 @@ class FetchLoop:
                 self._tasks.start_soon(self._find_ends)
             now = anyio.current_time()
             metadata = self._cluster.metadata
-            if self._unvalidated() and not self._validating_positions:
-                self._validating_positions = True
-                self._tasks.start_soon(self._validate_positions)
+            for leader in [one for one in self._unvalidated() if one not in self._validating]:
+                self._validating[leader] = None
+                self._tasks.start_soon(self._validate_positions, leader)
             for node_id, partitions in self._fetcher.plan(now, self._leader, metadata.leader_epoch).items():
                 self._fetch(node_id, partitions)
             waiting = [one.not_before for one in self._fetcher.states.values() if one.not_before > now]
@@ -235,25 +237,32 @@ class FetchLoop:
             state.not_before += 1
             self._fail(error)
 
-    def _unvalidated(self) -> list[PartitionState]:
-        metadata = self._cluster.metadata
-        return [one for one in self._fetcher.unvalidated(metadata.leader_epoch) if metadata.leader(*one.tp) >= 0]
+    def _unvalidated(self) -> dict[int, list[PartitionState]]:
+        """By leader, the partitions whose positions are to be compared with its log."""
+        found: dict[int, list[PartitionState]] = {}
+        for state in self._fetcher.unvalidated(self._cluster.metadata.leader_epoch):
+            found.setdefault(self._cluster.metadata.leader(*state.tp), []).append(state)
+        found.pop(-1, None)
+        return found
 
-    async def _validate_positions(self) -> None:
-        """Compare positions with the logs of new leaders."""
-        reset = self._options.auto_offset_reset
+    async def _validate_positions(self, leader: int) -> None:
+        """Compare positions with the log of a new leader. One that does not answer holds up no other."""
+        what = f"comparing positions with the log of broker {leader}"
         try:
-            while states := self._unvalidated():
-                what = "comparing positions with the logs of new leaders"
-                await self._cluster.retry(partial(validate, self._cluster, self._fetcher, states, reset), what)
+            while leader in self._unvalidated():
+                await self._cluster.retry(partial(self._validate, leader), what)
         except KafkaError as error:
             if not error.retriable:
                 self._fail(error)
             await anyio.sleep(self._backoff.delay_ms(5) / 1000)
         finally:
-            self._validating_positions = False
+            del self._validating[leader]
         self.arrived()
         self.wake()
+
+    async def _validate(self, leader: int) -> None:
+        if states := self._unvalidated().get(leader):
+            await validate(self._cluster, self._fetcher, leader, states, self._options.auto_offset_reset)
 
     async def _find_positions(self) -> None:
         """Find the start offsets of partitions without a position."""

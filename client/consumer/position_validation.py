@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.consumer.fetch_state import Fetcher
@@ -45,45 +46,68 @@ class LogTruncationError(OffsetOutOfRangeError):
         )
 
 
-async def validate(cluster: Cluster, fetcher: Fetcher, states: Iterable[PartitionState], reset: str) -> None:
-    """Compare positions with the logs of their leaders, and reset those that were truncated.
+class _Question(NamedTuple):
+    """Where a leader's log ends for the epoch of the batch before a position."""
+
+    state: PartitionState
+    era: int
+    fetch_epoch: int
+    leader_epoch: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the answer is still about the position: a fetch that was on its way may have moved it into a later
+        epoch, or a later leader may have confirmed it (Kafka's `SubscriptionState.maybeCompleteValidation`)."""
+        asked_about = self.state.era == self.era and self.state.fetch_epoch == self.fetch_epoch
+        return asked_about and self.state.needs_validation(self.leader_epoch)
+
+
+async def validate(
+    cluster: Cluster, fetcher: Fetcher, leader: int, states: Iterable[PartitionState], reset: str
+) -> None:
+    """Compare positions with the log of their leader, and reset those that were truncated.
 
     Args:
+        states: those that still need it once there is a connection are asked about.
         reset: `auto_offset_reset`.
 
     Raises:
         LogTruncationError: `reset` is "none".
-        KafkaError: A leader could not be asked; metadata is refreshed then.
+        KafkaError: The leader could not be asked; metadata is refreshed then.
     """
-    by_leader: dict[int, list[tuple[PartitionState, int, int]]] = {}
-    for state in states:
-        leader, epoch = cluster.metadata.leader(*state.tp), cluster.metadata.leader_epoch(*state.tp)
-        by_leader.setdefault(leader, []).append((state, state.era, epoch))
-    for leader, some in by_leader.items():
-        connection = await cluster.connection(leader)
-        if connection.version_for(OffsetForLeaderEpochRequest) < _FIRST_VERSION_FOR_CONSUMERS:
-            for state, _, epoch in some:
-                state.validated_epoch = epoch
-            continue
-        request = _request(some)
-        response = await connection.request(request, timeout_ms=cluster.request_timeout_ms)
+    connection = await cluster.connection(leader)
+    epochs = [(one, cluster.metadata.leader_epoch(*one.tp)) for one in states if _leads(cluster, leader, one)]
+    asked = [_Question(one, one.era, one.fetch_epoch, epoch) for one, epoch in epochs if one.needs_validation(epoch)]
+    if connection.version_for(OffsetForLeaderEpochRequest) < _FIRST_VERSION_FOR_CONSUMERS:
+        for question in asked:
+            question.state.validated_epoch = question.leader_epoch
+    elif asked:
+        response = await connection.request(_request(asked), timeout_ms=cluster.request_timeout_ms)
         found = {(topic.topic, one.partition): one for topic in response.topics for one in topic.partitions}
-        for state, era, epoch in some:
-            one = found.get(state.tp)
-            if one is not None and one.error_code:
-                cluster.refresh_soon()
-                raise error_for(one.error_code, f"{state.tp}: {error_for(one.error_code)}")
-            if one is not None and state.era == era:
-                apply(fetcher, state, epoch, one, reset)
+        for question in asked:
+            if (one := found.get(question.state.tp)) is not None:
+                _answered(cluster, fetcher, question, one, reset)
 
 
-def _request(some: list[tuple[PartitionState, int, int]]) -> OffsetForLeaderEpochRequest:
+def _leads(cluster: Cluster, leader: int, state: PartitionState) -> bool:
+    return cluster.metadata.leader(*state.tp) == leader
+
+
+def _answered(cluster: Cluster, fetcher: Fetcher, question: _Question, found: EpochEndOffset, reset: str) -> None:
+    if found.error_code:
+        cluster.refresh_soon()
+        raise error_for(found.error_code, f"{question.state.tp}: {error_for(found.error_code)}")
+    if question.is_open:
+        apply(fetcher, question.state, question.leader_epoch, found, reset)
+
+
+def _request(asked: list[_Question]) -> OffsetForLeaderEpochRequest:
     topics: dict[str, OffsetForLeaderTopic] = {}
-    for state, _, epoch in some:
+    for state, _, fetch_epoch, leader_epoch in asked:
         topic = topics.setdefault(state.tp.topic, OffsetForLeaderTopic(topic=state.tp.topic, partitions=[]))
         topic.partitions.append(
             OffsetForLeaderPartition(
-                partition=state.tp.partition, current_leader_epoch=epoch, leader_epoch=state.fetch_epoch
+                partition=state.tp.partition, current_leader_epoch=leader_epoch, leader_epoch=fetch_epoch
             )
         )
     return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=list(topics.values()))

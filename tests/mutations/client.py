@@ -23,6 +23,8 @@ _RECOVERY = tuple(
         "test_a_connection_that_was_being_opened_meanwhile_is_not_used",
     )
 )
+_VALIDATION = "client/consumer/position_validation.py"
+_VALIDATIONS = ("tests/client/consumer/test_position_validation.py",)
 
 MUTATIONS = (
     Mutation(
@@ -171,6 +173,38 @@ MUTATIONS = (
         " or tp in self._uncertain\n",
         "\n",
         ("tests/client/groups/test_commits.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "an answer about a leader epoch decides about a position that is in a later one by now",
+        _VALIDATION,
+        "self.state.era == self.era and self.state.fetch_epoch == self.fetch_epoch",
+        "self.state.era == self.era",
+        _VALIDATIONS,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a leader's answer moves a position that a later leader has confirmed",
+        _VALIDATION,
+        "        return asked_about and self.state.needs_validation(self.leader_epoch)\n",
+        "        return asked_about\n",
+        _VALIDATIONS,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a leader is asked again about positions that it has confirmed, because another one was not settled",
+        _VALIDATION,
+        " if one.needs_validation(epoch)]\n",
+        "]\n",
+        _VALIDATIONS,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a new leader that does not answer keeps positions from being compared with the logs of others",
+        "client/consumer/background_fetch.py",
+        "in self._unvalidated() if one not in self._validating]",
+        "in self._unvalidated() if not self._validating][:1]",
+        ("tests/client/consumer/test_leaders_and_replicas.py",),
         TEST_ONLY,
     ),
 )

@@ -42,6 +42,7 @@ class Replicas:
         records_max: of one response.
         errors: by node: the error of its next fetches.
         ends: the leader's answer to OffsetForLeaderEpoch: epoch and end offset.
+        silent: the nodes that do not answer it.
         fetched_from: the node of each fetch that was answered with records or an error, with the offset.
     """
 
@@ -53,19 +54,21 @@ class Replicas:
         self.records_max = 100
         self.errors: dict[int, ErrorCode] = {}
         self.ends = (-1, -1)
+        self.silent: set[int] = set()
         self.fetched_from: list[tuple[int, int]] = []
         self.racks: set[str] = set()
         self.asked_epochs: list[tuple[int, int]] = []
         for node in (LEADER, FOLLOWER):
             self.network.broker("a", node, {
                 FetchRequest: lambda request, version, node=node: self.fetch(request, node),
-                OffsetForLeaderEpochRequest: lambda request, version: self.end_of_epoch(request),
+                OffsetForLeaderEpochRequest: lambda request, version, node=node: self.end_of_epoch(request, node),
             })  # fmt: skip
 
     def fetch(self, request: FetchRequest, node: int) -> FetchResponse | None:
         self.racks.add(request.rack_id)
         asked = request.topics[0].partitions[0]
         data = PartitionData(aborted_transactions=None, high_watermark=len(self.logs[node]))
+        data.partition_index = asked.partition
         some = self.logs[node][asked.fetch_offset :][: self.records_max]
         if node in self.errors:
             data.error_code = self.errors[node]
@@ -84,11 +87,15 @@ class Replicas:
         topic = FetchableTopicResponse(topic_id=request.topics[0].topic_id, partitions=[data])
         return FetchResponse(responses=[topic])
 
-    def end_of_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    def end_of_epoch(
+        self, request: OffsetForLeaderEpochRequest, node: int
+    ) -> OffsetForLeaderEpochResponse | None:
         asked = request.topics[0].partitions[0]
         self.asked_epochs.append((asked.current_leader_epoch, asked.leader_epoch))
+        if node in self.silent:
+            return None
         epoch, end = self.ends
-        result = EpochEndOffset(partition=0, leader_epoch=epoch, end_offset=end)
+        result = EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end)
         return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[result])])
 
     def consumer(self, **options: Any) -> Consumer:
@@ -180,6 +187,25 @@ def test_positions_are_compared_with_the_log_of_a_new_leader(
             await trio.sleep(5)
             assert await values(consumer, len(then)) == then
             assert replicas.asked_epochs == [(5, 4)]
+
+    run(story)
+
+
+def test_a_new_leader_that_does_not_answer_holds_up_no_other() -> None:
+    async def story(replicas: Replicas) -> None:
+        replicas.network.topics["t"] = [LEADER, FOLLOWER]
+        async with replicas.consumer(metadata_max_age_ms=1_000, request_timeout_ms=30_000) as consumer:
+            consumer.assign([TP, TopicPartition("t", 1)])
+            consumer.seek(TP, 0)
+            consumer.seek(TopicPartition("t", 1), 0)
+            assert len(await values(consumer, 6)) == 6
+            replicas.ends, replicas.silent = (4, 3), {LEADER}
+            replicas.network.leader_epoch = 5
+            replicas.logs[FOLLOWER] = [*replicas.logs[FOLLOWER], (5, b"new")]
+            for broker in replicas.network.brokers:
+                broker.hang_up()
+            with trio.fail_after(20):
+                assert await values(consumer, 1) == [b"new"]
 
     run(story)
 
