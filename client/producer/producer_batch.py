@@ -30,9 +30,8 @@ class PendingBatch:
 
     __slots__ = (
         "append_time", "attempts", "base_offset", "base_sequence", "callbacks", "deadline", "done", "error",
-        "halves", "headers", "keys", "last_error", "not_before", "number", "opened_at", "partition", "producer_epoch",
-        "producer_id", "size_bytes", "timestamps", "topic", "transactional", "values",
-        "waiters",
+        "halves", "headers", "keys", "last_error", "lost", "not_before", "number", "opened_at", "partition",
+        "producer_epoch", "producer_id", "size_bytes", "timestamps", "topic", "transactional", "values", "waiters",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, number: tuple[int, ...], opened_at: float) -> None:
@@ -53,6 +52,7 @@ class PendingBatch:
         self.halves: list[PendingBatch] = []
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.transactional = False
+        self.lost = False  # A request with it has no response, and may reach the broker late.
         self.done = False
         self.error: KafkaError | None = None
         self.last_error: KafkaError | None = None
@@ -129,6 +129,7 @@ class PendingBatch:
         if self.base_sequence >= 0:
             half.producer_id, half.producer_epoch = self.producer_id, self.producer_epoch
             half.transactional = self.transactional
+            half.lost = self.lost
             half.base_sequence = (self.base_sequence + start) % SEQUENCE_COUNT
         half.waiters.append(self._half_done)
         self.halves.append(half)

@@ -11,6 +11,11 @@ waiting batches from 0 (KIP-360). It must wait because a batch whose result is u
 broker could not detect the duplicate under new numbers. The first batch of an epoch is sent alone: a broker without
 state for the producer accepts any first sequence number, and would accept the second batch if the first one failed.
 
+A request whose connection was lost may reach the broker late, also after a retry on another connection. If an older
+batch has failed so, its records may fill the gap before a retry yet, and the lost request of the retried batch may
+follow. Such a batch keeps its numbers until it is delivered or expires; Kafka's Java producer renumbers it, and it can
+be there twice. Batches that were never sent are renumbered: the first of them fences what is late.
+
 In a transaction neither order nor gaps are at risk, since a failure aborts it: the first batch is not sent alone. There
 an open batch is filled further while another one of its lane is in flight, whatever `linger_ms`: no reader waits for it
 before the commit, which sends it at once. Even the first one is sent, and the next one after a response, only when
@@ -34,6 +39,7 @@ from minikafka.protocol.errors import (
     InvalidProducerEpochError,
     KafkaError,
     MessageTooLargeError,
+    NetworkError,
     OutOfOrderSequenceNumberError,
     RequestTimedOutError,
     UnknownProducerIdError,
@@ -58,7 +64,7 @@ class Lane:
 
     __slots__ = (
         "established", "identity", "in_flight", "leader", "next_sequence", "open", "partition", "queue",
-        "reset_wanted", "topic",
+        "reset_wanted", "topic", "unresolved",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -72,6 +78,7 @@ class Lane:
         self.next_sequence = 0
         self.reset_wanted = False
         self.established = False
+        self.unresolved: tuple[int, ...] = ()  # The newest batch that failed while a request of it may arrive late.
 
     @property
     def is_empty(self) -> bool:
@@ -87,6 +94,10 @@ class Lane:
         """Queue a batch again, in its original position."""
         position = bisect.bisect([one.number for one in self.queue], batch.number)
         self.queue.insert(position, batch)
+
+    def may_arrive_late(self, batch: PendingBatch) -> bool:
+        """Whether lost requests, of older batches and of this one, may still be appended under its numbers."""
+        return batch.lost and () < self.unresolved < batch.number
 
     def has_earlier(self, batch: PendingBatch) -> bool:
         """Whether an older batch of this lane is not done."""
@@ -177,7 +188,8 @@ class Accumulator:
         """The batch that a lane can send now, or None."""
         if not lane.queue and lane.open is not None and lane.open.values and self._is_due(lane, lane.open, now):
             lane.close_open()
-        if lane.reset_wanted and not lane.in_flight:
+        unsent = not any(one.base_sequence >= 0 for one in lane.queue) if lane.unresolved else False
+        if (lane.reset_wanted or unsent) and not lane.in_flight:
             self._restart(lane)
         if not lane.queue or lane.reset_wanted or (self._options.enable_idempotence and self.identity is None):
             return None
@@ -221,14 +233,18 @@ class Accumulator:
                 self.identity = None  # The sender requests a new producer id.
         lane.identity = None
         lane.established = False
+        lane.unresolved = ()
         lane.next_sequence = 0
         for batch in lane.queue:
             batch.base_sequence = -1
+            batch.lost = False
 
     def succeeded(self, batch: PendingBatch, base_offset: int, append_time: int = -1) -> None:
         """Handle a batch that the broker has appended."""
         lane = self._remove_in_flight(batch)
         lane.established = lane.identity is not None and batch.producer_epoch == lane.identity.epoch
+        if batch.number > lane.unresolved:
+            lane.unresolved = ()
         if not batch.done:
             self._finish(batch)
             batch.succeed(base_offset, append_time)
@@ -239,7 +255,9 @@ class Accumulator:
         `pause`: back off before the retry; not needed if the response named a new leader.
         """
         lane = self._remove_in_flight(batch)
+        batch.lost = batch.lost or isinstance(error, NetworkError)
         if batch.done:
+            self._note_unresolved(lane, batch)
             return
         if isinstance(error, DuplicateSequenceNumberError):
             self._finish(batch)
@@ -261,17 +279,24 @@ class Accumulator:
             if isinstance(error, InvalidProducerEpochError):
                 self.identity = None
                 lane.reset_wanted = True
-            elif isinstance(error, UnknownProducerIdError) or not lane.has_earlier(batch):
+            elif isinstance(error, UnknownProducerIdError) or not (
+                lane.has_earlier(batch) or lane.may_arrive_late(batch)
+            ):
                 lane.reset_wanted = True
             return True
         return error.retriable
 
     def _fail_batch(self, batch: PendingBatch, error: KafkaError) -> None:
         """Fail a batch. If the broker misses its sequence numbers, the next batch's error resets the lane."""
+        self._note_unresolved(self.lanes[batch.topic, batch.partition], batch)
         self._finish(batch)
         if self.transaction is not None:
             self.transaction.batch_failed(error)
         batch.fail(error)
+
+    def _note_unresolved(self, lane: Lane, batch: PendingBatch) -> None:
+        if batch.lost and self._options.enable_idempotence and self.transaction is None:
+            lane.unresolved = max(lane.unresolved, batch.number)
 
     def _split(self, lane: Lane, batch: PendingBatch) -> None:
         """Queue two halves in place of a batch that is too large for the broker."""
@@ -320,6 +345,7 @@ class Accumulator:
         """Fail all batches."""
         for batch in list(self.unfinished()):
             if not batch.done:
+                self._note_unresolved(self.lanes[batch.topic, batch.partition], batch)
                 self.used_bytes -= batch.size_bytes
                 batch.fail(error)
         for lane in self._active:
@@ -344,6 +370,7 @@ class Accumulator:
         for lane in self.lanes.values():
             lane.identity = None
             lane.established = False
+            lane.unresolved = ()
             lane.next_sequence = 0
 
     def has_in_flight(self) -> bool:

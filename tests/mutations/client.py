@@ -26,7 +26,47 @@ _RECOVERY = tuple(
 _VALIDATION = "client/consumer/position_validation.py"
 _VALIDATIONS = ("tests/client/consumer/test_position_validation.py",)
 
+_ACCUMULATOR = "client/producer/record_accumulator.py"
+_LATE = (
+    *(
+        f"tests/client/producer/test_record_accumulator.py::{name}"
+        for name in (
+            "test_a_batch_whose_lost_request_may_arrive_late_keeps_its_numbers",
+            "test_batches_that_were_never_sent_get_new_numbers_once_those_that_may_arrive_late_have_expired",
+        )
+    ),
+    "tests/client/producer/test_record_accumulator_against_a_broker.py",
+)
+
 MUTATIONS = (
+    Mutation(
+        "a batch whose lost request may arrive late is sent again with a new epoch",
+        _ACCUMULATOR,
+        "return batch.lost and () < self.unresolved < batch.number",
+        "return False",
+        _LATE,
+    ),
+    Mutation(
+        "a batch that expired before its connection was lost counts as refused",
+        _ACCUMULATOR,
+        "            self._note_unresolved(lane, batch)\n            return\n",
+        "            return\n",
+        _LATE,
+    ),
+    Mutation(
+        "a producer fears late requests although newer batches were delivered",
+        _ACCUMULATOR,
+        "        if batch.number > lane.unresolved:\n            lane.unresolved = ()\n",
+        "",
+        _LATE,
+    ),
+    Mutation(
+        "batches that were never sent continue the numbers of those that may arrive late",
+        _ACCUMULATOR,
+        "for one in lane.queue) if lane.unresolved else False",
+        "for one in lane.queue) if lane.reset_wanted else False",
+        _LATE,
+    ),
     Mutation(
         "a consumer that waits for a seek looks for its position again and again",
         "client/consumer/fetch_state.py",

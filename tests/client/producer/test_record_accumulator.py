@@ -290,6 +290,48 @@ def test_a_failed_batch_leaves_no_gap_for_the_next() -> None:
     assert (good.base_sequence, good.producer_epoch) == (0, 1)
 
 
+def with_an_expired_one() -> tuple[Accumulator, PendingBatch]:
+    """Of two batches whose requests were lost, the older has expired and the newer is refused for the gap, at 33 s."""
+    made = established(linger_ms=0, batch_size=0, delivery_timeout_ms=31_000)
+    older, newer = add(made, b"a", 1.0), add(made, b"b", 20.0)
+    assert collect(made, 20.0) + collect(made, 20.0) == [older, newer]
+    for batch in (older, newer):
+        made.failed(batch, NetworkError("lost"), 21.0)
+    assert made.expire(32.5) == [older]
+    assert collect(made, 33.0) == [newer]
+    made.failed(newer, OutOfOrderSequenceNumberError(), 33.0)
+    return made, newer
+
+
+def test_a_batch_whose_lost_request_may_arrive_late_keeps_its_numbers() -> None:
+    """Seed 9595: the broker read both requests from the old connection after it had refused the retry for the gap."""
+    made, newer = with_an_expired_one()
+    assert collect(made, 35.0) == [newer]
+    assert (newer.base_sequence, newer.producer_epoch) == (2, 0)
+    made.succeeded(newer, 7)  # the broker tells the offset of the lost request
+    assert newer.metadata(0).offset == 7
+    after = add(made, b"c", 36.0)
+    assert collect(made, 36.0) == [after]
+    made.failed(after, NetworkError("lost"), 36.0)
+    assert collect(made, 38.0) == [after]
+    assert (after.base_sequence, after.producer_epoch) == (3, 0)
+    made.failed(after, OutOfOrderSequenceNumberError(), 38.0)  # nothing is late any more: the broker lost its state
+    assert collect(made, 40.0) == [after]
+    assert (after.base_sequence, after.producer_epoch) == (0, 1)
+
+
+def test_batches_that_were_never_sent_get_new_numbers_once_those_that_may_arrive_late_have_expired() -> None:
+    made, newer = with_an_expired_one()
+    waits = add(made, b"c", 40.0)
+    assert made.expire(51.5) == [newer]
+    assert collect(made, 51.5) == [waits]
+    assert (waits.base_sequence, waits.producer_epoch) == (0, 1)
+    made.succeeded(waits, 3)
+    after = add(made, b"d", 52.0)
+    assert collect(made, 52.0) == [after]
+    assert (after.base_sequence, after.producer_epoch) == (1, 1)
+
+
 def test_a_batch_too_large_is_split() -> None:
     made = accumulator(linger_ms=0)
     seen: list[Any] = []

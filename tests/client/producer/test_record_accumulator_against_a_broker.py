@@ -1,11 +1,13 @@
 """Random runs against a model of the broker's sequence checks: no record is lost, duplicated or out of order.
 
 The model broker loses requests and answers, has bouts of refusing, forgets producers, and keeps, like Kafka's, five
-batches per producer to know duplicates by.
+batches per producer to know duplicates by. In other runs requests also arrive late, after their connection was lost,
+while records expire: those that did not arrive were reported, and the rest is there once and in order.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from random import Random
 from typing import Any
 
@@ -64,9 +66,9 @@ class ModelBroker:
 class Run:
     """A producer's accumulator on a connection that responds in order, sometimes breaks, and loses data in flight."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, **others: Any) -> None:
         self.random = Random(seed)
-        options: dict[str, Any] = {"linger_ms": 5, "batch_size": self.random.choice((0, 100, 400))}
+        options: dict[str, Any] = {"linger_ms": 5, "batch_size": self.random.choice((0, 100, 400)), **others}
         self.accumulator = Accumulator(make(ProducerOptions, options, "Producer"), Backoff(10, 100, self.random))
         self.accumulator.identity = ProducerIdentity(1, 0)
         self.broker = ModelBroker(self.random)
@@ -122,6 +124,59 @@ class Run:
             self.send()
             self.answer()
         raise AssertionError("it never came to rest")
+
+
+class LateRun(Run):
+    """Requests are executed when they are answered; those of a connection that broke arrive later, or never."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, request_timeout_ms=500, delivery_timeout_ms=1000)
+        self.requests: list[PendingBatch] = []
+        self.late: list[list[PendingBatch]] = []
+
+    def send(self) -> None:
+        self.accumulator.expire(self.now)
+        requests = self.accumulator.collect(
+            self.now, lambda topic, partition: 1, lambda node_id: len(self.wire) < IN_FLIGHT_MAX
+        )
+        for batch in requests.get(1, []):
+            self.wire.append((batch, -1))
+            self.requests.append(copy(batch))
+
+    def answer(self) -> None:
+        if self.late and self.random.random() < 0.5:
+            connection = self.random.choice(self.late)
+            self.broker.append(connection.pop(0))
+            self.late = [one for one in self.late if one]
+            return
+        if self.wire:
+            self.wire[0] = self.wire[0][0], self.broker.append(self.requests.pop(0))
+        super().answer()
+
+    def break_connection(self) -> None:
+        super().break_connection()
+        if self.requests and self.random.random() < 0.8:
+            self.late.append(self.requests)
+        self.requests = []
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_records_whose_requests_arrive_late_are_there_once_and_in_order(block: int) -> None:
+    expired = 0
+    for seed in range(block * RUNS // 4, (block + 1) * RUNS // 4):
+        run = LateRun(seed)
+        for _ in range(150):
+            run.step()
+        run.settle()
+        values = [int(value) for value in run.broker.log]
+        assert values == sorted(set(values)), f"seed {seed}"
+        assert run.accumulator.used_bytes == 0
+        for batch in run.batches:
+            expired += batch.error is not None
+            if batch.error is None:
+                offset = batch.metadata(0).offset
+                assert [run.broker.log[offset + index] for index in range(len(batch.values))] == batch.values
+    assert expired > RUNS // 4
 
 
 @pytest.mark.parametrize("block", range(4))
