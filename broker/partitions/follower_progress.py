@@ -198,23 +198,25 @@ class LeaderState:
         broker = self._brokers().get(node_id)
         return broker_epoch == NO_BROKER_EPOCH or (broker is not None and broker_epoch < broker.epoch)
 
-    def may_enter_isr(self, follower: Follower, high_watermark: int, now_ms: int) -> bool:
+    def may_enter_isr(self, follower: Follower, leader_end_offset: int, high_watermark: int, now_ms: int) -> bool:
         """Whether a follower may enter the ISR: it has all committed records and all from before this leader epoch.
 
         The latter because a new leader's high watermark may lag behind what earlier leaders committed (KAFKA-7128). A
-        follower that does not fetch may have all that is committed, too: below `min.insync.replicas` nothing is.
+        follower that does not fetch may have all that is committed, too: below `min.insync.replicas` nothing is. One
+        that has the whole log need not have been read for lately: a fetch session leaves out what has not changed.
         """
         return (
             self.pending is None
             and follower.node_id not in self.isr
-            and now_ms - follower.last_fetch_ms <= self._lag_ms_max
+            and (follower.end_offset == leader_end_offset or now_ms - follower.last_fetch_ms <= self._lag_ms_max)
             and follower.end_offset >= max(high_watermark, self.epoch_start_offset)
             and self._is_isr_eligible(follower)
         )
 
-    def any_may_enter_isr(self, high_watermark: int, now_ms: int) -> bool:
+    def any_may_enter_isr(self, leader_end_offset: int, high_watermark: int, now_ms: int) -> bool:
         """Whether any follower may enter the ISR: one may have caught up while a proposal was pending."""
-        return any(self.may_enter_isr(follower, high_watermark, now_ms) for follower in self.followers.values())
+        followers = self.followers.values()
+        return any(self.may_enter_isr(one, leader_end_offset, high_watermark, now_ms) for one in followers)
 
     def _is_isr_eligible(self, follower: Follower) -> bool:
         """Whether the broker is unfenced, not shutting down, and still the incarnation that fetched: after a restart it
@@ -247,7 +249,10 @@ class LeaderState:
         if self.pending is not None:
             return None
         out = self.out_of_sync_replicas(leader_end_offset, now_ms) if may_shrink else []
-        joining = [one.node_id for one in self.followers.values() if self.may_enter_isr(one, high_watermark, now_ms)]
+        followers = self.followers.values()
+        joining = [
+            one.node_id for one in followers if self.may_enter_isr(one, leader_end_offset, high_watermark, now_ms)
+        ]
         if not out and not joining:
             return None
         wanted = [*(node_id for node_id in self.isr if node_id not in out), *joining]

@@ -106,7 +106,7 @@ class Partition(Replica):
         if state.leader_epoch == self.leader_epoch and state.leader == self.leader_id:
             if self.leader_state is not None:
                 self.leader_state.adopt(state, now_ms := self._environment.steady_ms())
-                if self.leader_state.any_may_enter_isr(self.high_watermark, now_ms):
+                if self.leader_state.any_may_enter_isr(self.log.end_offset, self.high_watermark, now_ms):
                     self.isr_change_wanted(self)  # A follower caught up while another change was pending.
                 self._isr_changed()
             return False
@@ -366,7 +366,7 @@ class Partition(Replica):
                 broker_epoch=broker_epoch,
             )
             self._deletions.advanced(self.low_watermark)
-            if self.leader_state.may_enter_isr(follower, self.high_watermark, now_ms):
+            if self.leader_state.may_enter_isr(follower, self.log.end_offset, self.high_watermark, now_ms):
                 self.isr_change_wanted(self)
             self._advance()
             found.high_watermark = self.high_watermark

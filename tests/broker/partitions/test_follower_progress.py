@@ -56,7 +56,8 @@ class Seen:
         return self.leader_state.propose(self.end, high_watermark, self.clock.ms)
 
     def may_enter_isr(self, node_id: int, high_watermark: int = 0) -> bool:
-        return self.leader_state.may_enter_isr(self.leader_state.followers[node_id], high_watermark, self.clock.ms)
+        follower = self.leader_state.followers[node_id]
+        return self.leader_state.may_enter_isr(follower, self.end, high_watermark, self.clock.ms)
 
 
 def test_the_slowest_in_sync_replica_determines_the_high_watermark() -> None:
@@ -171,6 +172,15 @@ def test_ineligible_brokers_do_not_enter_the_isr(record: BrokerRecord) -> None:
 
 def test_a_follower_that_has_not_fetched_does_not_enter_the_isr() -> None:
     assert not Seen(LEADER).may_enter_isr(SECOND)
+
+
+def test_a_follower_that_has_the_whole_log_enters_the_isr_however_long_nothing_was_read_for_it() -> None:
+    """Seed 9591: a fetch session leaves out partitions that have not changed. Nothing is read for them."""
+    seen = Seen(LEADER, end=5)
+    seen.fetched(SECOND, 5)
+    seen.clock.ms += LAG_MS + 1
+    assert seen.may_enter_isr(SECOND, high_watermark=5)
+    assert seen.propose(high_watermark=5) is not None
 
 
 def test_a_follower_that_no_longer_fetches_does_not_enter_the_isr() -> None:
