@@ -2,9 +2,9 @@
 
 *Settled* is a group whose members all know the same generation or epoch, and have all partitions, as they see it. All
 members live in one process (`light_members.py`) and send heartbeats every 200 ms, which is how they learn of changes.
-They do so at about the same moment, since they were assigned at one. What a change costs therefore depends on when in
-the interval it comes: joins and leaves come at random moments of it, the same ones for both nodes, and a session ends
-in the middle of one. A death is measured from the end of the dead member's session.
+What a change costs therefore depends on when in the interval it comes: joins and leaves come at random moments of it,
+the same ones for both nodes, and a session lasts ten intervals and a half. A death is measured from the end of the dead
+member's session.
 """
 
 from __future__ import annotations

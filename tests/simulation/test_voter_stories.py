@@ -124,27 +124,28 @@ def test_only_the_disk_of_a_voters_metadata_is_replaced() -> None:
     story.end()
 
 
-def test_a_controller_that_has_moved_is_found_at_its_new_address() -> None:
+def with_a_moved_controller(node_id: int) -> Story:
+    """Three nodes, one of which was killed and has started at another address."""
     story = Story(nodes=3, quorum=INITIAL)
     story.start()
-    host = story.hosts[3]
+    host = story.hosts[node_id]
     story.cluster.kill(host)
     move_controller(host)
     story.start()
+    return story
+
+
+def test_a_controller_that_has_moved_is_found_at_its_new_address() -> None:
+    story = with_a_moved_controller(3)
     story.until(lambda: not broken_at_rest(story.hosts.values()))
-    [(_, address)] = endpoints_of(host).items()
+    [(_, address)] = endpoints_of(story.hosts[3]).items()
     assert address == "node-3:9193"
     story.end()
 
 
 def test_a_last_voter_that_has_moved_is_found_where_the_bootstrap_servers_name_its_new_address() -> None:
     """Recorded with Apache Kafka 4.3.1; until the settings of the others name it, they find no leader there either."""
-    story = Story(nodes=3, quorum=INITIAL)
-    story.start()
-    moved = story.hosts[1]
-    story.cluster.kill(moved)
-    move_controller(moved)
-    story.start()
+    story = with_a_moved_controller(1)
     for node_id in (2, 3):
         tool(story, removing(key(story, node_id)))
     story.until(lambda: story.active == 1)
