@@ -3,8 +3,8 @@
 *Settled* is a group whose members all know the same generation or epoch, and have all partitions, as they see it. All
 members live in one process (`light_members.py`) and send heartbeats every 200 ms, which is how they learn of changes.
 What a change costs therefore depends on when in the interval it comes: joins and leaves come at random moments of it,
-the same ones for both nodes, and a session lasts ten intervals and a half. A death is measured from the end of the dead
-member's session.
+the same ones for both nodes, five of each in a round. A session lasts ten intervals and a half, and a death is measured
+from the end of the dead member's session.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from minikafka.protocol.records.record import Record
 SIZES, PARTITIONS = (3, 30, 100), (12, 300)
 EVENTS = ("a join", "a leave", "a death")
 ROUNDS, ROUNDS_OF_GOALS = 3, 15
+CHANGES = 5
+"""Joins, and leaves, in a round; they take turns. A round has one death, for it takes a session."""
 SETTLE_MS_MAX, COMMITS_MIN, FIRST_RECORD_MS_MAX = 1500, 5000, 100
 COMMITTERS = 32
 GROUPS = 1000
@@ -61,7 +63,8 @@ def measure_groups(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figu
             goal = Goal(SETTLE_MS_MAX, at_most=True) if (size, partitions) == (100, 300) else None
             numbers = range(1 if quick else ROUNDS if goal is None else ROUNDS_OF_GOALS)
             rounds = [trio.run(_settle, node, protocol, size, partitions, random.Random(one)) for one in numbers]
-            for event, times in zip(EVENTS, zip(*rounds, strict=True), strict=True):
+            for event in EVENTS:
+                times = [seconds for one in rounds for seconds in one[event]]
                 subject = f"{protocol}: {size} members, {partitions} partitions, settled after {event}"
                 yield Figure(subject, "ms", goal, {node.name: median(times) * 1000})
         yield Figure("commits", "commits/s", Goal(COMMITS_MIN), {node.name: commits(node, 1 if quick else 5)})
@@ -79,19 +82,21 @@ async def _make_topic(node: Node, topic: str, partitions: int) -> None:
         await admin.cluster.retry(lambda: admin.cluster.coordinator(topic), "creating __consumer_offsets")
 
 
-async def _settle(node: Node, protocol: str, size: int, partitions: int, moments: random.Random) -> list[float]:
-    """The seconds in which a group of `size` members settles after each of the events."""
+async def _settle(
+    node: Node, protocol: str, size: int, partitions: int, moments: random.Random
+) -> dict[str, list[float]]:
+    """The seconds in which a group of `size` members settles, by event."""
     group = Group(node.address, f"settle-{next(NUMBERS)}", f"settle-{partitions}", partitions)
-    times = []
+    times: dict[str, list[float]] = {event: [] for event in EVENTS}
     async with trio.open_nursery() as tasks:
         for _ in range(size):
             tasks.start_soon(MEMBERS[protocol](group).run)
         await group.settle()
-        for event in EVENTS:
+        for event in (*(EVENTS[:2] * CHANGES), EVENTS[2]):
             await trio.sleep((1 + moments.random()) * HEARTBEAT_MS / 1000)
             before = group.members[0].epoch
             began = _change(group, protocol, event, tasks)
-            times.append(await group.settle(before) - began)
+            times[event].append(await group.settle(before) - began)
         for member in group.members:
             member.leaves.set()
     return times
