@@ -138,9 +138,10 @@ def produce_in_steps(
     client = import_module("minikafka.client")
     value = bytes(size)
 
-    async def produce(producer: Any) -> None:
+    async def produce(producer: Any) -> Any:
         for _ in range(records):
-            await producer.send(topic, value, partition=0)
+            delivery = await producer.send(topic, value, partition=0)
+        return delivery
 
     async def step(producer: Any) -> float:
         began = time.perf_counter()
@@ -148,8 +149,9 @@ def produce_in_steps(
             async with producer.transaction():
                 await produce(producer)
         else:
-            await produce(producer)
+            delivery = await produce(producer)
             await producer.flush()
+            delivery.result()  # `flush` does not raise: without this, every step would wait for a broker that failed
         return time.perf_counter() - began
 
     async def run() -> list[float]:
@@ -291,11 +293,12 @@ def produce_minikafka(bootstrap: str, topic: str, count: int, size: int, many: b
             value, began = bytes(size), time.perf_counter()
             if many:
                 for start in range(0, count, 10_000):
-                    await producer.send_many(topic, [value] * min(10_000, count - start))
+                    delivery = (await producer.send_many(topic, [value] * min(10_000, count - start)))[-1]
             else:
                 for _ in range(count):
-                    await producer.send(topic, value)
+                    delivery = await producer.send(topic, value)
             await producer.flush()
+            delivery.result()
             return Run(count, time.perf_counter() - began)
 
     return asyncio.run(produce())

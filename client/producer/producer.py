@@ -211,7 +211,8 @@ class Producer(ClusterClient):
     async def flush(self) -> None:
         """Send all queued records without lingering, and wait until each is delivered or has failed.
 
-        Failures are raised by the records' deliveries. Cancellation only ends the wait.
+        It ends after `delivery_timeout_ms` at the latest. Failures are raised by the records' deliveries, not here: a
+        program that flushes in a loop should look at one of them. Cancellation only ends the wait.
         """
         sender = self._running()
         with sender.flushing():

@@ -28,7 +28,6 @@ import bisect
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.options import ProducerOptions
@@ -98,6 +97,14 @@ class Lane:
     def may_arrive_late(self, batch: PendingBatch) -> bool:
         """Whether lost requests, of older batches and of this one, may still be appended under its numbers."""
         return batch.lost and () < self.unresolved < batch.number
+
+    def oldest_unfinished(self) -> PendingBatch | None:
+        """The batch that expires first, or None; one that has failed may still be in flight."""
+        first = self.queue[0] if self.queue else self.open
+        for one in self.in_flight:
+            if not one.done and (first is None or one.number < first.number):
+                first = one
+        return first
 
     def has_earlier(self, batch: PendingBatch) -> bool:
         """Whether an older batch of this lane is not done."""
@@ -396,7 +403,7 @@ class Accumulator:
                 times.append(lane.open.opened_at + self._linger_s)
             if lane.queue:
                 times.append(lane.queue[0].not_before)
-            first: Any = lane.in_flight[0] if lane.in_flight else lane.queue[0] if lane.queue else lane.open
-            if first is not None and not first.done:
+            first = lane.oldest_unfinished()
+            if first is not None:
                 times.append(first.deadline)
         return min((time for time in times if time > now), default=float("inf"))
