@@ -13,7 +13,7 @@ from typing import NamedTuple
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.partition_state import PartitionState
-from minikafka.protocol.errors import OffsetOutOfRangeError, error_for
+from minikafka.protocol.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError, error_for
 from minikafka.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -73,7 +73,8 @@ async def validate(
 
     Raises:
         LogTruncationError: `reset` is "none".
-        KafkaError: The leader could not be asked; metadata is refreshed then.
+        KafkaError: The leader could not be asked, or has not answered for a partition. The other partitions are
+            compared; metadata is refreshed.
     """
     connection = await cluster.connection(leader)
     epochs = [(one, cluster.metadata.leader_epoch(*one.tp)) for one in states if _leads(cluster, leader, one)]
@@ -84,21 +85,26 @@ async def validate(
     elif asked:
         response = await connection.request(_request(asked), timeout_ms=cluster.request_timeout_ms)
         found = {(topic.topic, one.partition): one for topic in response.topics for one in topic.partitions}
-        for question in asked:
-            if (one := found.get(question.state.tp)) is not None:
-                _answered(cluster, fetcher, question, one, reset)
+        answers = [(question, found.get(question.state.tp)) for question in asked]
+        for question, one in answers:
+            if one is not None and not one.error_code and question.is_open:
+                apply(fetcher, question.state, question.leader_epoch, one, reset)
+        for question, one in answers:
+            _check(cluster, question.state.tp, one)
 
 
 def _leads(cluster: Cluster, leader: int, state: PartitionState) -> bool:
     return cluster.metadata.leader(*state.tp) == leader
 
 
-def _answered(cluster: Cluster, fetcher: Fetcher, question: _Question, found: EpochEndOffset, reset: str) -> None:
-    if found.error_code:
+def _check(cluster: Cluster, tp: TopicPartition, found: EpochEndOffset | None) -> None:
+    """Raise the error of an answer, or that there is none; both mean to ask again after a pause."""
+    if found is None or found.error_code:
         cluster.refresh_soon()
-        raise error_for(found.error_code, f"{question.state.tp}: {error_for(found.error_code)}")
-    if question.is_open:
-        apply(fetcher, question.state, question.leader_epoch, found, reset)
+    if found is None:
+        raise UnknownTopicOrPartitionError(f"the OffsetForLeaderEpoch response lacks {tp}")
+    if found.error_code:
+        raise error_for(found.error_code, f"{tp}: {error_for(found.error_code)}")
 
 
 def _request(asked: list[_Question]) -> OffsetForLeaderEpochRequest:

@@ -43,6 +43,7 @@ class Replicas:
         errors: by node: the error of its next fetches.
         ends: the leader's answer to OffsetForLeaderEpoch: epoch and end offset.
         silent: the nodes that do not answer it.
+        omits: how many of the leader's answers to it lack the partition.
         fetched_from: the node of each fetch that was answered with records or an error, with the offset.
     """
 
@@ -55,6 +56,7 @@ class Replicas:
         self.errors: dict[int, ErrorCode] = {}
         self.ends = (-1, -1)
         self.silent: set[int] = set()
+        self.omits = 0
         self.fetched_from: list[tuple[int, int]] = []
         self.racks: set[str] = set()
         self.asked_epochs: list[tuple[int, int]] = []
@@ -94,6 +96,8 @@ class Replicas:
         self.asked_epochs.append((asked.current_leader_epoch, asked.leader_epoch))
         if node in self.silent:
             return None
+        if len(self.asked_epochs) <= self.omits:
+            return OffsetForLeaderEpochResponse(topics=[])
         epoch, end = self.ends
         result = EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end)
         return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[result])])
@@ -206,6 +210,27 @@ def test_a_new_leader_that_does_not_answer_holds_up_no_other() -> None:
                 broker.hang_up()
             with trio.fail_after(20):
                 assert await values(consumer, 1) == [b"new"]
+
+    run(story)
+
+
+def test_a_leader_whose_answer_lacks_the_partition_is_asked_again_after_a_pause() -> None:
+    """As after an error: with retry_backoff_ms=1000 the pauses are 0.8 to 1.2 s."""
+
+    async def story(replicas: Replicas) -> None:
+        options = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 1_000, "metadata_max_age_ms": 500}
+        async with replicas.consumer(auto_offset_reset="earliest", **options) as consumer:
+            consumer.assign([TP])
+            consumer.seek(TP, 0)
+            assert len(await values(consumer, 3)) == 3
+            replicas.ends, replicas.omits = (4, 3), 1000
+            replicas.network.leader_epoch = 5
+            replicas.network.brokers[0].hang_up()
+            await trio.sleep(20)
+            assert 10 <= len(replicas.asked_epochs) <= 25
+            replicas.omits = 0
+            replicas.logs[LEADER].append((5, b"new"))
+            assert await values(consumer, 1) == [b"new"]
 
     run(story)
 

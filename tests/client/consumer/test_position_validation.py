@@ -36,12 +36,14 @@ class Leader:
     Attributes:
         leader_epoch_now: that metadata name.
         errors: by partition.
+        omitted: the partitions that its answers lack.
         meanwhile: called while a request waits for its response.
         asked: the partitions of each request.
     """
 
     leader_epoch_now: int = EPOCH
     errors: dict[int, int] = field(default_factory=dict)
+    omitted: tuple[int, ...] = ()
     meanwhile: Callable[[], None] = lambda: None
     asked: list[list[int]] = field(default_factory=list)
     request_timeout_ms: int = 1000
@@ -76,6 +78,7 @@ class Leader:
             if one.partition not in self.errors
             else EpochEndOffset(partition=one.partition, error_code=self.errors[one.partition])
             for one in asked
+            if one.partition not in self.omitted
         ]
         return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=ends)])
 
@@ -133,9 +136,16 @@ def test_what_an_attempt_has_settled_is_not_asked_again() -> None:
     assert len(leader.asked) == 2
 
 
-def test_an_error_is_raised_and_metadata_are_requested() -> None:
-    fetcher, leader = at(3), Leader(errors={0: ErrorCode.FENCED_LEADER_EPOCH})
-    with pytest.raises(KafkaError, match="t-0: "):
+@pytest.mark.parametrize(
+    ("leader", "why"),
+    [(Leader(errors={0: ErrorCode.FENCED_LEADER_EPOCH}), "t-0: "), (Leader(omitted=(0,)), "response lacks t-0")],
+)
+def test_an_error_or_no_answer_is_raised_and_metadata_are_requested_and_other_partitions_are_compared(
+    leader: Leader, why: str
+) -> None:
+    fetcher = at(3)
+    with pytest.raises(KafkaError, match=why) as caught:
         compare(leader, fetcher)
+    assert caught.value.retriable
     assert leader.refreshes == 1
-    assert not any(state.validated_epoch == EPOCH for state in fetcher.states.values())
+    assert [state.validated_epoch == EPOCH for state in fetcher.states.values()] == [False, True]
