@@ -1,6 +1,6 @@
 """Planted bugs in the client: fetch sessions, finding the cluster again, what is processed, and what moves."""
 
-from mutations import TEST_ONLY, Mutation
+from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _SESSION = "client/consumer/fetch_session.py"
 _SESSIONS = tuple(
@@ -23,6 +23,7 @@ _RECOVERY = tuple(
         "test_a_connection_that_was_being_opened_meanwhile_is_not_used",
     )
 )
+_COMPACTION = "tests/simulation/test_compaction_stories.py"
 _VALIDATION = "client/consumer/position_validation.py"
 _VALIDATIONS = ("tests/client/consumer/test_position_validation.py",)
 
@@ -73,6 +74,7 @@ MUTATIONS = (
         "if one.fetch_offset is None and one.reset != \"none\"]",
         "if one.fetch_offset is None]",
         ("tests/simulation/test_loop_stories.py::test_a_consumer_that_waits_for_a_seek_uses_no_processor",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "partitions that are no longer wanted stay in the fetch session",
@@ -156,8 +158,8 @@ MUTATIONS = (
         "client/consumer/fetch_state.py",
         "        if self._options.check_crcs:\n            for index, batch",
         "        if not self._options.check_crcs:\n            for index, batch",
-        ("tests/client/consumer/test_fetch_state.py",),
-        TEST_ONLY,
+        (f"{_COMPACTION}::test_the_cleaner_does_not_hide_that_a_record_has_changed_on_the_disk",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a leader older than the committed offset is asked",

@@ -1,8 +1,9 @@
 """Planted bugs in the log cleaner: what it keeps, what it puts in place of what, and what a crash leaves."""
 
-from mutations import TEST_ONLY, Mutation
+from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _TESTS = "tests/storage/test_compaction.py"
+_STORIES = "tests/simulation/test_compaction_stories.py"
 _MODEL = "tests/storage/test_compaction_model.py"
 _FILTER = "storage/batch_filter.py"
 _CLEANING = "storage/cleaning.py"
@@ -14,8 +15,8 @@ MUTATIONS = (
         _FILTER,
         "        if tombstones and not batch.has_delete_horizon and self._new_horizon_ms is not None:\n",
         "        if tombstones and self._new_horizon_ms is not None:\n",
-        (f"{_TESTS}::test_a_tombstone_goes_after_its_retention",),
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_each_key_keeps_its_last_value",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a tombstone goes with the first cleaning",
@@ -30,8 +31,8 @@ MUTATIONS = (
         _FILTER,
         "            return batch.last_offset == last.last_offset\n",
         "            return False\n",
-        (f"{_TESTS}::test_the_last_batch_of_a_producer_stays_when_it_is_empty",),
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_a_batch_that_is_sent_again_is_known_though_nothing_is_left_of_it",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the end of the cleaned range goes when nothing of it is left",
@@ -46,8 +47,8 @@ MUTATIONS = (
         _FILTER,
         "if offsets[index] in latest or offsets[index] > known_offset]\n",
         "if offsets[index] in latest]\n",
-        (f"{_TESTS}::test_a_small_map_takes_several_cleanings",),
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_each_key_keeps_its_last_value",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a record without a key in the clean part stays",
@@ -63,8 +64,8 @@ MUTATIONS = (
         "        for part in (batches[:dirty], batches[dirty:]):\n            if part:\n"
         "                yield from self._filter(part, dirty=part[0].base_offset >= self._first_dirty)\n",
         "        yield from self._filter(batches, dirty=dirty < len(batches))\n",
-        (f"{_TESTS}::test_clean_and_dirty_records_meet_in_one_chunk",),
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_each_key_keeps_its_last_value",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "two new keys of one call share a slot of the map",
@@ -79,16 +80,16 @@ MUTATIONS = (
         "protocol/records/batch_table.py",
         "        rows, places = rows[alike], places[alike]\n",
         "",
-        ("tests/protocol/records/test_column_codec.py::test_batches_of_the_same_size_agree",),
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_each_key_keeps_its_last_value",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "an abort marker goes while batches of its transaction are left",
         "storage/cleaned_transactions.py",
         "                self.retained(transaction)\n                return False\n",
         "                self.retained(transaction)\n",
-        (f"{_TESTS}::test_an_empty_aborted_batch_keeps_its_marker_and_index",),
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_an_aborted_value_replaces_nothing_and_what_follows_it_is_committed",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the transaction index of a cleaned segment is empty",
@@ -111,8 +112,8 @@ MUTATIONS = (
         _CLEANING,
         "                for batch in found:\n                    batch.check_crc()\n",
         "",
-        (f"{_TESTS}::test_a_corrupt_batch_is_not_given_a_new_checksum",),
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_the_cleaner_does_not_hide_that_a_record_has_changed_on_the_disk",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "segments are replaced although the log was truncated meanwhile",
@@ -127,16 +128,16 @@ MUTATIONS = (
         "storage/data_directory.py",
         "        self.lower_cleaner_offset(log.topic_partition, log.recovery_point)\n",
         "",
-        (f"{_TESTS}::test_truncation_makes_dirty_what_is_appended_anew",),
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_what_replaces_truncated_records_is_cleaned_too",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the log is cleaned beyond the last stable offset",
         "storage/cleanable_range.py",
         "    last = max(0, log.segments.floor(min(stable_offset, log.recovery_point)))\n",
         "    last = max(0, log.segments.floor(log.recovery_point))\n",
-        (f"{_TESTS}::test_nothing_beyond_the_stable_offset_is_cleaned",),
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_an_aborted_value_replaces_nothing_and_what_follows_it_is_committed",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the old segments are renamed before the new one is sure to replace them",

@@ -17,6 +17,7 @@ MUTATIONS = (
         " if key not in contents[path].unflushed}",
         "}",
         (f"{_STORIES}::test_two_logs_without_topic_ids_that_were_never_flushed_are_set_aside_and_the_node_starts",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a replica that begins to move does not wake the task that copies it",
@@ -24,6 +25,7 @@ MUTATIONS = (
         "        self._moves[key] = Move(partition, partition.log, future)\n        self._wakeup.set()\n",
         "        self._moves[key] = Move(partition, partition.log, future)\n",
         (f"{_MOVE}::test_a_leader_and_a_follower_move_while_records_are_written",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a move that a restart has interrupted is not continued",
@@ -31,6 +33,7 @@ MUTATIONS = (
         "            self._moves.resume(partition)\n",
         "            assert partition is not None\n",
         (f"{_MOVE}::test_a_power_failure_during_a_move_loses_nothing_that_was_flushed",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the controller does not learn where a replica is about to be",
@@ -38,6 +41,7 @@ MUTATIONS = (
         "            self._placed(move.partition.topic_id, key.partition, directory.id)\n        return False\n",
         "            assert directory.id\n        return False\n",
         (f"{_MOVE}::test_a_leader_and_a_follower_move_while_records_are_written",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a copy is taken for the log while the directory of the log is offline",
@@ -83,6 +87,7 @@ MUTATIONS = (
         "and not (is_new and assigned == UNASSIGNED):\n",
         "and not key:\n",
         (_AT_START,),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a directory that fails at start does not count as an unclean shutdown",
@@ -92,6 +97,7 @@ MUTATIONS = (
         "all(directory.clean for directory in self.healthy)\n"
         "        epochs = {directory.broker_epoch for directory in self.healthy}\n",
         (_AT_START,),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a voter without its metadata log starts",
@@ -130,5 +136,6 @@ MUTATIONS = (
         " == broker.epoch and self._has_directory(broker)\n",
         " == broker.epoch\n",
         (f"{_STORIES}::test_a_follower_whose_directory_fails_leaves_the_isr_at_once_and_stays_out",),
+        seeds=STORY_ONLY,
     ),
 )

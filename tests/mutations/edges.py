@@ -91,6 +91,7 @@ MUTATIONS = (
         "            if source.truncations == truncations:  # Otherwise",
         "            if source.truncations != truncations:  # Otherwise",
         (f"{_MOVES}::test_a_replica_that_cannot_be_read_for_its_copy_is_lost_with_its_directory",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a lack of descriptors takes the directory of a replica that moves offline",
@@ -98,6 +99,7 @@ MUTATIONS = (
         "            if not is_passing(error):\n                self.failure",
         "            if error:\n                self.failure",
         (f"{_MOVES}::test_a_move_goes_on_after_a_lack_of_descriptors",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "an offline directory is described as one without partitions",
@@ -133,6 +135,7 @@ MUTATIONS = (
         " or not self.report.clean or self.end_offset == self.start_offset\n",
         " or not self.report.clean\n",
         ("tests/storage/test_log.py", "tests/simulation/test_failed_schedules.py"),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "leader epochs of deleted records that a crash brought back are not rebuilt",
@@ -140,5 +143,6 @@ MUTATIONS = (
         "(not entries or entries[0][1] > start)",
         "not entries",
         ("tests/storage/test_crash.py", "tests/simulation/test_failed_schedules.py"),
+        seeds=STORY_ONLY,
     ),
 )

@@ -1,6 +1,6 @@
 """Bugs in Raft that were published, or that the papers warn of."""
 
-from mutations import Mutation
+from mutations import TEST_ONLY, Mutation
 
 _TESTS = ("tests/controller/raft",)
 _ELECTIONS = "controller/raft/elections.py"
@@ -80,6 +80,8 @@ MUTATIONS = (
         "return not _has_leader(member)",
         "return True",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "a pre-vote counts as a vote",
@@ -96,6 +98,8 @@ MUTATIONS = (
         "return member.is_voter and vote.candidate in member.others",
         "return vote.candidate in member.others",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "half of the voters are a majority",
@@ -112,6 +116,8 @@ MUTATIONS = (
         "        member.become_resigned()\n        return",
         "        leader.resigns_at = member.now + 1.0",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "a single voter resigns for lack of followers",
@@ -119,6 +125,8 @@ MUTATIONS = (
         "        if self.majority > self.is_voter:",
         "        if self.majority > 0:",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "records of earlier epochs are committed by counting",
@@ -126,6 +134,8 @@ MUTATIONS = (
         "if on_a_majority > max(leader.epoch_start, member.high_watermark):",
         "if on_a_majority > member.high_watermark:",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "the leader counts what it has not synced",
@@ -151,6 +161,8 @@ MUTATIONS = (
         "        if self.unsynced is not None:\n            return inf\n",
         "",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "a follower that waited for its disk has no time left for the leader",
@@ -159,6 +171,8 @@ MUTATIONS = (
         "        follower.fetch_deadline = member.now + follower.fetch_timeout\n",
         "",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "a response overtakes the vote that it depends on",
@@ -166,6 +180,8 @@ MUTATIONS = (
         "or effect.waits_for_log or self._persisting:",
         "or effect.waits_for_log:",
         ("tests/controller/quorum/test_raft_driver.py",),
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "a divergent fetch counts as an acknowledgement",
@@ -200,6 +216,8 @@ MUTATIONS = (
         "    if offset < member.high_watermark:",
         "    if offset < 0:",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "a high watermark is used before the log is truncated",
@@ -262,6 +280,8 @@ MUTATIONS = (
         "if isinstance(member.state, Leader) and fetch.epoch == member.epoch:\n            raft_leader.handle_fetch(",
         "if isinstance(member.state, Leader):\n            raft_leader.handle_fetch(",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
     Mutation(
         "a late response is taken for that to the latest request",
@@ -285,5 +305,7 @@ MUTATIONS = (
         "            member.adopt(message.epoch)\n        if isinstance(message, Vote):",
         "            self.is_leader or member.adopt(message.epoch)\n        if isinstance(message, Vote):",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="raft",
     ),
 )

@@ -117,6 +117,8 @@ MUTATIONS = (
         "return follower.broker_epoch == broker.epoch",
         "return follower.broker_epoch is not None",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="replicas",
     ),
     Mutation(
         "an epoch is recorded only with its first batch",
@@ -142,6 +144,8 @@ MUTATIONS = (
         "if state is not None and sent is not None and sent.leader_epoch == state.leader_epoch:",
         "if state is not None and sent is not None:",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="replicas",
     ),
     Mutation(
         "checksums are not checked",
@@ -149,6 +153,8 @@ MUTATIONS = (
         "    batch.check_crc()\n",
         "",
         _TESTS,
+        seeds=TEST_ONLY,
+        simulation="replicas",
     ),
     Mutation(
         "records of an earlier leadership term are acknowledged in a later one",
@@ -175,6 +181,8 @@ MUTATIONS = (
         "if self.leader_state.any_may_enter_isr(self.log.end_offset, self.high_watermark, now_ms):",
         "if False:",
         ("tests/broker/replication/test_isr_changes.py",),
+        seeds=TEST_ONLY,
+        simulation="replicas",
     ),
     Mutation(
         "a follower of a partition that does not change does not enter the isr",
@@ -206,6 +214,8 @@ MUTATIONS = (
         "return not in_sync and throttle.covers(partition.topic_partition)",
         "return throttle.covers(partition.topic_partition)",
         _THROTTLES,
+        seeds=TEST_ONLY,
+        simulation="replicas",
     ),
     Mutation(
         "a throttled follower does not count fetched bytes",
@@ -213,6 +223,8 @@ MUTATIONS = (
         "        self._throttle.record(partition.topic_partition, len(records), now_ms)\n",
         "",
         _THROTTLES,
+        seeds=TEST_ONLY,
+        simulation="replicas",
     ),
     Mutation(
         "a caught-up partition stays throttled",
@@ -220,6 +232,8 @@ MUTATIONS = (
         "state.behind = state.lag > 0",
         "state.behind = True",
         _THROTTLES,
+        seeds=TEST_ONLY,
+        simulation="replicas",
     ),
     Mutation(
         "replicas of other nodes are throttled too",
@@ -227,5 +241,7 @@ MUTATIONS = (
         "for partition, node in pairs if int(node) == node_id",
         "for partition, node in pairs",
         _THROTTLES,
+        seeds=TEST_ONLY,
+        simulation="replicas",
     ),
 )
