@@ -1,8 +1,9 @@
 """AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter where the voters are fixed: kraft.version is 0 (KIP-853).
 
-The shape of a request has been checked by the listener (`broker/apis/raft_voters.py`).
+The shape of a request has been checked by the listener (`broker/apis/raft_voters.py`), of UpdateRaftVoter also that the
+settings name the voter.
 
-Source: `AddVoterHandler`, `RemoveVoterHandler`.
+Source: `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`.
 """
 
 from minikafka.controller.decisions.decision import Context, Decision
@@ -28,8 +29,11 @@ def remove(image: Image, request: RemoveRaftVoterRequest, context: Context) -> D
 
 
 def update(image: Image, request: UpdateRaftVoterRequest, context: Context) -> Decision[UpdateRaftVoterResponse]:
-    """UNSUPPORTED_VERSION."""
-    return Decision([], UpdateRaftVoterResponse(error_code=_CODE))
+    """No error, and no effect: what a voter reports about itself counts from kraft.version 1 on.
+
+    Kafka's leader keeps it in memory for an upgrade of kraft.version; ours asks the voters at the upgrade.
+    """
+    return Decision([], UpdateRaftVoterResponse())
 
 
 def _words(what: str) -> str:

@@ -122,6 +122,41 @@ def test_voters_announce_themselves_to_the_leader_only(three: LocalCluster) -> N
     connection.close()
 
 
+def test_what_a_fixed_voter_announces_is_accepted_and_changes_nothing(three: LocalCluster) -> None:
+    """Recorded from Kafka: any directory, addresses and range of kraft.version that includes 0, of a voter.
+
+    Of the leader itself Kafka's leader stops.
+    """
+    leader = active(three)
+    follower = next(one for one in three.controller_ids if one != leader)
+    connection = Connection(controller_address(three, leader))
+    quorum = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
+    before = connection.ask("DescribeQuorum", 2, quorum)
+    epoch = before.topics[0].partitions[0].leader_epoch
+
+    def announced(voter_id: int, directory: int = 9, low: int = 0, high: int = 1) -> ErrorCode:
+        body = {
+            "cluster_id": None,
+            "current_leader_epoch": epoch,
+            "voter_id": voter_id,
+            "voter_directory_id": f"00000000-0000-0000-0000-{directory:012}",
+            "listeners": [
+                {"name": "CONTROLLER", "host": "localhost", "port": 7},
+                {"name": "OTHER", "host": "h", "port": 9},
+            ],
+            "k_raft_version_feature": {"min_supported_version": low, "max_supported_version": high},
+        }
+        return ErrorCode(connection.ask("UpdateRaftVoter", 0, body).error_code)
+
+    assert announced(follower) == announced(follower, 10) == announced(leader) == ErrorCode.NONE
+    assert announced(follower, high=0) == announced(follower, high=5) == ErrorCode.NONE
+    assert announced(follower, low=1) == announced(follower, low=-1) == ErrorCode.INVALID_REQUEST
+    assert announced(follower, high=-1) == ErrorCode.INVALID_REQUEST
+    assert announced(9) == ErrorCode.VOTER_NOT_FOUND
+    assert connection.ask("DescribeQuorum", 2, quorum).nodes == before.nodes
+    connection.close()
+
+
 def test_settings_of_topics_in_the_files_of_a_controller_and_a_broker(tmp_path: Path) -> None:
     """The controller's file names a listener between brokers, which it does not have: Kafka takes that, too."""
     of_broker = {"num.partitions": "5", "log.retention.ms": "7000000"}
