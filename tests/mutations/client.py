@@ -151,7 +151,8 @@ MUTATIONS = (
         "client/groups/consumer_session.py",
         "        if removed:\n            await self._revoke(removed)\n",
         "        if removed:\n            await self._revoke(list(self.known))\n",
-        ("tests/client/groups/test_consumer_protocol.py::test_only_what_moves_is_revoked[asyncio-minikafka-uniform]",),
+        ("tests/simulation/test_group_stories.py::test_members_come_and_go_and_no_partition_has_two_or_none",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "what a checksum covers decides before the checksum is compared",

@@ -1,6 +1,6 @@
 """Planted bugs in data directories that fail, are missing, or come back (KIP-112, KIP-858)."""
 
-from mutations import STORY_ONLY, Mutation
+from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _STORIES = "tests/simulation/test_directory_stories.py"
 _LOG_MANAGER = "storage/log_manager.py"
@@ -25,7 +25,7 @@ MUTATIONS = (
         "        self._moves[key] = Move(partition, partition.log, future)\n        self._wakeup.set()\n",
         "        self._moves[key] = Move(partition, partition.log, future)\n",
         (f"{_MOVE}::test_a_leader_and_a_follower_move_while_records_are_written",),
-        seeds=STORY_ONLY,
+        seeds=16,
     ),
     Mutation(
         "a move that a restart has interrupted is not continued",
@@ -33,7 +33,7 @@ MUTATIONS = (
         "            self._moves.resume(partition)\n",
         "            assert partition is not None\n",
         (f"{_MOVE}::test_a_power_failure_during_a_move_loses_nothing_that_was_flushed",),
-        seeds=STORY_ONLY,
+        seeds=16,
     ),
     Mutation(
         "the controller does not learn where a replica is about to be",
@@ -41,7 +41,7 @@ MUTATIONS = (
         "            self._placed(move.partition.topic_id, key.partition, directory.id)\n        return False\n",
         "            assert directory.id\n        return False\n",
         (f"{_MOVE}::test_a_leader_and_a_follower_move_while_records_are_written",),
-        seeds=STORY_ONLY,
+        seeds=16,
     ),
     Mutation(
         "a copy is taken for the log while the directory of the log is offline",
@@ -51,6 +51,7 @@ MUTATIONS = (
         "            if not self.healthy:\n"
         "                raise KafkaStorageError(f\"the future",
         (f"{_MOVES}::test_a_copy_is_not_the_log_while_the_directory_of_the_log_is_offline",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a flush after a swap does not make the swap durable",
@@ -58,6 +59,7 @@ MUTATIONS = (
         "        if self._settle is not None:\n",
         "        if self._settle is not None and not self._files:\n",
         (f"{_MOVES}::test_wherever_a_move_ends_the_log_is_whole",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a log that moves forgets producers whose records are deleted",
@@ -65,6 +67,7 @@ MUTATIONS = (
         "            future.take_over(source)\n",
         "            future.update_config(source.config)\n",
         (f"{_MOVES}::test_what_records_do_not_tell_moves_along",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "new replicas are placed on a broker whose directories are all cordoned",
@@ -72,6 +75,7 @@ MUTATIONS = (
         "        if broker.takes_replicas and (",
         "        if (",
         ("tests/controller/decisions/test_broker_heartbeat.py",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a failed directory is not reported to the controller",
@@ -129,6 +133,7 @@ MUTATIONS = (
         "        return self.may_lead(node) and self.has_online(node, state.directory(node))\n",
         "        return self.may_lead(node)\n",
         ("tests/controller/decisions/test_directories.py",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a leader proposes a follower whose directory has failed, again and again",

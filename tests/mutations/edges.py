@@ -4,7 +4,7 @@ off the loop.
 What is done on the loop instead takes no virtual time, so that no seed can notice it.
 """
 
-from mutations import STORY_ONLY, Mutation
+from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _LOOP = "tests/simulation/test_loop_stories.py"
 _OFF_LOOP = "tests/storage/test_off_loop.py"
@@ -42,6 +42,7 @@ MUTATIONS = (
         "                if write is not nothing_to_write:\n",
         "                if write is not None:\n",
         (f"{_OFF_LOOP}::test_no_thread_is_called_for_checkpoints_that_have_not_changed",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a checkpoint that could not be written is taken for written",
