@@ -106,16 +106,19 @@ def _keys_of(entity: Entity) -> Mapping[str, SettingType]:
     return KEYS_OF_IPS
 
 
-_NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+){0,2}")
+_NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+){0,3}")
+_NUMBERS_LENGTH_MAX = 15
 LOCALHOST = "localhost"
 
 
 def _is_address(text: str) -> bool:
     """Whether the text is an IP address as Java reads it, or `localhost`. Other host names are not resolved here, and
     count as unknown."""
-    if text == LOCALHOST:
+    if text.lower() == LOCALHOST:
         return True
     if _NUMBERS.fullmatch(text):
+        if len(text) > _NUMBERS_LENGTH_MAX:
+            return False
         *parts, last = map(int, text.split("."))
         return all(part <= 0xFF for part in parts) and last < 1 << 8 * (4 - len(parts))
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") and ":" in text else text

@@ -56,6 +56,10 @@ def test_users_client_ids_and_pairs_have_separate_quotas() -> None:
     assert list(image.quotas) == [(("user", "u"),)]
 
 
+NO_ADDRESSES = (
+    *("not a host", "999.1.1.1", "1.2.3.256", "4294967296", "0000000010.0.0.1"),
+    *("fe80::1%lo", "0x7f.1", "a-b.example.com"),
+)
 REFUSED: dict[str, quotas.RequestEntryData] = {
     "nobody": entry([], ("producer_byte_rate", 1.0)),
     "an unknown type": entry([("group", "g")], ("producer_byte_rate", 1.0)),
@@ -70,7 +74,7 @@ REFUSED: dict[str, quotas.RequestEntryData] = {
     "an address with a user": entry([("ip", "1.2.3.4"), ("user", "u")], ("connection_creation_rate", 1.0)),
     **{
         f"no address: {text}": entry([("ip", text)], ("connection_creation_rate", 1.0))
-        for text in ("not a host", "999.1.1.1", "1.2.3.256", "4294967296", "fe80::1%lo", "0x7f.1", "a-b.example.com")
+        for text in NO_ADDRESSES
     },
 }
 
@@ -82,7 +86,10 @@ def test_invalid_quotas_are_rejected(asked: quotas.RequestEntryData) -> None:
     assert image.quotas == {}
 
 
-@pytest.mark.parametrize("address", ["1.2.3.4", "127.1", "::1", "[::1]", "localhost", None])
+@pytest.mark.parametrize(
+    "address",
+    ["1.2.3.4", "010.0.0.1", "000000010.0.0.1", "127.1", "::1", "[::1]", "localhost", "LOCALHOST", None],
+)
 def test_connection_rates_of_ip_addresses_can_be_limited(address: str | None) -> None:
     assert alter(cluster(), entry([("ip", address)], ("connection_creation_rate", 5.0))) == ["NONE"]
 
