@@ -50,6 +50,7 @@ MUTATIONS = (
         "        if self._prepared.get(name) == offsets == self._written.get(name):\n",
         "        if self._prepared.get(name) == offsets:\n",
         (f"{_OFF_LOOP}::test_a_checkpoint_that_could_not_be_written_is_written_the_next_time",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a checkpoint that was prepared earlier replaces a newer one",
@@ -57,6 +58,7 @@ MUTATIONS = (
         "            if number < self._newest.get(name, 0):\n",
         "            if number < 0:\n",
         (f"{_OFF_LOOP}::test_a_checkpoint_that_a_thread_writes_late_does_not_replace_a_newer_one",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a log that is made anew is not forgotten by a checkpoint that a thread is about to write",
@@ -64,6 +66,7 @@ MUTATIONS = (
         " or key in self._prepared.get(name, ()):",
         ":",
         (f"{_OFF_LOOP}::test_a_log_that_is_made_anew_is_forgotten_also_by_a_checkpoint_that_waits_for_its_thread",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the parts of a large request that arrive are no activity",

@@ -5,6 +5,7 @@ from mutations import STORY_ONLY, TEST_ONLY, Mutation
 _COORDINATOR = "tests/broker/coordinator/transactions/test_transaction_coordinator.py"
 _VERIFICATION = "tests/broker/partitions/test_verification.py"
 _STORIES = "tests/simulation/test_transaction_stories.py"
+_ORDER = "tests/simulation/test_transaction_order_stories.py"
 _PACKAGE = "broker/coordinator/transactions"
 
 MUTATIONS = (
@@ -13,8 +14,8 @@ MUTATIONS = (
         f"{_PACKAGE}/completion.py",
         "        elif not self._runtime.is_committed(partition, one.offset):\n",
         "        elif one.offset < 0:\n",
-        (f"{_COORDINATOR}::test_markers_wait_until_the_outcome_is_committed",),
-        seeds=TEST_ONLY,
+        (f"{_ORDER}::test_nothing_is_marked_before_the_outcome_is_committed",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a new coordinator forgets the transactions whose outcome is decided",
@@ -29,16 +30,16 @@ MUTATIONS = (
         f"{_PACKAGE}/end_transaction.py",
         "    return epoch == current.producer_epoch or (repeated and current.state not in (EMPTY, ONGOING))\n",
         "    return epoch == current.producer_epoch or repeated\n",
-        (f"{_COORDINATOR}::test_kafka_17754_a_late_commit_does_not_end_the_next_transaction",),
-        seeds=TEST_ONLY,
+        (f"{_ORDER}::test_a_late_end_does_not_end_the_next_transaction",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "an aborted transaction keeps the epoch of its producer, who is not fenced",
         f"{_PACKAGE}/transaction.py",
         "            return self.prepared(now_ms, server_version, commit=False)\n",
         "            return self.prepared(now_ms, 0, commit=False)\n",
-        (f"{_COORDINATOR}::test_a_transaction_that_takes_too_long_is_aborted_with_an_epoch_of_its_own",),
-        seeds=TEST_ONLY,
+        (f"{_ORDER}::test_a_transaction_that_takes_too_long_is_aborted_as_a_whole",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a marker for a leader that is gone is not sent again",

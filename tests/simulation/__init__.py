@@ -13,6 +13,7 @@ histories, and `invariants.py`.
 - `shrinking.py`: a smaller schedule with the same failure; `report.py`: what a person reads about it.
 - `branches.py`: which code the seeds reach.
 - `story.py`: a small cluster for tests that prescribe each step: `test_*_stories.py`, `test_published_bugs.py`.
+- `stepwise.py`: a transactional producer that a story leads step by step.
 - `disk_operations.py`: helpers of the disk's tests.
 
 Raft alone, with the state machine of `controller.raft`: `raft.py` (the command line and the faults), `raft_world.py`,

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import partial
 from random import Random
 
-import anyio
 import pytest
 from chaos.workload.features import set_transaction_version
 
@@ -19,6 +18,7 @@ from minikafka.client.consumer.consumer import Consumer
 from minikafka.client.producer.producer import Producer
 from minikafka.protocol.errors import CorruptMessageError
 from minikafka.protocol.names import TopicPartition
+from simulation.stepwise import StepwiseProducer
 from simulation.story import Program, Story, Tell
 
 TOPIC = "airports"
@@ -159,33 +159,6 @@ def test_each_key_keeps_its_last_value(tell: Tell, settings: Mapping[str, str]) 
     assert latest(story) == table.rows
 
 
-class Transactions:
-    """A transactional producer that waits between its steps until the story goes on."""
-
-    def __init__(self, story: Story) -> None:
-        self._story, self._asked, self._done = story, 0, 0
-        self._steps: list[tuple[str, str, str]] = []
-        story.begin(self._run, host="client with transactions")
-
-    def do(self, step: str, key: str = "", value: str = "") -> None:
-        """Do `begin`, `send`, `commit` or `abort`."""
-        self._steps.append((step, key, value))
-        self._story.until(lambda: self._done == len(self._steps))
-
-    async def _run(self, seams: Seams) -> None:
-        servers = self._story.cluster.bootstrap_servers
-        async with Producer(bootstrap_servers=servers, seams=seams, transactional_id="airline") as producer:
-            while True:
-                while self._done == len(self._steps):
-                    await anyio.sleep(0.1)
-                step, key, value = self._steps[self._done]
-                if step == "send":
-                    await producer.send_and_wait(TOPIC, value.encode(), key=key.encode(), partition=0)
-                else:
-                    await getattr(producer, step)()
-                self._done += 1
-
-
 async def set_version(story: Story, version: int, seams: Seams) -> None:
     async with Admin(story.cluster.bootstrap_servers, seams=seams) as admin:
         await set_transaction_version(admin, version)
@@ -196,10 +169,10 @@ def test_an_aborted_value_replaces_nothing_and_what_follows_it_is_committed(tell
     """The cleaner is at work while the transaction is open, and after it; the last batch stays, without records."""
     story = begin_story(tell, delete_retention_ms="1000")
     story.do(partial(set_version, story, version))
-    table, producer = Table(), Transactions(story)
+    table, producer = Table(), StepwiseProducer(story, TOPIC, "airline")
     story.do(table.writing(story, {"a": "committed", "b": "committed"}))
     producer.do("begin")
-    producer.do("send", "a", "aborted")
+    producer.do("send", key=b"a", value=b"aborted", partition=0)
     for number in range(3):
         story.wait(1.5)
         story.do(table.writing(story, {"last": str(number), "b": str(number)}))
@@ -210,7 +183,7 @@ def test_an_aborted_value_replaces_nothing_and_what_follows_it_is_committed(tell
     table.rows["last"] = "record of its segment"
     assert latest(story) == table.rows
     producer.do("begin")
-    producer.do("send", "a", "committed later")
+    producer.do("send", key=b"a", value=b"committed later", partition=0)
     producer.do("commit")
     table.rows["a"] = "committed later"
     assert latest(story) == table.rows
