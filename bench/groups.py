@@ -36,7 +36,7 @@ from minikafka.protocol.records.record import Record
 
 SIZES, PARTITIONS = (3, 30, 100), (12, 300)
 EVENTS = ("a join", "a leave", "a death")
-ROUNDS, ROUNDS_OF_GOALS = 3, 15
+ROUNDS, ROUNDS_OF_GOALS = 3, 12
 CHANGES = 5
 """Joins, and leaves, in a round; they take turns. A round has one death, for it takes a session."""
 SETTLE_MS_MAX, COMMITS_MIN, FIRST_RECORD_MS_MAX = 1500, 5000, 100
