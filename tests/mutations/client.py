@@ -23,6 +23,7 @@ _RECOVERY = tuple(
         "test_a_connection_that_was_being_opened_meanwhile_is_not_used",
     )
 )
+_STORIES = "tests/simulation/test_client_stories.py"
 _COMPACTION = "tests/simulation/test_compaction_stories.py"
 _VALIDATION = "client/consumer/position_validation.py"
 _VALIDATIONS = ("tests/client/consumer/test_position_validation.py",)
@@ -46,6 +47,7 @@ MUTATIONS = (
         "return batch.lost and () < self.unresolved < batch.number",
         "return False",
         _LATE,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a batch that expired before its connection was lost counts as refused",
@@ -53,6 +55,7 @@ MUTATIONS = (
         "            self._note_unresolved(lane, batch)\n            return\n",
         "            return\n",
         _LATE,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a producer fears late requests although newer batches were delivered",
@@ -60,6 +63,7 @@ MUTATIONS = (
         "        if batch.number > lane.unresolved:\n            lane.unresolved = ()\n",
         "",
         _LATE,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "batches that were never sent continue the numbers of those that may arrive late",
@@ -67,6 +71,7 @@ MUTATIONS = (
         "for one in lane.queue) if lane.unresolved else False",
         "for one in lane.queue) if lane.reset_wanted else False",
         _LATE,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a consumer that waits for a seek looks for its position again and again",
@@ -81,7 +86,8 @@ MUTATIONS = (
         _SESSION,
         "gone = {tp: one for tp, one in before.items() if tp not in wanted or wanted[tp].topic_id != one.topic_id}",
         "gone = {tp: one for tp, one in before.items() if tp in wanted and wanted[tp].topic_id != one.topic_id}",
-        _SESSIONS,
+        (f"{_STORIES}::test_a_fetch_session_follows_what_the_consumer_wants",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a topic that was made anew is added to the fetch session beside the old one",
@@ -95,7 +101,8 @@ MUTATIONS = (
         _SESSION,
         "if before.get(tp) != one] if before",
         "if tp not in before] if before",
-        _SESSIONS,
+        (f"{_STORIES}::test_a_fetch_session_follows_what_the_consumer_wants",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "after a lost response the fetch session goes on",
@@ -116,14 +123,16 @@ MUTATIONS = (
         _BOOTSTRAP,
         "        if not known or self.begins_again:\n",
         "        if not known:\n",
-        _RECOVERY,
+        (f"{_STORIES}::test_a_client_whose_brokers_are_gone_begins_with_its_bootstrap_addresses",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the time without metadata counts from the first request ever",
         _BOOTSTRAP,
         '"""There are new metadata."""\n        self._tried_since = None\n',
         '"""There are new metadata."""\n',
-        _RECOVERY,
+        (f"{_STORIES}::test_a_client_that_gets_metadata_does_not_begin_anew",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a client that bootstraps again keeps the brokers it knew",

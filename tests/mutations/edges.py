@@ -74,6 +74,7 @@ MUTATIONS = (
         "        if self.transport.progress != self._progress_seen:\n",
         "        if self.transport.progress < self._progress_seen:\n",
         ("tests/broker/connections/test_idle_connections.py",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a large message to or from a fast peer is moved in one step",
@@ -81,6 +82,7 @@ MUTATIONS = (
         "        self._in_step_bytes += count\n",
         "        self._in_step_bytes += 0\n",
         ("tests/broker/connections/test_transport.py",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a controlled shutdown gives up before another controller can be elected",
@@ -88,6 +90,7 @@ MUTATIONS = (
         "        elections_ms = 2 * config",
         "        elections_ms = 0 * config",
         ("tests/broker/node/test_registration.py",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a replica that cannot be read for its copy stays in service",
@@ -111,6 +114,7 @@ MUTATIONS = (
         "        if directory.failed:\n",
         "        if directory.failed and not directory.path:\n",
         ("tests/conversations/test_directories.py::test_an_offline_directory_is_described_as_in_kafka",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "nothing is kept back for what must be opened when descriptors run out",
@@ -118,6 +122,7 @@ MUTATIONS = (
         "        if self._reserve:\n            os.close",
         "        if self._reserve is None:\n            os.close",
         ("tests/storage/test_disk.py::test_what_must_be_opened_without_descriptors_takes_one_of_the_reserve",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a full disk is never tried again",
@@ -125,6 +130,7 @@ MUTATIONS = (
         "            if directory.room.is_full and self._on(",
         "            if not directory.room and self._on(",
         ("tests/storage/test_passing_errors.py", "tests/storage/test_log_manager.py"),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "requests that are read hold no room in the memory of all",
@@ -132,6 +138,7 @@ MUTATIONS = (
         "            await self._memory.reserve(size_bytes)\n",
         "            await trio.lowlevel.checkpoint()\n",
         ("tests/broker/connections/test_request_memory.py", "tests/broker/connections/test_large_requests_together.py"),
+        seeds=1,
     ),
     Mutation(
         "after a clean shutdown, the names of a log without records count as flushed",
