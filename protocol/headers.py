@@ -49,7 +49,7 @@ class RequestHeader:
         api_key: the key of the API.
         api_version: the version of the message; not checked against the versions of the API.
         correlation_id: repeated in the response.
-        client_id: the `client.id` of the client, or null.
+        client_id: the `client.id` of the client, or null; what is not valid UTF-8 is replaced, as in Java.
     """
 
     api_key: int
@@ -63,7 +63,7 @@ def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
     Raises:
         UnknownApi: the key is not in `APIS`.
-        MalformedMessage: the frame is truncated, or the client id is not valid UTF-8.
+        MalformedMessage: the frame is truncated.
     """
     try:
         key, version, correlation_id, client_id_size = _HEAD.unpack_from(frame)
@@ -146,10 +146,7 @@ def _client_id(frame: Buffer, size_bytes: int) -> tuple[str | None, int]:
     end = position + size_bytes
     if end > len(frame):
         raise MalformedMessage(f"client id of {size_bytes} bytes, but {len(frame) - position} bytes are left")
-    try:
-        return str(frame[position:end], "utf-8"), end
-    except UnicodeDecodeError as error:
-        raise MalformedMessage(f"client id is not valid UTF-8: {error}") from None
+    return str(frame[position:end], "utf-8", "replace"), end
 
 
 def _skip_tags(frame: Buffer, position: int) -> int:

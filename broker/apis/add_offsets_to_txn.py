@@ -27,9 +27,7 @@ async def handle(
     request: AddOffsetsToTxnRequest, context: RequestContext[AddOffsetsServices]
 ) -> AddOffsetsToTxnResponse:
     """Add the group's partition of `__consumer_offsets`, which then gets a marker."""
-    index = context.services.groups.partition_of(request.group_id)
-    if index < 0:
-        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    index = context.services.groups.partition_in_transaction(request.group_id)
     error = await completed(context.services.transactions.add_partitions(
         request.transactional_id,
         ProducerIdentity(request.producer_id, request.producer_epoch),

@@ -77,7 +77,10 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     except InvalidTopicError as error:
         code = error.code
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

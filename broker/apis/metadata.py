@@ -30,7 +30,7 @@ from minikafka.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from minikafka.protocol.names import check_topic_name
+from minikafka.protocol.names import INTERNAL_TOPICS, check_topic_name
 
 REQUEST = MetadataRequest
 VERSIONS = "0-13"
@@ -107,7 +107,9 @@ async def _by_name(name: str, request: MetadataRequest, context: Context, pause:
     topic = context.services.image.topics.get(name)
     if topic is not None:
         return await _known(topic, request, context, pause)
-    answer = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+    answer = MetadataResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, is_internal=name in INTERNAL_TOPICS
+    )
     try:
         check_topic_name(name)
     except InvalidTopicError as error:

@@ -13,7 +13,7 @@ from minikafka.broker.coordinator.groups.group_coordinator import TOPIC, transac
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.partition_verifier import UNKNOWN_PRODUCER, ClientSupport
 from minikafka.broker.partitions.verification import Verification
-from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError, error_for
+from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownTopicOrPartitionError, error_for
 from minikafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -72,7 +72,7 @@ async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verifica
     """The token with which the offsets are appended. Raises KafkaError."""
     index = context.services.groups.partition_of(request.group_id)
     if index < 0:
-        raise NotCoordinatorError(f"group {request.group_id} has no coordinator yet")
+        raise UnknownTopicOrPartitionError(f"group {request.group_id} has no coordinator yet")
     name = TopicPartition(TOPIC, index)
     verification = context.services.partitions.find(*name).begin_verification(
         request.producer_id,

@@ -5,7 +5,7 @@ and 2: the transaction's version from 2 (KIP-1228). The admin client sends it to
 from minikafka.broker.apis.services import TransactionService
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.broker.coordinator.transactions.marker_log import Marker
+from minikafka.broker.coordinator.transactions.marker_log import Marker, Results
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -24,15 +24,16 @@ Context = RequestContext[TransactionService]
 
 
 async def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
-    """Answered when all markers are committed; an error code for each partition."""
+    """Answered when all markers are committed; an error code for each partition.
+
+    As in Kafka a producer is answered once, and neither producers nor topics without partitions are.
+    """
     pause = Pauses()
     names = [await _names(marker, pause) for marker in request.markers]
     results = await context.services.marker_log.write_all(
         [(_marker(marker), some) for marker, some in zip(request.markers, names, strict=True)]
     )
-    return WriteTxnMarkersResponse(
-        markers=[await _result(marker, errors, pause) for marker, errors in zip(request.markers, results, strict=True)]
-    )
+    return await _response(request, results)
 
 
 async def _names(marker: WritableTxnMarker, pause: Pauses) -> list[TopicPartition]:
@@ -54,15 +55,28 @@ def _marker(marker: WritableTxnMarker) -> Marker:
     )
 
 
-async def _result(
-    marker: WritableTxnMarker, errors: dict[TopicPartition, ErrorCode], pause: Pauses
-) -> WritableTxnMarkerResult:
-    result = WritableTxnMarkerResult(producer_id=marker.producer_id)
-    for topic in marker.topics:
-        answered = WritableTxnMarkerTopicResult(name=topic.name)
-        result.topics.append(answered)
-        for index in topic.partition_indexes:
+async def _response(request: WriteTxnMarkersRequest, results: list[Results]) -> WriteTxnMarkersResponse:
+    """One entry for each producer with partitions and for each of its topics, however often they were named."""
+    pause = Pauses()
+    by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    for marker, errors in zip(request.markers, results, strict=True):
+        for name, error in errors.items():
             await pause()
-            error = errors[TopicPartition(topic.name, index)]
-            answered.partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=error))
+            by_producer.setdefault(marker.producer_id, {}).setdefault(name.topic, {})[name.partition] = error
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=producer_id,
+                topics=[await _topic_result(name, errors, pause) for name, errors in topics.items()],
+            )
+            for producer_id, topics in by_producer.items()
+        ]
+    )
+
+
+async def _topic_result(name: str, errors: dict[int, ErrorCode], pause: Pauses) -> WritableTxnMarkerTopicResult:
+    result = WritableTxnMarkerTopicResult(name=name)
+    for index, error in errors.items():
+        await pause()
+        result.partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=error))
     return result

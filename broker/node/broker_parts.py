@@ -33,7 +33,7 @@ from minikafka.broker.node.producer_ids import ProducerIds
 from minikafka.broker.node.runtime_settings import RuntimeSettings
 from minikafka.broker.node.system import System
 from minikafka.broker.node.transaction_parts import TransactionParts
-from minikafka.broker.partitions.fetch_sessions import SessionCache
+from minikafka.broker.partitions.fetch_sessions import SessionCache, usable_slots
 from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
 from minikafka.broker.partitions.log_cleaner import LogCleaner
 from minikafka.broker.partitions.log_housekeeping import Housekeeping
@@ -93,7 +93,8 @@ class BrokerParts:
         self.logs = self._log_manager(self.controller.cluster_id)
         self.runtime_settings = RuntimeSettings(self.effective_settings, lambda: self.logs, system.connections_max)
         self.partitions = Partitions(self.image)
-        self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), system.random)
+        slots = usable_slots(config.number("max.incremental.fetch.session.cache.slots"))
+        self.fetch_sessions = SessionCache(slots, system.random)
         self.fetch_max_bytes = config.number("fetch.max.bytes")
         self.rack_aware = is_rack_aware(config.text("replica.selector.class"))
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)

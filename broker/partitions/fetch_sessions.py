@@ -24,6 +24,7 @@ from minikafka.protocol.errors import (
 )
 
 EVICTION_MS = 120_000
+KAFKA_CACHES = 8
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
 NO_SESSION = 0
 PARTITIONS_MAX = 200_000
@@ -99,6 +100,11 @@ class Session:
             self.unknown -= known is not None and known.unknown
             self.changes.unfollow(key)
             self.changes.keys.pop(key, None)
+
+
+def usable_slots(slots: int) -> int:
+    """The sessions that Kafka has with `max.incremental.fetch.session.cache.slots`: it divides them by eight caches."""
+    return slots - slots % KAFKA_CACHES
 
 
 class SessionCache:

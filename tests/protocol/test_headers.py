@@ -47,6 +47,12 @@ class TestRequests:
             assert header == RequestHeader(12, version, -5, client_id)
             assert decode(HeartbeatRequest, version, buffer, position) == HEARTBEAT
 
+    def test_a_client_id_that_is_not_utf_8_is_replaced(self) -> None:
+        frame = encode_request(HEARTBEAT, 4, 1, "xyz")[4:].replace(b"xyz", b"J\xfcr")
+        header, position = parse_request_header(frame)
+        assert header.client_id == "J\ufffdr"
+        assert decode(HeartbeatRequest, 4, frame, position) == HEARTBEAT
+
     def test_tagged_fields_of_the_header_are_skipped(self) -> None:
         frame = b"\x00\x0c\x00\x04\x00\x00\x00\x01\xff\xff" + b"\x02\x00\x03abc\x07\x00" + encode(HEARTBEAT, 4)
         header, position = parse_request_header(frame)
@@ -71,7 +77,6 @@ class TestRequests:
             b"\x00\x0c",
             b"\x00\x0c\x00\x04\x00\x00\x00\x01\x00",
             b"\x00\x0c\x00\x04\x00\x00\x00\x01\x00\x05abc",
-            b"\x00\x0c\x00\x04\x00\x00\x00\x01\x00\x02\xff\xfe\x00",
             b"\x00\x0c\x00\x04\x00\x00\x00\x01\xff\xff",
             b"\x00\x0c\x00\x04\x00\x00\x00\x01\xff\xff\x01\x00\x7f",
             b"\x00\x0c\x00\x04\x00\x00\x00\x01\xff\xff\xff\xff\xff\xff\xff",

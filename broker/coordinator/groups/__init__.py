@@ -33,7 +33,7 @@ Those of consumer groups: `state/consumer_group_records.py`.
 Caveats: share groups and streams groups are not supported; their records are skipped.
 
 Waiting requests, pending member ids and deadlines are not in the log, as in Kafka: after a change of
-coordinator, members join again, and only the selected protocol is known until they do. Among protocols with equal
-votes the one voted for first wins, and the oldest remaining member becomes leader; in Kafka both depend on hash order.
+coordinator, members join again, and only the selected protocol is known until they do. If the leader leaves, the oldest
+remaining member becomes leader; in Kafka that depends on the hashes of member ids, which are random.
 Four responses differ from Kafka 4.3: see DECISIONS.md, 14.
 """

@@ -310,6 +310,14 @@ class GroupCoordinator:
         count = self._environment.partition_count(TOPIC)
         return -1 if count is None else partition_for(group_id, count)
 
+    def partition_in_transaction(self, group_id: str) -> int:
+        """As `partition_of`; before the topic exists, the partition that the group will have, as in Kafka.
+
+        The clients add offsets to a transaction before they look for the group's coordinator, which creates the topic.
+        """
+        index = self.partition_of(group_id)
+        return index if index >= 0 else partition_for(group_id, self._settings.partitions)
+
     async def _submit(
         self, group_id: str, step: Callable[[DecisionBuilder, Ticket], None], failed: Callable[[ErrorCode], R]
     ) -> Any:

@@ -77,6 +77,7 @@ class GroupSettings:
     retention_ms: int = setting_field(NODE_SETTINGS["offsets.retention.minutes"], _minutes_as_ms)
     retention_check_interval_ms: int = setting_field(NODE_SETTINGS["offsets.retention.check.interval.ms"])
     load_buffer_size: int = setting_field(NODE_SETTINGS["offsets.load.buffer.size"])
+    partitions: int = setting_field(NODE_SETTINGS["offsets.topic.num.partitions"])
     codec: Codec = setting_field(NODE_SETTINGS["offsets.topic.compression.codec"], Codec)
     rebalance_protocols: tuple[str, ...] = setting_field(NODE_SETTINGS["group.coordinator.rebalance.protocols"], tuple)
     assignors: tuple[str, ...] = setting_field(NODE_SETTINGS["group.consumer.assignors"], tuple)

@@ -20,7 +20,6 @@ before. Each member is told what to revoke, confirms it, and then receives what 
     topic_hash.py             the hash of topics by which a change is noticed
     assignors.py              `assign`: the uniform and the range assignor
     balanced_assignment.py    the uniform assignor for members with different subscriptions
-    java_order.py             the iteration order of Java's hash tables, on which Kafka's assignments depend
 
 A decision is made on the members as they are and on the one that sent the heartbeat as it will be: records are applied
 only after it. A group reacts to new, grown and deleted topics with the next heartbeat of any of its members.

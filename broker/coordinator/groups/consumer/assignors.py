@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from minikafka.broker.coordinator.groups.consumer.balanced_assignment import balanced
-from minikafka.broker.coordinator.groups.consumer.java_order import (
+from minikafka.broker.coordinator.groups.state.java_order import (
     ids_in_map_order,
     ids_in_set_order,
     in_map_order,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from minikafka.broker.coordinator.groups.consumer.java_order import uuid_order
+from minikafka.broker.coordinator.groups.state.java_order import uuid_order
 
 ROUNDS_MAX = 16
 NOBODY = -1

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 import structlog
 
 from minikafka.broker.coordinator.groups.consumer.assignors import MemberSubscription, TopicPartitions, assign
-from minikafka.broker.coordinator.groups.consumer.java_order import in_map_order
 from minikafka.broker.coordinator.groups.consumer.record_writing import write_assignment_epoch, write_target
 from minikafka.broker.coordinator.groups.consumer.subscribed_topics import racks_of, topic_ids
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
 from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember, Target
+from minikafka.broker.coordinator.groups.state.java_order import in_map_order
 
 log = structlog.get_logger("minikafka.groups")
 

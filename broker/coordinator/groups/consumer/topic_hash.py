@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from xxhash import xxh3_64_intdigest
 
-from minikafka.broker.coordinator.groups.consumer.java_order import string_order
+from minikafka.broker.coordinator.groups.state.java_order import string_order
 
 VERSION = b"\0"
 NO_TOPIC = 0

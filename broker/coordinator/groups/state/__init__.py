@@ -9,5 +9,6 @@
     consumer_member.py         ConsumerMember: one member of a consumer group
     consumer_group_records.py  their records
     offset_table.py            OffsetTable: committed offsets, and those of open transactions
+    java_order.py              the iteration order of Java's hash tables, on which Kafka's choices depend
     group_records.py           keys and values of `__consumer_offsets`
 """

@@ -23,6 +23,7 @@ from minikafka.broker.coordinator.groups.state.classic_group_states import (
 )
 from minikafka.broker.coordinator.groups.state.classic_member import Member, Protocols, member_of_record
 from minikafka.broker.coordinator.groups.state.group import Committer
+from minikafka.broker.coordinator.groups.state.java_order import in_map_order
 from minikafka.broker.coordinator.groups.state.offset_table import CommittedOffset
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.message import MalformedMessage, decode
@@ -229,12 +230,15 @@ class ClassicGroup:
         return protocol_type == self.protocol_type and any(self._supporters[name] == count for name in protocols)
 
     def select_protocol(self, members: Iterable[Member] | None = None) -> str:
-        """The protocol with most votes among those that all members support; of equals the one voted for first."""
+        """The protocol with most votes among those that all members support.
+
+        Of equally many the first in the order of Java's `HashMap`, as in Kafka.
+        """
         voters = list(self.members.values() if members is None else members)
         knowing = Counter(name for member in voters for name in member.protocol_names)
         candidates = [name for name, count in knowing.items() if count == len(voters)]
         votes = Counter(member.vote(candidates) for member in voters)
-        return max(votes, key=lambda name: votes[name])
+        return max(in_map_order(votes), key=lambda name: votes[name])
 
     @property
     def is_consumer(self) -> bool:

@@ -1,7 +1,8 @@
 """The order in which Java's `HashMap` and `HashSet` iterate over their keys.
 
 Kafka's assignors go through members and topics in this order, and who comes first receives the partition that is left
-over. With the same order the same group gets the same assignment from either broker. Pure.
+over; among protocols of a classic group with equally many votes the first one wins. With the same order a group gets
+the same answers from either broker. Pure.
 """
 
 from __future__ import annotations
