@@ -49,8 +49,8 @@ from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, 
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.broker.telemetry.clients import TelemetryClients
 from minikafka.client.connections.seams import Seams
-from minikafka.controller.decisions.broker_config_validation import CORDONED, CORDONED_ALL, CORDONING_METADATA_VERSION
-from minikafka.controller.metadata.features import METADATA_VERSION
+from minikafka.controller.decisions.broker_config_validation import CORDONED, CORDONED_ALL
+from minikafka.controller.metadata.features import cordons_directories
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, Record
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
@@ -241,8 +241,7 @@ class BrokerParts:
     def update_cordoned(self) -> None:
         """Cordon the data directories that the settings name, if the metadata version has that (KIP-1066)."""
         named = self.effective_settings.node_value(CORDONED)
-        level = self.image.features.get(METADATA_VERSION, CORDONING_METADATA_VERSION)
-        listed = named if isinstance(named, tuple) and level >= CORDONING_METADATA_VERSION else ()
+        listed = named if isinstance(named, tuple) and cordons_directories(self.image.features) else ()
         for directory in self.logs.directories:
             directory.cordoned = CORDONED_ALL in listed or directory.path in listed
         self.directory_reports.directories_changed()

@@ -29,6 +29,7 @@ from minikafka.controller.metadata.features import (
     METADATA_VERSION_MIN,
     RELEASES,
     level_of_release,
+    levels_of_new_cluster,
 )
 from minikafka.controller.metadata.formatted_levels import write_formatted_levels
 from minikafka.controller.quorum.bootstrap_checkpoint import write_bootstrap_checkpoint
@@ -136,9 +137,8 @@ def feature_levels(release: str | None, given: Mapping[str, int], *, voters: Vot
     if METADATA_VERSION in given and release is not None:
         raise CannotFormat("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
     _check_kraft_version(given.get(KRAFT_VERSION), can_change=voters.can_change and not fixed)
-    levels = {name: level for name, (_, _, level) in FEATURES.items() if level}
-    if release is not None:
-        levels[METADATA_VERSION] = _level_of(release)
+    chosen = given.get(METADATA_VERSION, FEATURES[METADATA_VERSION][2]) if release is None else _level_of(release)
+    levels = levels_of_new_cluster(chosen)
     for name, level in given.items():
         if name == KRAFT_VERSION:
             continue

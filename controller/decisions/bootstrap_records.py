@@ -4,7 +4,12 @@ Source: `BootstrapMetadata`.
 """
 
 from minikafka.controller.decisions.broker_config_validation import MIN_ISR
-from minikafka.controller.metadata.features import FEATURES, METADATA_VERSION, level_of_release
+from minikafka.controller.metadata.features import (
+    FEATURES,
+    METADATA_VERSION,
+    level_of_release,
+    levels_of_new_cluster,
+)
 from minikafka.controller.metadata.records import ClusterRecord, ConfigRecord, FeatureRecord, Record
 from minikafka.controller.settings.effective_settings import ALL_BROKERS, ResourceType
 from minikafka.controller.settings.static_settings import StaticSettings
@@ -23,11 +28,10 @@ def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
     Eligible leader replicas require that min.insync.replicas is a cluster-wide dynamic config (KIP-966).
     """
     chosen = level_of_release(static.given.get(INITIAL_METADATA_VERSION, ""))
-    defaults = {name: level for name, (_, _, level) in FEATURES.items()}
     if static.formatted_levels:
         defaults = {name: low for name, (low, _, _) in FEATURES.items()} | dict(static.formatted_levels)
-    elif chosen is not None:
-        defaults[METADATA_VERSION] = chosen
+    else:
+        defaults = levels_of_new_cluster(FEATURES[METADATA_VERSION][2] if chosen is None else chosen)
     levels = [FeatureRecord(name, level) for name, level in sorted(defaults.items()) if level]
     min_isr = static.given.get(MIN_ISR) or static.default_text(MIN_ISR)
     return [

@@ -5,6 +5,7 @@ Source: `DynamicBrokerConfig.validateConfigs`, `ConfigAdminManager`.
 
 from collections.abc import Collection, Mapping
 
+from minikafka.controller.metadata.features import cordons_directories
 from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
 from minikafka.protocol.settings.declaration import PER_BROKER
 from minikafka.protocol.settings.registry import BROKER_SETTINGS, NODE_SETTINGS, InvalidSetting, listener_base_name
@@ -12,7 +13,6 @@ from minikafka.protocol.settings.registry import BROKER_SETTINGS, NODE_SETTINGS,
 __all__ = [
     "CORDONED",
     "CORDONED_ALL",
-    "CORDONING_METADATA_VERSION",
     "check",
     "check_cordoned",
     "check_cordoning_supported",
@@ -87,8 +87,6 @@ def _refuse(problem: str, names: list[str]) -> None:
 
 CORDONED = "cordoned.log.dirs"
 CORDONED_ALL = "*"
-CORDONING_METADATA_VERSION = 30
-"""4.3-IV0."""
 
 
 def check_cordoned(wanted: Mapping[str, str], log_dirs: Collection[str]) -> None:
@@ -118,8 +116,7 @@ def check_cordoning_supported(
     Raises:
         InvalidConfigError: its metadata.version is too old.
     """
-    level = features.get("metadata.version", CORDONING_METADATA_VERSION)
-    if CORDONED in altered and CORDONED in wanted and level < CORDONING_METADATA_VERSION:
+    if CORDONED in altered and CORDONED in wanted and not cordons_directories(features):
         raise InvalidConfigError(
             "The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
         )

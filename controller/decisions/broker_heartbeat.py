@@ -16,6 +16,7 @@ Source: `BrokerHeartbeatManager.calculateNextBrokerState`, `ReplicationControlMa
 from minikafka.controller.decisions.broker_fencing import elect_with_returned, limited, remove_from_isrs
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.decisions.directory_failures import directories_failed
+from minikafka.controller.metadata.features import cordons_directories
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
 from minikafka.protocol.errors import ErrorCode
@@ -36,7 +37,7 @@ def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> D
     failed = directories_failed(image, broker, request.offline_log_dirs, context)
     if failed:
         return Decision(failed, reply)  # the next heartbeat changes the state
-    cordoned = request.cordoned_log_dirs
+    cordoned = request.cordoned_log_dirs if cordons_directories(image.features) else None
     if cordoned is not None and tuple(sorted(set(cordoned))) != broker.cordoned:
         changed = BrokerChange(broker.node_id, broker.epoch, cordoned=tuple(sorted(set(cordoned))))
         return Decision([changed], reply)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.decisions.leader_election import NO_LEADER, without
+from minikafka.controller.metadata.features import cordons_directories
 from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.records import BrokerRecord, Endpoint, PartitionChange
 from minikafka.storage.directory_ids import is_online
@@ -52,7 +53,7 @@ def decide(image: Image, registration: Registration) -> Decision[int]:
         registration.rack,
         fenced=False,
         log_dirs=registration.log_dirs,
-        cordoned=registration.cordoned,
+        cordoned=registration.cordoned if cordons_directories(image.features) else (),
     )
     elections = [
         change

@@ -3,6 +3,8 @@
 Source: `MetadataVersion`, `Feature`.
 """
 
+from collections.abc import Mapping
+
 __all__ = [
     "ELR_VERSION",
     "FEATURES",
@@ -11,7 +13,9 @@ __all__ = [
     "METADATA_VERSION",
     "METADATA_VERSION_MIN",
     "RELEASES",
+    "cordons_directories",
     "level_of_release",
+    "levels_of_new_cluster",
     "unsupported_level",
 ]
 
@@ -51,6 +55,27 @@ METADATA_CHANGES = (8, 11, 13, 14, 15, 17, 23, 30)
 
 METADATA_VERSION_MIN = 23
 """4.0-IV1, the first level with eligible leader replicas: a cluster here is never below it."""
+
+_CORDONING = 30
+"""4.3-IV0, the first level with cordoned directories (KIP-1066)."""
+_FIRST = {"transaction.version": 24}
+"""The first metadata.version, of those supported, whose new clusters have a feature."""
+
+
+def levels_of_new_cluster(metadata_version: int) -> dict[str, int]:
+    """The level of each feature, 0 for none, of a cluster that begins with this metadata.version.
+
+    Kafka's new clusters have eligible leader replicas from 26 (4.1-IV0) on only; here they cannot be switched off.
+    """
+    levels = {
+        name: level if metadata_version >= _FIRST.get(name, 0) else 0 for name, (_, _, level) in FEATURES.items()
+    }
+    return {**levels, METADATA_VERSION: metadata_version}
+
+
+def cordons_directories(features: Mapping[str, int]) -> bool:
+    """Whether a cluster with these levels has cordoned directories in its metadata."""
+    return features.get(METADATA_VERSION, _CORDONING) >= _CORDONING
 
 
 def level_of_release(name: str) -> int | None:

@@ -2,7 +2,9 @@
 
 An unknown kind or version is refused: skipping a record would give this node another state than the others have
 (KAFKA-14275). A new field raises the record's version, names that version (`added`), and has a default with the meaning
-of the older versions.
+of the older versions. A record is written in the lowest version that has all it says, as Kafka writes its
+BrokerRegistrationChangeRecord: older nodes read it as long as nothing new is used, and what is new is used once
+metadata.version is at its level.
 """
 
 from dataclasses import dataclass, field, fields
@@ -284,13 +286,21 @@ _KINDS: dict[str, type[Record]] = {
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _FIELDS = {record: tuple(one.name for one in fields(record)) for record in _KINDS.values()}
 _SINCE = {record: {one.name: one.metadata.get("since", 0) for one in fields(record)} for record in _KINDS.values()}
+_ADDED = {
+    record: tuple((one.name, one.metadata["since"], one.default) for one in fields(record) if "since" in one.metadata)
+    for record in _KINDS.values()
+}
 
 
 def encode_record(record: Record) -> bytes:
-    """The value of a record in the log."""
+    """The value of a record in the log, in the lowest version of its kind that loses nothing."""
     kind = type(record)
-    named = {name: getattr(record, name) for name in _FIELDS[kind]}
-    return bytes(msgpack.packb({"kind": _KIND_OF[kind], "version": kind.VERSION, **named}))
+    version, names = 0, _FIELDS[kind]
+    if added := _ADDED[kind]:
+        version = max((since for name, since, default in added if getattr(record, name) != default), default=0)
+        names = tuple(name for name, since in _SINCE[kind].items() if since <= version)
+    named = {name: getattr(record, name) for name in names}
+    return bytes(msgpack.packb({"kind": _KIND_OF[kind], "version": version, **named}))
 
 
 def decode_record(data: bytes | memoryview) -> Record:

@@ -177,6 +177,19 @@ def test_levels() -> None:
         feature_levels(None, {"kraft.version": 1}, voters=JOINS, fixed=True)
 
 
+@pytest.mark.parametrize(
+    ("release", "given"), [("4.0-IV1", {}), (None, {"metadata.version": 23}), ("4.0-IV2", {}), ("4.2", {}), (None, {})]
+)
+def test_a_release_begins_with_the_features_that_it_had(release: str | None, given: dict[str, int]) -> None:
+    """Recorded from Kafka: transaction.version came with metadata.version 24. It has no eligible leader replicas before
+    26, which here cannot be switched off."""
+    found = feature_levels(release, given, voters=JOINS, fixed=False)
+    others = {"group.version": 1, "eligible.leader.replicas.version": 1}
+    if found["metadata.version"] > 23:
+        others["transaction.version"] = 2
+    assert {name: level for name, level in found.items() if name != "metadata.version"} == others
+
+
 def test_formatted_directories_are_kept() -> None:
     disk = MemoryDisk(Random(0))
     formatted(disk, config())

@@ -2,12 +2,13 @@
 
 from random import Random
 
+import pytest
 from support.decided_cluster import DecidedCluster
-from support.images import name_of
+from support.images import applied, name_of
 
 from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.decisions.replica_placement import place_partitions
-from minikafka.controller.metadata.records import BrokerChange
+from minikafka.controller.metadata.records import BrokerChange, FeatureRecord
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
@@ -161,3 +162,17 @@ def test_a_broker_whose_directories_are_all_cordoned_gets_no_new_replicas() -> N
     assert not cluster.image.brokers[1].takes_replicas
     cluster.heartbeat(1, cordoned_log_dirs=[])
     assert cluster.image.brokers[1].cordoned == ()
+
+
+@pytest.mark.parametrize(("level", "cordoned"), [(29, ()), (30, (bytes([1] * 16),))])
+def test_directories_are_cordoned_from_the_metadata_version_on_that_has_it(
+    level: int, cordoned: tuple[bytes, ...]
+) -> None:
+    """Recorded from Kafka: before, a broker whose file names cordoned directories is registered without them."""
+    cluster = DecidedCluster()
+    broker = cluster.image.brokers[1]
+    directory = bytes([1] * 16)
+    applied([FeatureRecord("metadata.version", level)], cluster.image)
+    cluster.carry_out(Decision([BrokerChange(1, broker.epoch, log_dirs=(directory,))], None))
+    cluster.heartbeat(1, cordoned_log_dirs=[directory])
+    assert cluster.image.brokers[1].cordoned == cordoned

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
 from support.images import applied, state, three_brokers, topic_id, with_topic
 
 from minikafka.controller.decisions import standalone_registration
 from minikafka.controller.decisions.standalone_registration import Registration
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import PartitionChange
+from minikafka.controller.metadata.records import FeatureRecord, PartitionChange
 
 
 def registration(node_id: int) -> Registration:
@@ -25,6 +26,17 @@ def test_a_standalone_broker_is_registered_unfenced_with_a_new_epoch() -> None:
     assert image.live_brokers() == [1, 2]
     assert image.brokers[1].endpoints == (("PLAINTEXT", "h", 1, "PLAINTEXT"),)
     assert image.brokers[1].rack == "rack"
+
+
+@pytest.mark.parametrize(("level", "cordoned"), [(29, ()), (30, (bytes([1] * 16),))])
+def test_directories_are_cordoned_from_the_metadata_version_on_that_has_it(
+    level: int, cordoned: tuple[bytes, ...]
+) -> None:
+    image, directories = Image(), (bytes([1] * 16), bytes([2] * 16))
+    applied([FeatureRecord("metadata.version", level)], image)
+    asked = replace(registration(1), log_dirs=directories, cordoned=directories[:1])
+    applied(standalone_registration.decide(image, asked).records, image)
+    assert image.brokers[1].cordoned == cordoned
 
 
 def test_a_standalone_broker_leads_again_in_a_new_leader_epoch() -> None:

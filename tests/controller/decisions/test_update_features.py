@@ -120,5 +120,11 @@ def test_a_node_refuses_metadata_of_levels_that_it_does_not_support(name: str, l
 def test_a_new_cluster_has_the_metadata_version_of_its_setting() -> None:
     records = bootstrap("cluster", StaticSettings(1, {INITIAL_METADATA_VERSION: "4.1"}))
     levels = {record.name: record.level for record in records if isinstance(record, FeatureRecord)}
-    assert levels["metadata.version"] == 27
+    assert (levels["metadata.version"], levels["transaction.version"]) == (27, 2)
     assert levels["eligible.leader.replicas.version"] == 1
+
+
+def test_a_new_cluster_has_the_features_of_its_metadata_version() -> None:
+    records = bootstrap("cluster", StaticSettings(1, {INITIAL_METADATA_VERSION: "4.0-IV1"}))
+    levels = {record.name: record.level for record in records if isinstance(record, FeatureRecord)}
+    assert levels == {"metadata.version": 23, "group.version": 1, "eligible.leader.replicas.version": 1}

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from minikafka.controller.metadata import records
 from minikafka.controller.metadata.records import (
+    BrokerChange,
     BrokerRecord,
     ClusterRecord,
     ConfigRecord,
     FeatureRecord,
     PartitionChange,
+    PartitionRecord,
     Record,
     UnreadableRecord,
     decode_record,
@@ -95,6 +97,39 @@ def test_older_versions_get_the_defaults_of_newer_fields() -> None:
     assert decode_record(msgpack.packb(plain)) == PartitionChange(bytes(16), 3, isr=(1,))
     plain = {"kind": "cluster", "version": 0, "cluster_id": "c"}
     assert decode_record(msgpack.packb(plain)) == ClusterRecord("c", -1)
+
+
+BROKER = BrokerRecord(1, 7, bytes(16), (), None, fenced=False)
+PARTITION = PartitionRecord(bytes(16), 0, (1,), (1,), 1)
+
+
+@pytest.mark.parametrize(
+    ("record", "version"),
+    [
+        (ClusterRecord("c"), 0),
+        (ClusterRecord("c", 3), 1),
+        (BROKER, 0),
+        (replace(BROKER, in_controlled_shutdown=True), 1),
+        (replace(BROKER, log_dirs=(bytes(16),)), 2),
+        (replace(BROKER, cordoned=(bytes(16),)), 3),
+        (BrokerChange(1, 7, fenced=True), 0),
+        (BrokerChange(1, 7, in_controlled_shutdown=False), 1),
+        (BrokerChange(1, 7, cordoned=()), 3),
+        (PARTITION, 0),
+        (replace(PARTITION, last_known_elr=(1,)), 1),
+        (replace(PARTITION, directories=(bytes(16),)), 2),
+        (PartitionChange(bytes(16), 0, isr=(1,)), 0),
+        (PartitionChange(bytes(16), 0, elr=()), 1),
+        (PartitionChange(bytes(16), 0, directories=()), 2),
+    ],
+)
+def test_a_record_has_the_lowest_version_that_says_what_it_says(record: Record, version: int) -> None:
+    """So that nodes which do not know the newer fields read it, as long as nobody uses these."""
+    plain = msgpack.unpackb(encode_record(record))
+    assert plain["version"] == version
+    added = {one.name: one.metadata.get("since", 0) for one in fields(record)}
+    assert plain.keys() - {"kind", "version"} == {name for name, since in added.items() if since <= version}
+    assert decode_record(encode_record(record)) == record
 
 
 def test_an_older_version_with_a_field_of_a_newer_one_is_refused() -> None:
