@@ -95,6 +95,7 @@ MUTATIONS = (
         "if tp not in wanted or wanted[tp].topic_id != one.topic_id}",
         "if tp not in wanted}",
         _SESSIONS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "an incremental fetch omits partitions whose offset has changed",
@@ -110,6 +111,7 @@ MUTATIONS = (
         "        self.epoch = FULL\n        if not keep_id:\n",
         "        if not keep_id:\n            self.epoch = FULL\n",
         _SESSIONS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a response under a quota opens a fetch session of which the broker knows nothing",
@@ -117,6 +119,7 @@ MUTATIONS = (
         "        if response.session_id == NO_SESSION or lacks_some:\n",
         "        if response.session_id == NO_SESSION:\n",
         _SESSIONS,
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a client that knows brokers never tries its bootstrap addresses",

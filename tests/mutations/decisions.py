@@ -1,8 +1,12 @@
 """Bugs in what the active controller decides: elections, in-sync replicas, registrations."""
 
-from mutations import TEST_ONLY, Mutation
+from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _TESTS = ("tests/controller/decisions",)
+_STORIES = "tests/simulation/test_decision_stories.py"
+_PUBLISHED = "tests/simulation/test_published_bugs.py"
+_LAST_STANDING = f"{_PUBLISHED}::test_kip_966_the_last_replica_standing_loses_its_unsynced_records"
+_REBOOT = f"{_PUBLISHED}::test_kafka_14617_a_replica_reboots_between_its_fetch_and_the_change_of_the_isr"
 _CHANGES = "controller/decisions/partition_changes.py"
 _ELECTION = "controller/decisions/leader_election.py"
 _ELIGIBLE = "controller/decisions/eligible_leader_replicas.py"
@@ -30,7 +34,7 @@ MUTATIONS = (
         "if node in candidates and rules.may_lead_with(node, target)",
         "if node in candidates",
         _TESTS,
-        seeds=TEST_ONLY,
+        seeds=1,
     ),
     Mutation(
         "a fenced broker stays in the ISR",
@@ -38,15 +42,15 @@ MUTATIONS = (
         "target = state if leaves_isr is None else replace(state, isr=without(state.isr, leaves_isr))",
         "target = state",
         _TESTS,
-        seeds=TEST_ONLY,
+        seeds=1,
     ),
     Mutation(
         "a broker with an unclean shutdown stays an eligible leader replica",
         _ELIGIBLE,
         "and replica not in target.isr and replica != rules.unclean_shutdown",
         "and replica not in target.isr",
-        _TESTS,
-        seeds=TEST_ONLY,
+        (_LAST_STANDING,),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "lowering min.insync.replicas does not clear the eligible leader replicas",
@@ -69,32 +73,32 @@ MUTATIONS = (
         _ELECTION,
         "candidates = () if target.isr or target.elr else target.last_known_elr",
         "candidates = target.last_known_elr",
-        _TESTS,
-        seeds=TEST_ONLY,
+        (_LAST_STANDING,),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the removal of a replica does not increment the leader epoch",
         _CHANGES,
         "leader=target.leader if moved or removed else None",
         "leader=target.leader if moved else None",
-        _TESTS,
-        seeds=TEST_ONLY,
+        ("tests/simulation/test_node_stories.py::test_a_follower_notices_a_new_epoch_of_the_same_leader",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a reassignment is completed before all added replicas are in sync",
         _COMPLETION,
         "if not staying or any(replica not in staying for replica in target.adding_replicas):",
         "if not staying:",
-        _TESTS,
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_a_reassignment_waits_for_the_replica_that_it_adds",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a heartbeat with an old broker epoch is accepted",
         _HEARTBEAT,
         "if broker is None or broker.epoch != request.broker_epoch:",
         "if broker is None:",
-        _TESTS,
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_a_late_heartbeat_of_an_earlier_process_stops_nothing",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a broker is unfenced before it has applied its registration",
@@ -117,8 +121,8 @@ MUTATIONS = (
         _ALTER,
         "if requested.partition_epoch < state.partition_epoch and not _is_applied(state, requested):",
         "if requested.partition_epoch < -9:",
-        _TESTS,
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_a_late_proposal_does_not_undo_what_has_changed_since",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "an AlterPartition with an old leader epoch is accepted",
@@ -133,16 +137,16 @@ MUTATIONS = (
         _ALTER,
         "return requested.broker_epoch in (ANY_EPOCH, broker.epoch)",
         "return True",
-        _TESTS,
-        seeds=TEST_ONLY,
+        (_REBOOT,),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a fenced broker joins the ISR",
         _ALTER,
         "if broker is None or broker.fenced or broker.in_controlled_shutdown:",
         "if broker is None:",
-        _TESTS,
-        seeds=TEST_ONLY,
+        (f"{_STORIES}::test_a_follower_that_has_vanished_since_it_caught_up_is_not_in_sync",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "two live processes register with one node id",
@@ -157,8 +161,8 @@ MUTATIONS = (
         _REGISTRATION,
         "unclean_shutdown = known is None or known.epoch != request.previous_broker_epoch",
         "unclean_shutdown = known is None",
-        _TESTS,
-        seeds=TEST_ONLY,
+        (_LAST_STANDING,),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the epoch of an unregistered broker is assigned again",

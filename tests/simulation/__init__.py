@@ -8,7 +8,8 @@ histories, and `invariants.py`.
 - `faults/`: what may happen, and what a cluster must survive.
 - `schedule.py`: what a seed draws; `stored.py`: schedules as text; `failed/`: those that once failed.
 - `scenario.py`: a run: start, work under faults, healing, final reading, judgement.
-- `invariants.py`: what must hold once the cluster is at rest; `metadata_checks.py`: what must hold all the time.
+- `invariants.py`: what must hold once the cluster is at rest; `metadata_checks.py` (the metadata log) and
+  `partition_checks.py` (leaders and in-sync replicas): what must hold all the time.
 - `trial.py`: runs a schedule, or many seeds; `tally.py`: their results together; `seeds.py`: the command line.
 - `shrinking.py`: a smaller schedule with the same failure; `report.py`: what a person reads about it.
 - `branches.py`: which code the seeds reach.

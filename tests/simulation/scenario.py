@@ -25,6 +25,7 @@ from simulation.faults.table import fault_of
 from simulation.faults.voters import settle
 from simulation.invariants import broken_at_rest
 from simulation.metadata_checks import CommittedMetadata
+from simulation.partition_checks import PartitionStates
 from simulation.schedule import DELETE_RETENTION, FaultAt, Schedule
 from simulation.world.cluster import Cluster
 from simulation.world.machine import Machine
@@ -93,7 +94,7 @@ class Scenario:
         self.cluster = Cluster(self.world)
         lay_out(self.cluster, schedule.layout, dict(schedule.settings), schedule.quorum)
         self.chaos = Chaos(self.cluster, durable=schedule.durable, tolerates_loss=schedule.replicas == 3)
-        self.metadata = CommittedMetadata(self.cluster)
+        self.metadata, self.partitions = CommittedMetadata(self.cluster), PartitionStates(self.cluster)
         self.recorder = Recorder(lambda: int(self.world.now * 1e9))
         self.plan = Plan.of(schedule.brokers)
         self.plan.committed_offsets_are_fresh = False
@@ -125,6 +126,7 @@ class Scenario:
 
     def _start(self) -> None:
         self.metadata.keep_looking()
+        self.partitions.keep_looking()
         random = self.world.random("start")
         hosts = list(self.cluster.hosts.values())
         for host in hosts:
@@ -253,6 +255,8 @@ class Scenario:
     def _check_failures(self) -> None:
         if self.metadata.broken:
             raise Failure("committed metadata lost", self.metadata.broken)
+        if self.partitions.broken:
+            raise Failure("impossible partition", self.partitions.broken)
         for name, error in self.cluster.failures:
             kind = name.partition("/")[0].rstrip("-0123456789")
             raise Failure(f"{type(error).__name__} ends {kind}", f"{name}: {error}") from error
