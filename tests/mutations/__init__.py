@@ -8,10 +8,10 @@ in `run.LISTS`: to plant bugs elsewhere, add a module with a tuple `MUTATIONS`.
     PYTHONPATH=tests python -m mutations.run raft               # one list
     PYTHONPATH=tests python -m mutations.run "no pre-vote"      # those whose name contains the text
 
-The bugs of whole nodes (`nodes.py`, `coordination.py`) are caught by stories in `tests/simulation/`. What the seeds of
-a simulation notice by themselves is measured by `python -m mutations.seeds`, for all lists: of whole clusters, of those
-whose voters come and go, of Raft alone (`simulation/raft.py`), and of the replicas of a partition
-(`support/replica_simulation.py`).
+The bugs of whole nodes (`nodes.py`, `coordination.py`), and those of other lists that a cluster shows, are caught by
+stories in `tests/simulation/`. What the seeds of a simulation notice by themselves is measured by
+`python -m mutations.seeds`, for all lists: of whole clusters, of those whose voters come and go, of Raft alone
+(`simulation/raft.py`), and of the replicas of a partition (`support/replica_simulation.py`).
 
 The tree itself is never touched: the room with the bug is copied, and the copy is what the tests import. The test in
 this folder, which is part of every test run, holds the lists to the code: a text that has changed is noticed at once.

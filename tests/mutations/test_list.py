@@ -28,5 +28,9 @@ def test_bugs_of_whole_nodes_are_shown_by_seeds_or_by_a_story() -> None:
     assert all(mutation.seeds != TEST_ONLY or mutation not in of_nodes for mutation in ALL)
 
 
+def test_simulations_show_about_half_of_the_bugs() -> None:
+    assert sum(mutation.seeds > 0 or mutation.seeds == STORY_ONLY for mutation in ALL) >= 150
+
+
 def test_mutation_names_are_unique() -> None:
     assert not [name for name, count in Counter(mutation.name for mutation in ALL).items() if count > 1]
