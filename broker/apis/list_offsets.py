@@ -101,8 +101,7 @@ def _look_up(partition: Partition, wanted: int, request: ListOffsetsRequest) -> 
             partition.check_caught_up()
         return -1, end, partition.leader_epoch
     if wanted in (EARLIEST, EARLIEST_LOCAL):
-        epoch = log.epochs.epoch_of(log.start_offset)
-        return -1, log.start_offset, partition.leader_epoch if epoch is None else epoch
+        return -1, log.start_offset, _epoch_of_start(partition)
     if wanted in (LATEST_TIERED, EARLIEST_PENDING):
         return NOTHING
     found = log.offset_of_max_timestamp() if wanted == MAX_TIMESTAMP else log.offset_for_timestamp(wanted)
@@ -111,3 +110,11 @@ def _look_up(partition: Partition, wanted: int, request: ListOffsetsRequest) -> 
     if is_consumer:
         partition.check_caught_up()
     return NOTHING
+
+
+def _epoch_of_start(partition: Partition) -> int:
+    """The leader epoch of the log start offset. Of an empty log a leader has its own, a follower none (as Kafka)."""
+    epoch = partition.log.epochs.epoch_of(partition.log.start_offset)
+    if epoch is not None:
+        return epoch
+    return partition.leader_epoch if partition.is_leader else -1
