@@ -43,6 +43,9 @@ async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPar
     """The partitions of a transaction are added all or none, each with an error code."""
     if context.version < VERSION_OF_BROKERS:
         return await completed(begin(request, context))
+    topics = {one.transactional_id: one.topics for one in request.transactions}
+    for one in request.transactions:
+        one.topics = topics[one.transactional_id]  # as in Kafka: of an id that is named twice the last topics count
     results = [
         AddPartitionsToTxnResult(
             transactional_id=one.transactional_id, topic_results=await completed(_add(one, context))

@@ -143,4 +143,12 @@ MUTATIONS = (
         " and not lane.established)",
         ("tests/client/producer/test_record_accumulator.py",),
     ),
+    Mutation(
+        "two verifications of one transactional id share a request",
+        f"{_PACKAGE}/partition_verifier.py",
+        "            connections, self._send, key=lambda question: question.transactional_id\n",
+        "            connections, self._send\n",
+        ("tests/broker/coordinator/transactions/test_partition_verifier.py",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -7,7 +7,7 @@ Trio: starts a task per node while something waits. Source: Kafka's `InterBroker
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -105,15 +105,18 @@ class Batcher(Generic[Item, Answer]):
     Args:
         connections: Runs the tasks.
         send: Sends items to a node, and returns an answer for each. Raises KafkaError.
+        key: Items with the same key never share a request; by default all may.
     """
 
     def __init__(
         self,
         connections: BrokerConnections,
         send: Callable[[int, Sequence[Item]], Awaitable[Sequence[Answer]]],
+        key: Callable[[Item], Hashable] = id,
     ) -> None:
         self._connections = connections
         self._send = send
+        self._key = key
         self._waiting: dict[int, deque[_Waiting[Item, Answer]]] = {}
 
     async def ask(self, node_id: int, item: Item) -> Answer:
@@ -143,7 +146,7 @@ class Batcher(Generic[Item, Answer]):
         queue = self._waiting[node_id]
         try:
             while queue:
-                batch = [queue.popleft() for _ in range(min(len(queue), BATCH_MAX))]
+                batch = self._batch(queue)
                 try:
                     answers = await self._send(node_id, [one.item for one in batch])
                 except KafkaError as error:
@@ -156,3 +159,10 @@ class Batcher(Generic[Item, Answer]):
                     one.event.set()
         finally:
             del self._waiting[node_id]
+
+    def _batch(self, queue: deque[_Waiting[Item, Answer]]) -> list[_Waiting[Item, Answer]]:
+        """The first items, up to one whose key is among them."""
+        batch: dict[Hashable, _Waiting[Item, Answer]] = {}
+        while queue and len(batch) < BATCH_MAX and (key := self._key(queue[0].item)) not in batch:
+            batch[key] = queue.popleft()
+        return list(batch.values())

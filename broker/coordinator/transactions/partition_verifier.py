@@ -1,8 +1,9 @@
 """PartitionVerifier: asks the coordinator of a transaction about partitions before records are appended (KIP-890).
 
 A producer of version 1 has added its partitions, which is verified; for one of version 2 they are added. Requests for
-one coordinator share a request (AddPartitionsToTxn version 4); the coordinator on this node is asked directly. Source:
-Kafka's `AddPartitionsToTxnManager`.
+one coordinator share a request (AddPartitionsToTxn version 4), unless they concern the same transactional id: of two
+entries for it a coordinator reads one. The coordinator on this node is asked directly. Source: Kafka's
+`AddPartitionsToTxnManager`.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ class PartitionVerifier:
         self._connections = connections
         self._settings = settings
         self._is_enabled = is_enabled
-        self._batcher = Batcher[Question, Results](connections, self._send)
+        self._batcher = Batcher[Question, Results](
+            connections, self._send, key=lambda question: question.transactional_id
+        )
 
     def verify(
         self,
