@@ -85,6 +85,7 @@ class Offset(OffsetType):
 @click.option("--timeout-ms", type=click.IntRange(0), help="Exit when no record arrives for this long.")
 @click.option(
     "--isolation-level",
+    "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     help="read_committed skips records of aborted and open transactions.",
 )

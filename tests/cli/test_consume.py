@@ -96,7 +96,7 @@ def test_json(minikafka: Minikafka, judge: Client, topic: str) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_codecs(minikafka: Minikafka, judge: Client, topic: str, codec: str) -> None:
     judge.produce(topic, [Outgoing(b"value %d" % number) for number in range(200)], codec=codec)
-    ran = minikafka("consume", topic, "--from-beginning", "-n", "200", "--isolation-level", "read_committed")
+    ran = minikafka("consume", topic, "--from-beginning", "-n", "200", "--isolation", "read_committed")
     assert ran.lines == [f"value {number}" for number in range(200)]
 
 
