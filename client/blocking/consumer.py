@@ -34,8 +34,8 @@ class Consumer(BlockingClient):
 
     A `Listener` has plain methods, which are called on the thread that requests records, and may commit.
 
-    The iterator takes up to `max_poll_records` records at a time. Before any other call, records that it has not
-    yielded yet are returned by a seek, so that positions and commits are exact.
+    The iterator takes up to `max_poll_records` records at a time. Before any other call but a commit of given offsets
+    or of a record, records that it has not yielded yet are returned by a seek, so that positions and commits are exact.
     """
 
     def __init__(
@@ -128,8 +128,17 @@ class Consumer(BlockingClient):
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._wait(self._consumer.committed, *partitions)
 
-    def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        self._wait(self._consumer.commit, offsets)
+    @property
+    def settled(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._run(lambda: self._consumer.settled)
+
+    def commit(
+        self, offsets: ConsumerRecord | Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
+    ) -> None:
+        if offsets is None:
+            self._wait(self._consumer.commit)
+        else:
+            self._wait_and_call(self._consumer.commit, offsets)  # needs no position: the iteration goes on undisturbed
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._wait(self._consumer.beginning_offsets, partitions)
@@ -187,13 +196,14 @@ class Consumer(BlockingClient):
         """The record that was yielded last may still be being processed: it does not count as processed."""
         fetcher = self._consumer._fetcher
         fetcher.put_back()
+        settled = fetcher.positions(processed_only=True)
         for tp, record in first.items():
             if tp in fetcher.states:
                 self._consumer.seek(tp, record.offset)
         if last is not None:
             for tp, state in fetcher.states.items():
                 if (last.topic, last.partition) == tp:
-                    state.processed = last.offset
+                    state.processed = max(last.offset, min(settled.get(tp, 0), last.offset + 1))
                 elif tp not in first:
                     state.processed = state.position
 

@@ -63,7 +63,8 @@ def documented_as(original: type[Any]) -> Callable[[C], C]:
 
     def decorate(blocking: C) -> C:
         for name, method in vars(blocking).items():
-            if callable(method) and not method.__doc__ and hasattr(original, name):
+            is_public = callable(method) or isinstance(method, property)
+            if is_public and not method.__doc__ and hasattr(original, name):
                 method.__doc__ = getattr(original, name).__doc__
         return blocking
 

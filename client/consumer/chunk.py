@@ -145,10 +145,14 @@ class Chunk:
 
     @property
     def processed(self) -> int:
-        """The position before the records that may still be being processed: the last one, or those of a list."""
-        if self.by_list and self.state.processed is not None:
-            return self.state.processed
-        return self.records[self.taken - 1].offset if self.taken else self.position
+        """The position before the records that may still be being processed: the last one, or those of a list.
+
+        It is never before what was settled explicitly.
+        """
+        settled = self.state.processed
+        if self.by_list and settled is not None:
+            return settled
+        return max(self.records[self.taken - 1].offset, settled or 0) if self.taken else self.position
 
 
 def portions(some: list[Batch]) -> Iterator[list[Batch]]:

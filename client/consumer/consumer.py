@@ -191,20 +191,43 @@ class Consumer(ClusterClient):
             f"fetching the committed offsets of group {group_id!r}",
         )
 
+    @property
+    def settled(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the application has settled, per assigned partition, in the form that `commit` takes.
+
+        That is the offset after the records that were returned before the last step (a request for a record, a batch or
+        a list) or that `commit(record)` has settled, with the leader epoch of the record before it (-1 if it is
+        unknown). Before the first record it is where the partition began or was sought to; partitions whose position is
+        not known yet are omitted. Automatic commits, and `commit()` in a `Listener`, commit these offsets.
+        """
+        offsets = self._fetcher.positions(processed_only=True)
+        states = self._fetcher.states
+        return {tp: OffsetAndMetadata(one, "", states[tp].epoch_before(one)) for tp, one in offsets.items()}
+
     async def commit(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
+        self, offsets: ConsumerRecord | Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
     ) -> None:
         """Commit for the group: `offsets`, each the next one to read; by default the positions of all partitions.
+
+        Args:
+            offsets: also a record: the offset after it is committed for its partition, with its leader epoch if the
+                partition is still assigned and was not sought since. The partition counts as settled up to there at
+                once, also if the commit then fails or is cancelled. Or `settled`.
 
         In a `Listener`, the default are the positions after the records that are processed. Offsets are committed for
         the generation of the group in which their partition's records were returned. After a lost connection a request
         is sent again; the coordinator may carry out the first one late, after a later commit, as with Kafka's client.
+        Cancellation leaves open whether the offsets are committed.
 
         Raises KafkaError: RebalanceInProgressError, IllegalGenerationError and UnknownMemberIdError mean that the
         partitions may belong to other members now.
         """
         self._group_id("commit()")
         subscriptions = self._open_subscriptions()
+        if isinstance(offsets, ConsumerRecord):
+            tp = TopicPartition(offsets.topic, offsets.partition)
+            self._fetcher.settle(tp, offsets.offset + 1)
+            offsets = {tp: offsets.offset + 1}
         positions = self._fetcher.positions(processed_only=subscriptions.settled_only) if offsets is None else offsets
         await subscriptions.commit(positions)
 
@@ -243,6 +266,7 @@ class Consumer(ClusterClient):
 
     async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
         fetcher = self._fetcher
+        self._mark_processed()
         while (chunk := await self._wait_for(fetcher.readable_chunk)) is not None:
             chunk.by_list = False
             for taken, record in enumerate(islice(chunk.records, chunk.taken, None), chunk.taken + 1):
@@ -254,6 +278,7 @@ class Consumer(ClusterClient):
 
     async def batches(self) -> AsyncIterator[RecordBatch]:
         """Batches of records, each of one partition; processed when the next batch is requested."""
+        self._mark_processed()
         while (chunk := await self._wait_for(self._fetcher.readable_chunk)) is not None:
             topic, partition = chunk.state.tp
             records = on_consume(self._options.interceptors, self._fetcher.take(len(chunk.records)))
@@ -278,6 +303,7 @@ class Consumer(ClusterClient):
         except ModuleNotFoundError as error:
             raise missing_extra(error, "arrow", "arrow_batches()") from error
         wanted = checked_columns(columns)
+        self._mark_processed()
         while (batch := await self._wait_for(lambda: self._fetcher.take_arrow(wanted))) is not None:
             self._open_loop().wake()
             yield batch

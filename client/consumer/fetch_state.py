@@ -234,8 +234,17 @@ class Fetcher:
 
     def mark_processed(self) -> None:
         """Mark all records that were taken as processed."""
+        if self.current is not None and self.current.taken:
+            self.current.state.position = self.current.position
         for state in self.states.values():
             state.processed = state.position
+
+    def settle(self, tp: TopicPartition, offset: int) -> None:
+        """Mark the records before `offset` as processed, as far as they were taken."""
+        position = self.positions().get(tp)
+        if position is not None:
+            state = self.states[tp]
+            state.processed = max(state.processed or 0, min(offset, position))
 
     def positions(self, *, processed_only: bool = False) -> dict[TopicPartition, int]:
         """Per partition, the offset after the last record taken, or after the last one processed."""
