@@ -30,6 +30,7 @@ from minikafka.protocol.records.batch import encode_batch, parse_header
 from minikafka.protocol.records.compression import Buffer
 from minikafka.spark_connector import sockets
 from minikafka.spark_connector.offset_reader import OffsetReader
+from minikafka.spark_connector.sink_columns import key_in_words
 from minikafka.spark_connector.sink_options import SinkOptions
 
 IN_FLIGHT_MAX = 5
@@ -38,6 +39,8 @@ SEQUENCES = 1 << 31
 """The number of sequence numbers, after which they begin again with 0."""
 _TOPIC_NAMES_VERSION_MAX = 11
 """Later versions add partitions to transactions implicitly, or identify topics by id."""
+_NAMED_MAX = 3
+"""How many partitions an error message names."""
 _ACKNOWLEDGED = (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
@@ -111,7 +114,7 @@ class BatchSender:
         while remaining:
             node_id, some = remaining[0]
             try:
-                leader = self._leader(node_id)
+                leader = self._leader(node_id, some)
                 if len(leader.in_flight) >= IN_FLIGHT_MAX:
                     self._receive(leader)
                     continue
@@ -132,12 +135,14 @@ class BatchSender:
             self._deliver_again(error, [])
         self._first_in_flight.clear()
 
-    def _leader(self, node_id: int) -> _Leader:
+    def _leader(self, node_id: int, batches: Sequence[Outgoing]) -> _Leader:
+        """The leader of the partitions of batches, connected. Raises LeaderNotAvailableError, NetworkError."""
         known = self._leaders.get(node_id)
         if known is not None and not known.connection.closed:
             return known
         if node_id < 0:
-            raise LeaderNotAvailableError("a partition has no leader")
+            raise LeaderNotAvailableError(f"no leader: {', '.join(str(one.tp) for one in batches[:_NAMED_MAX])}"
+                                          + (" …" if len(batches) > _NAMED_MAX else ""))  # fmt: skip
         self._leaders[node_id] = _Leader(self._brokers.lend(node_id))
         return self._leaders[node_id]
 
@@ -197,7 +202,7 @@ class BatchSender:
                 self._brokers.refresh(dict.fromkeys(one.tp.topic for one in queue))
                 while position < len(queue):
                     one = queue[position]
-                    leader = self._leader(self._brokers.metadata.leader(*one.tp))
+                    leader = self._leader(self._brokers.metadata.leader(*one.tp), [one])
                     leader.in_flight.append([one])
                     leader.connection.send(self._request([one]), highest=_TOPIC_NAMES_VERSION_MAX)
                     self._receive(leader)
@@ -229,6 +234,11 @@ def _halves(batch: Outgoing, level: int | None) -> list[Outgoing]:
     ]  # fmt: skip
 
 
+def _key(batch: Outgoing) -> str:
+    (record,) = parse_header(batch.whole).records()
+    return key_in_words(None if record.key is None else bytes(record.key))
+
+
 def _refusal(tp: TopicPartition, batch: Outgoing, result: Any) -> KafkaError:
     text = result.error_message or str(error_for(result.error_code))
     where = "".join(
@@ -239,6 +249,6 @@ def _refusal(tp: TopicPartition, batch: Outgoing, result: Any) -> KafkaError:
     if result.error_code == ErrorCode.MESSAGE_TOO_LARGE:
         advice = (
             f": a batch of {batch.count} records with {len(batch.data)} bytes; raise the topic's max.message.bytes"
-            + (", or set kafka.batch.size lower" if batch.count > 1 else "")
+            + (", or set kafka.batch.size lower" if batch.count > 1 else f". The record is one {_key(batch)}")
         )
     return error_for(result.error_code, f"{tp}: {text}{where}{advice}")

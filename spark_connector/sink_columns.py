@@ -30,6 +30,8 @@ TYPES = {
     "partition": ("int",),
     "timestamp": ("timestamp", "timestamp_ntz", "double"),
 }
+_KEY_BYTES_MAX = 40
+"""How much of a key an error message shows."""
 NULL_TOPIC = (
     "The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default"
     " topic."
@@ -70,15 +72,21 @@ class Rows(NamedTuple):
         topics: the names of the topics.
         topic_of: the index of each row's topic in `topics`.
         partitions: of the column `partition`, -1 where it is null; None without the column.
+        before: the number of rows of the task in earlier batches.
     """
 
     records: ArrowRecords
     topics: list[str]
     topic_of: Array
     partitions: Array | None
+    before: int = 0
+
+    def named(self, index: int) -> str:
+        """A row in words for error messages: its number in the task, from 1, and its key."""
+        return _named(self.records.keys, self.before, index)
 
 
-def rows_of(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Rows:
+def rows_of(batch: pa.RecordBatch, topic: str | None, now_ms: int, before: int = 0) -> Rows:
     """Converts a batch of Spark's. Raises UnsuitableColumn for a null topic or a negative partition."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     keys = columns["key"].cast(BLOB) if "key" in columns else None
@@ -89,16 +97,34 @@ def rows_of(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Rows:
         timestamps = _milliseconds(columns["timestamp"], now_ms)
     headers = _headers(columns["headers"]) if "headers" in columns else None
     records = ArrowRecords(keys, columns["value"].cast(BLOB), timestamps, headers)
-    topics, topic_of = ([topic], np.zeros(len(batch), np.int64)) if topic is not None else _topics(columns["topic"])
-    partitions = None
-    if "partition" in columns:
-        column = columns["partition"]
-        partitions = np.asarray(pc.fill_null(column.cast(pa.int64()), -1))
-        if column.null_count < len(column) and pc.min(column).as_py() < 0:
-            raise UnsuitableColumn(
-                f"Invalid partition: {pc.min(column)}. Partition number should always be non-negative or null."
-            )
-    return Rows(records, topics, topic_of, partitions)
+    if topic is not None:
+        topics, topic_of = [topic], np.zeros(len(batch), np.int64)
+    else:
+        topics, topic_of = _topics(columns["topic"], lambda index: _named(keys, before, index))
+    rows = Rows(records, topics, topic_of, None, before)
+    return rows._replace(partitions=_partitions(columns["partition"], rows)) if "partition" in columns else rows
+
+
+def _named(keys: Any, before: int, index: int) -> str:
+    return f"row {before + index + 1} of the task, {key_in_words(None if keys is None else keys[index].as_py())}"
+
+
+def key_in_words(key: bytes | None) -> str:
+    """What an error message says of a record's key: its beginning, if it is long."""
+    if key is None:
+        return "without a key"
+    return f"with the key {key[:_KEY_BYTES_MAX]!r}" + (f" … of {len(key)} bytes" if len(key) > _KEY_BYTES_MAX else "")
+
+
+def _partitions(column: pa.Array, rows: Rows) -> Array:
+    chosen = np.asarray(pc.fill_null(column.cast(pa.int64()), -1))
+    if column.null_count < len(column) and pc.min(column).as_py() < 0:
+        index = int(np.flatnonzero((chosen < 0) & np.asarray(column.is_valid()))[0])
+        raise UnsuitableColumn(
+            f"Invalid partition: {chosen[index]}. Partition number should always be non-negative or null."
+            f" Column 'partition', topic {rows.topics[int(rows.topic_of[index])]}: {rows.named(index)}."
+        )
+    return chosen
 
 
 def _milliseconds(column: pa.Array, now_ms: int) -> Array:
@@ -120,10 +146,10 @@ def _headers(column: pa.Array) -> pa.Array:
     return column.cast(pa.list_(HEADER))
 
 
-def _topics(column: pa.Array) -> tuple[list[str], Array]:
+def _topics(column: pa.Array, named: Callable[[int], str]) -> tuple[list[str], Array]:
     column = column.cast(pa.string())
     if column.null_count:
-        raise UnsuitableColumn(NULL_TOPIC)
+        raise UnsuitableColumn(f"{NULL_TOPIC} Column 'topic': {named(column.is_null().index(True).as_py())}.")
     found = column.dictionary_encode()
     return found.dictionary.to_pylist(), np.asarray(found.indices).astype(np.int64)
 
@@ -146,9 +172,11 @@ def choose_partitions(
         keyed = np.asarray(rows.records.keys.is_valid())
     for index, topic in enumerate(rows.topics):
         count, own = count_of(topic), rows.topic_of == index
-        if (own & (chosen >= count)).any():
-            raise UnsuitableColumn(f"{TopicPartition(topic, int(chosen[own].max()))} does not exist: topic {topic} has"
-                                   f" {count} partitions; see the column 'partition'")  # fmt: skip
+        unknown = np.flatnonzero(own & (chosen >= count))
+        if unknown.size:
+            first = int(unknown[0])
+            raise UnsuitableColumn(f"{TopicPartition(topic, int(chosen[first]))} does not exist: topic {topic} has"
+                                   f" {count} partitions; see the column 'partition': {rows.named(first)}")  # fmt: skip
         free = own & (chosen < 0)
         chosen[free & ~keyed] = sticky % count
         of_key = np.flatnonzero(free & keyed)
@@ -170,13 +198,28 @@ def blob_buffers(blobs: Any) -> tuple[Array, Array]:
     return buffer, np.frombuffer(bounds, np.int64)[blobs.offset : blobs.offset + len(blobs) + 1]
 
 
-def sort_rows(rows: Rows, partitions: Array) -> tuple[ArrowRecords, list[tuple[TopicPartition, int]]]:
-    """Sorts the rows by topic and partition, keeping their order within each.
+class Sorted(NamedTuple):
+    """The rows of a batch, sorted by topic and partition.
 
-    Returns the sorted rows, and each partition with its first row.
+    Attributes:
+        places: each partition with its first row.
+        order: which of the given rows each one is; None if they were sorted.
     """
+
+    records: ArrowRecords
+    places: list[tuple[TopicPartition, int]]
+    order: Array | None
+
+    def place_of(self, index: int) -> tuple[TopicPartition, int]:
+        """The partition of a sorted row, and which of the given rows it is."""
+        tp = next(tp for tp, first in reversed(self.places) if first <= index)
+        return tp, index if self.order is None else int(self.order[index])
+
+
+def sort_rows(rows: Rows, partitions: Array) -> Sorted:
+    """Sorts the rows by topic and partition, keeping their order within each."""
     keys = rows.topic_of * (int(partitions.max(initial=0)) + 1) + partitions
-    records = rows.records
+    records, order = rows.records, None
     if (np.diff(keys) < 0).any():
         order = np.argsort(keys, kind="stable")
         keys_taken, headers = (None if one is None else one.take(order) for one in (records.keys, records.headers))
@@ -188,4 +231,5 @@ def sort_rows(rows: Rows, partitions: Array) -> tuple[ArrowRecords, list[tuple[T
     places: Sequence[tuple[int, int, int]] = list(
         zip(topic_of[firsts].tolist(), partitions[firsts].tolist(), firsts.tolist(), strict=True)
     )
-    return records, [(TopicPartition(rows.topics[topic], partition), first) for topic, partition, first in places]
+    found = [(TopicPartition(rows.topics[topic], partition), first) for topic, partition, first in places]
+    return Sorted(records, found, order)

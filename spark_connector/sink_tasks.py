@@ -143,7 +143,7 @@ def _content(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> tuple[C
     found, topics = Content(), set[str]()
     for batch in batches:
         if len(batch):
-            rows = rows_of(batch, options.topic, 0)
+            rows = rows_of(batch, options.topic, 0, found.rows)
             found.add(rows.records.keys, rows.records.values)
             topics.update(rows.topics)
     return found, topics

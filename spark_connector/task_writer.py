@@ -9,7 +9,6 @@ import numpy as np
 
 from minikafka.client.producer.arrow_encoding import (
     RECORD_OVERHEAD_MAX,
-    ArrowRecords,
     NullHeaderKey,
     Payload,
     blob_sizes,
@@ -24,7 +23,14 @@ from minikafka.spark_connector import sockets
 from minikafka.spark_connector.batch_sender import SEQUENCES, Outgoing, Parts
 from minikafka.spark_connector.offset_reader import OffsetReader
 from minikafka.spark_connector.replay_check import Content
-from minikafka.spark_connector.sink_columns import Rows, UnsuitableColumn, choose_partitions, rows_of, sort_rows
+from minikafka.spark_connector.sink_columns import (
+    Rows,
+    Sorted,
+    UnsuitableColumn,
+    choose_partitions,
+    rows_of,
+    sort_rows,
+)
 from minikafka.spark_connector.sink_options import SinkOptions
 
 if TYPE_CHECKING:
@@ -107,20 +113,21 @@ class TaskWriter:
         self._sender.flush()
 
     def _write_batch(self, batch: pa.RecordBatch) -> None:
-        rows = rows_of(batch, self._options.topic, sockets.now_ms())
+        rows = rows_of(batch, self._options.topic, sockets.now_ms(), self.content.rows)
         self._sticky += 1
-        records, places = sort_rows(rows, self._choose(rows))
+        records, places, _ = some = sort_rows(rows, self._choose(rows))
         if self._fingerprint:
             self.content.add(records.keys, records.values)
         else:
             self.content.rows += len(batch)
         self._producer.add([tp for tp, _ in places])
         starts = np.array([first for _, first in places], np.int64)
-        firsts = self._cut(records, starts, places)
+        firsts = self._cut(rows, some, starts)
         try:
             payload = encode(records, firsts)
         except NullHeaderKey as error:
-            raise UnsuitableColumn(f"headers: {error}") from None
+            tp, row = some.place_of(error.record)
+            raise UnsuitableColumn(f"headers: {error}; {tp}: {rows.named(row)}") from None
         waves: dict[int, list[Outgoing]] = {}
         places_of = np.searchsorted(starts, firsts, side="right") - 1
         numbers = np.arange(len(firsts)) - np.searchsorted(firsts, starts)[places_of]
@@ -147,8 +154,9 @@ class TaskWriter:
     def _choose(self, rows: Rows) -> Array:
         return choose_partitions(rows, self._partition_count, self._sticky, ignore_keys=self._options.ignore_keys)
 
-    def _cut(self, records: ArrowRecords, starts: Array, places: list[tuple[TopicPartition, int]]) -> Array:
+    def _cut(self, rows: Rows, some: Sorted, starts: Array) -> Array:
         """Returns the first record of each batch: about `batch_bytes` together, or a large record alone."""
+        records = some.records
         sizes = np.maximum(blob_sizes(records.values), 0) + RECORD_OVERHEAD_MAX
         if records.keys is not None:
             sizes = sizes + np.maximum(blob_sizes(records.keys), 0)
@@ -156,11 +164,11 @@ class TaskWriter:
             sizes = sizes + header_sizes(records.headers)
         largest, limit = int(sizes.argmax()), min(self._options.batch_bytes, self._sender.batch_bytes_max)
         if (size := size_alone(records, largest)) > self._options.request_bytes_max:
-            tp = places[int(np.searchsorted(starts, largest, side="right")) - 1][0]
+            tp, row = some.place_of(largest)
             raise UnsuitableColumn(
                 f"{tp}: The message is {size} bytes when serialized which is larger than"
                 f" {self._options.request_bytes_max}, which is the value of the max.request.size configuration."
-                " Set kafka.max.request.size."
+                f" Set kafka.max.request.size. The message: {rows.named(row)}."
             )
         position = np.cumsum(sizes) - sizes
         lengths = np.diff(np.append(starts, len(sizes)))

@@ -46,7 +46,15 @@ class ArrowRecords(NamedTuple):
 
 
 class NullHeaderKey(ValueError):
-    """Raised for a header without a key."""
+    """Raised for a header without a key.
+
+    Attributes:
+        record: the index of the record that has it.
+    """
+
+    def __init__(self, record: int) -> None:
+        super().__init__("a header has no key: Kafka does not permit null as the key of a header")
+        self.record = record
 
 
 class Payload(NamedTuple):
@@ -163,7 +171,8 @@ def _tails(headers: pa.Array | None, count: int) -> tuple[Array, list[Any]]:
     flat = headers.flatten()
     names = pc.struct_field(flat, "key").cast(BLOB)
     if names.null_count:
-        raise NullHeaderKey("a header has no key: Kafka does not permit null as the key of a header")
+        first = names.is_null().index(True).as_py()
+        raise NullHeaderKey(int(np.searchsorted(np.cumsum(counts), first, side="right")))
     values = pc.struct_field(flat, "value").cast(BLOB)
     parts = [_varint_array([blob_sizes(names)]), names, _varint_array([blob_sizes(values)]), values]
     data, bounds = _joined(parts)

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from minikafka.protocol.errors import LeaderNotAvailableError, RequestTimedOutError
 from minikafka.protocol.headers import encode_request
 from minikafka.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -94,6 +95,27 @@ def test_a_leader_that_is_not_among_the_brokers_is_waited_for(monkeypatch: pytes
     sender.send([Outgoing(TopicPartition("t", 0), b"a batch", 1)])
     sender.flush()
     assert (len(paused), connection.done) == (3, ["send 0", "receive"])
+
+
+def test_a_partition_without_a_leader_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    monkeypatch.setattr(sockets, "sleep", sleep)
+    monkeypatch.setattr(sockets, "now_s", lambda: now_s)
+    known = brokers()
+    known.metadata = cast(Any, SimpleNamespace(leader=lambda topic, partition: -1, brokers={}))
+    monkeypatch.setattr(known, "refresh", lambda _: None)
+    sender = BatchSender(known, cast(Any, OPTIONS), None)
+    some = [Outgoing(TopicPartition("t", one), b"a batch", 1) for one in range(4)]
+    with pytest.raises(LeaderNotAvailableError, match=r"^no leader: t-0, t-1, t-2 …$"):
+        sender._leader(-1, some)
+    words = r"Expiring records for t-3: 120 s have passed .*\(kafka.delivery.timeout.ms\): no leader: t-3$"
+    with pytest.raises(RequestTimedOutError, match=words):
+        sender.send(some[3:])
 
 
 def test_the_next_sender_uses_the_connection_unless_a_response_is_outstanding(monkeypatch: pytest.MonkeyPatch) -> None:

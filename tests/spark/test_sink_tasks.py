@@ -192,17 +192,41 @@ def test_what_waits_for_the_driver_is_not_visible(node: NodeProcess) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"partition": pa.array([7], pa.int32())}, "refused-7 does not exist: topic refused has 2 partitions"),
-        ({"partition": pa.array([-1], pa.int32())}, "Invalid partition: -1. Partition number should always be non-neg"),
-        ({"headers": [[{"key": None, "value": b""}]]}, "a header has no key"),
-        ({"value": [bytes(2 << 20)]}, r"refused-\d: The message is 2097240 bytes when serialized .*max.request.size"),
+        ({"partition": [None, 7, 8]},
+         "refused-7 does not exist: topic refused has 2 partitions; see the column 'partition': {row}"),
+        ({"partition": [0, -2, -1]},
+         r"Invalid partition: -2. Partition number should always be non-negative or null. Column 'partition', topic"
+         r" refused: {row}.$"),
+        ({"headers": [[], [{"key": None, "value": b""}], []]}, r"headers: a header has no key: .*; refused-0: {row}$"),
+        ({"value": ["", bytes(2 << 20), ""]},
+         r"refused-0: The message is 20972\d\d bytes when serialized .*kafka.max.request.size. The message: {row}.$"),
+        ({"topic": ["refused", None, None]}, r"a null topic. Use the `topic` option .*topic. Column 'topic': {row}.$"),
     ],
 )
-def test_values_that_cannot_be_written_are_named(node: NodeProcess, columns: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(
+    ("keys", "row"),
+    [
+        (None, "row 5 of the task, without a key"),
+        ([b"x", None, b"y"], "row 5 of the task, without a key"),
+        ([b"z", b"some key", b"z"], "row 5 of the task, with the key b'some key'"),
+        ([b"z", bytes(50), None], r"row 5 of the task, with the key b'(\\x00){{40}}' … of 50 bytes"),
+    ],
+)
+def test_values_that_cannot_be_written_are_named(
+    node: NodeProcess, columns: dict[str, Any], message: str, keys: list[bytes | None] | None, row: str
+) -> None:
+    """The second row of the second batch, also where it is not the second of its partition."""
     if "refused" not in _created:
         _created.add(topic(node, "refused"))
-    with pytest.raises(UnsuitableColumn, match=message):
-        write_once(options(node, "refused"), Write("refused", 0), 0, rows(range(1), **columns))
+    some: dict[str, Any] = {"value": [b"1", b"2", b"3"], "partition": [1, 0, 1]}
+    some |= columns if keys is None else {**columns, "key": pa.array(keys, pa.binary())}
+    kinds = {"partition": pa.int32(), "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))}
+    made = {name: pa.array(column, kinds.get(name)) for name, column in some.items()}
+    given = {"kafka.bootstrap.servers": node.bootstrap, **({} if "topic" in columns else {"topic": "refused"})}
+    before = {"topic": ["refused"] * 3} if "topic" in columns else {}
+    batches = [*rows(range(3), **before), pa.RecordBatch.from_pydict(made)]
+    with pytest.raises(UnsuitableColumn, match=message.format(row=row.format())):
+        write_once(parse_sink(given), Write("refused", 0), 0, iter(batches))
 
 
 _created: set[str] = set()
@@ -220,10 +244,8 @@ def test_batches_that_a_topic_refuses_are_cut(node: NodeProcess, codec: str) -> 
     assert numbers(read_committed(node.bootstrap, name)) == list(range(3000))
 
 
-def test_a_null_topic_and_a_record_too_large_are_refused(node: NodeProcess) -> None:
+def test_a_record_that_a_topic_refuses_is_named(node: NodeProcess) -> None:
     create(node.bootstrap, {"narrow": 1}, **{"max.message.bytes": "1000"})
-    with pytest.raises(KafkaError, match=r"narrow-0: .*a batch of 1 records .*raise the topic's max.message.bytes"):
-        write_once(options(node, "narrow"), Write("narrow", 0), 0, rows(range(100), key=[*[b"key"] * 99, bytes(1000)]))
-    chosen = parse_sink({"kafka.bootstrap.servers": node.bootstrap})
-    with pytest.raises(UnsuitableColumn, match="contains a null topic"):
-        write_once(chosen, Write("null", 0), 0, rows(range(2), topic=["narrow", None]))
+    words = r"narrow-0: .*a batch of 1 records .*raise the topic's max.message.bytes. .* key b'k{40}' … of 1000 bytes"
+    with pytest.raises(KafkaError, match=words):
+        write_once(options(node, "narrow"), Write("narrow", 0), 0, rows(range(100), key=[*[b"key"] * 99, b"k" * 1000]))

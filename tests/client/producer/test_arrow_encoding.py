@@ -74,9 +74,13 @@ def test_encoding_without_keys_and_headers_agrees() -> None:
 
 
 def test_a_header_without_a_key_is_refused() -> None:
-    headers = pa.array([[{"key": None, "value": b"x"}]], pa.list_(HEADER))
-    with pytest.raises(NullHeaderKey):
-        encode(ArrowRecords(None, pa.array([b"v"], BLOB), np.array([0]), headers), np.array([0]))
+    """The record is named: it is not counted in headers, nor from the start of a column that this is a part of."""
+    known, unknown = {"key": "a", "value": b"x"}, {"key": None, "value": b"x"}
+    headers = pa.array([[unknown], [known, known], None, [], [known, unknown], [unknown]], pa.list_(HEADER))
+    values = pa.array([b"v"] * 5, BLOB)
+    with pytest.raises(NullHeaderKey) as caught:
+        encode(ArrowRecords(None, values, np.zeros(5, np.int64), headers[1:]), np.array([0]))
+    assert caught.value.record == 3
 
 
 @given(keys=st.lists(st.binary(max_size=40), min_size=1, max_size=50), count=st.integers(1, 1000))
