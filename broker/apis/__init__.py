@@ -30,7 +30,7 @@ partition is a value in the response. To add an API, add its module to `handler_
     consumer_group_heartbeat, consumer_group_describe                             consumer groups
     get_telemetry_subscriptions, push_telemetry                                   advertised with `metrics.listener`
 
-*Caveats*: no share groups, no telemetry; they are not advertised. The controller listener advertises what Kafka's does,
-also the requests of Kafka's controllers among themselves, which are refused. A controller validates the dynamic configs
-of brokers, where Kafka's takes any value.
+*Caveats*: no share groups, no streams groups; they are not advertised. The controller listener advertises what
+Kafka's does, also the requests of Kafka's controllers among themselves, which are refused. A controller validates the
+dynamic configs of brokers, where Kafka's takes any value.
 """

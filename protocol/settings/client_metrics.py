@@ -6,9 +6,12 @@ from minikafka.protocol.settings.value_types import INT, LIST
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("interval.ms", INT, 300_000, between(100, 3_600_000), MEDIUM, "",
-            "Interval at which clients push their metrics."),
+            "Interval at which clients push their metrics.",
+            supported=True),
     Setting("match", LIST, (), None, MEDIUM, "",
-            "Patterns that select the clients, as attribute=regular expression; all must match."),
+            "Patterns that select the clients, as attribute=regular expression; all must match.",
+            supported=True),
     Setting("metrics", LIST, (), None, MEDIUM, "",
-            "Prefixes of the names of the metrics that clients push; `*` selects all."),
+            "Prefixes of the names of the metrics that clients push; `*` selects all.",
+            supported=True),
 )

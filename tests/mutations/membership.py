@@ -1,6 +1,7 @@
 """Bugs in voters that come and go (KIP-853), most of them published of Raft implementations or warned of.
 
-Few of them are measured in the simulation of whole clusters so far: `python -m mutations.seeds membership --voters`.
+Those that a simulation can show are measured with it, of Raft alone or of clusters whose voters come and go (`python -m
+mutations.seeds membership --simulation raft`, or `voters`); the others are bugs of smaller parts, which tests show.
 """
 
 from mutations import TEST_ONLY, Mutation
