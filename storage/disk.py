@@ -1,4 +1,4 @@
-"""Access to the file system: the `Disk` and `File` interfaces, and `RealDisk`. The only module with files and threads.
+"""Access to the file system: the `Disk` and `File` interfaces, and `RealDisk`.
 
 `RealDisk` uses the operating system; `MemoryDisk` (in `memory_disk.py`) keeps flushed and unflushed bytes apart, so
 that a test can simulate a power failure at any operation. Both have the same methods and raise OSError; the log handles
