@@ -1,14 +1,16 @@
 """Measures what metrics cost: a node with `metrics.listener` beside one without, in alternating rounds.
 
 Compared is the CPU time of the nodes, which other work on the machine disturbs less than rates; of each round with
-metrics and the one before it without, the quotient; of the quotients, the median.
+metrics and the one before it without, the quotient; of the quotients of two nodes, the median. Two nodes with the same
+settings differ by a few percent, each time they are started (memory lies elsewhere), so several pairs of nodes are
+measured: stated is the mean of the pairs, with its standard error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, stdev
 
 from bench.nodes import KafkaNode, Node, free_port
 from bench.raw import Connection, create_topic
@@ -29,16 +31,26 @@ def measure_metrics(kind: type[Node], folder: Path, quick: bool) -> Iterator[Fig
     """The additional CPU time of a node whose requests are measured."""
     if kind is KafkaNode:
         return
+    pairs, rounds = (2, 30) if quick else (12, 60)
+    measured = [_two_nodes(kind, folder / str(number), rounds) for number in range(pairs)]
+    for subject in CASES:
+        usual_us = median(before for pair in measured for before, _ in pair[subject])
+        costs = [100 * (median(after / before for before, after in pair[subject]) - 1) for pair in measured]
+        yield Figure(f"{subject}, without metrics", "µs of CPU each", None, {kind.name: usual_us})
+        yield Figure(f"{subject}, more with metrics", "%", GOAL, {kind.name: fmean(costs)})
+        yield Figure(f"{subject}, standard error", "%", None, {kind.name: stdev(costs) / len(costs) ** 0.5})
+
+
+def _two_nodes(kind: type[Node], folder: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """What a request of each case costs a node without metrics and one with them, round by round."""
     metrics: dict[str, object] = {"metrics.listener": f"http://127.0.0.1:{free_port()}"}
     with kind(folder / "without") as without, kind(folder / "with", metrics) as with_metrics:
         for node in (without, with_metrics):
             create_topic(node.address, TOPIC)
-        for subject, work in CASES.items():
-            pairs = [_pair(without, with_metrics, work, swapped=bool(n % 2)) for n in range(60 if quick else 400)][10:]
-            costs = 100 * (median(after / before for before, after in pairs) - 1)
-            usual_us = median(before for before, _ in pairs)
-            yield Figure(f"{subject}, without metrics", "µs of CPU each", None, {kind.name: usual_us})
-            yield Figure(f"{subject}, more with metrics", "%", GOAL, {kind.name: costs})
+        return {
+            subject: [_pair(without, with_metrics, work, swapped=bool(n % 2)) for n in range(rounds + 10)][10:]
+            for subject, work in CASES.items()
+        }
 
 
 def _pair(one: Node, other: Node, work: Work, *, swapped: bool) -> tuple[float, float]:
