@@ -4,15 +4,15 @@ Creating a `Batch` takes microseconds, which is significant if it has only one r
 checksum are read batch by batch; everything else is done for all batches at once.
 
 Records can only be located one after the other, as the length of each determines where the next begins. There are
-four methods: batches of the same size often have their records at the same places; records of the same size are at a
-constant stride; of many small batches the first records are located together, then the second ones, and so on; the
-remaining ones are located in a plain loop.
+five methods: batches of the same size often have their records at the same places; records of the same size are at a
+constant stride; records without headers begin and end with bytes that are 0; of many small batches the first records
+are located together, then the second ones, and so on; the remaining ones are located in a plain loop.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,9 @@ _ALIKE_MIN = 8
 _ALIKE_COUNT_MIN, _ALIKE_COUNT_MAX = 16, 512
 _STRIDE_COUNT_MIN = 64
 _STRIDE_RUN_MIN = 16
+_ZEROS_COUNT_MIN = 512
+"""Below this number of records, the plain loop is faster than `locate_by_zeros`."""
+_ZEROS_ROUNDS = 4
 _PARALLEL_MIN = 24
 """Below this number of batches, a step of numpy costs more than the plain loop."""
 
@@ -182,6 +185,7 @@ def record_bounds(sections: Sections) -> tuple[Array, Array]:
     locator = _RecordLocator(sections)
     locator.locate_alike()
     locator.locate_strides()
+    locator.locate_by_zeros()
     locator.locate_in_parallel()
     locator.locate_in_loop()
     return locator.starts, locator.ends()
@@ -229,9 +233,16 @@ class _RecordLocator:
 
     def locate_strides(self) -> None:
         """Locate the records of large batches with records of the same size."""
-        for row in np.flatnonzero((self._counts >= _STRIDE_COUNT_MIN) & (self._found == 0)).tolist():
+        self._locate_each(_stride_starts, _STRIDE_COUNT_MIN)
+
+    def locate_by_zeros(self) -> None:
+        """Locate the records of large batches with records of any size and without headers."""
+        self._locate_each(_starts_by_zeros, _ZEROS_COUNT_MIN)
+
+    def _locate_each(self, method: Callable[[Array, int, int, int], Array | None], count_min: int) -> None:
+        for row in np.flatnonzero((self._counts >= count_min) & (self._found == 0)).tolist():
             end, count = int(self._sections.ends[row]), int(self._counts[row])
-            places = _stride_starts(self._buffer, int(self._position[row]), end, count)
+            places = method(self._buffer, int(self._position[row]), end, count)
             if places is not None:
                 first = int(self._firsts[row])
                 self.starts[first : first + count] = places
@@ -296,6 +307,35 @@ def _stride_starts(buffer: Array, position: int, end: int, count: int) -> Array 
         runs.append(places[:length])
         position, count = position + stride * length, count - length
     return np.concatenate(runs) if not count and position == end and runs else None
+
+
+def _starts_by_zeros(buffer: Array, position: int, end: int, count: int) -> Array | None:
+    """The starts of records without headers; None if they are not found so.
+
+    A record begins with its length and the attributes, which are 0, and ends with the number of headers, which is 0 as
+    well. Other places look the same, so the length of each record must lead to the next one.
+    """
+    if buffer[end - 1]:
+        return None
+    data = buffer[position:end]
+    is_zero = data == 0
+    places = np.flatnonzero(is_zero[:-3] & (is_zero[2:-1] | is_zero[3:])) + 1  # lengths of one or two bytes
+    if not count - 1 <= len(places) <= 2 * count:
+        return None
+    places = np.append(0, places)
+    lengths, after = read_varints(data, places)
+    plausible = (lengths > 0) & (lengths <= len(data) - after) & (data.take(after, mode="clip") == 0)
+    places, nexts = places[plausible], (after + lengths)[plausible]
+    for _ in range(_ZEROS_ROUNDS):
+        if len(places) <= count:
+            break
+        led_to = np.zeros(len(data) + 1, np.bool_)
+        led_to[nexts] = True
+        led_to[0] = True
+        places, nexts = places[led_to[places]], nexts[led_to[places]]
+    if len(places) != count or not np.array_equal(np.append(places[1:], len(data)), nexts) or places[0]:
+        return None
+    return position + places
 
 
 def _record_starts(data: bytes, count: int) -> list[int]:

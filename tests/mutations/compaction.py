@@ -84,6 +84,14 @@ MUTATIONS = (
         seeds=STORY_ONLY,
     ),
     Mutation(
+        "records are located by their first and last bytes, whatever their lengths say",
+        "protocol/records/batch_table.py",
+        "    if len(places) != count or not np.array_equal(np.append(places[1:], len(data)), nexts) or places[0]:\n",
+        "    if len(places) != count:\n",
+        ("tests/protocol/records/test_column_codec.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "an abort marker goes while batches of its transaction are left",
         "storage/cleaned_transactions.py",
         "                self.retained(transaction)\n                return False\n",

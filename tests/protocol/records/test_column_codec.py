@@ -14,7 +14,7 @@ from minikafka.protocol.records import column_codec
 from minikafka.protocol.records.batch import Batch, batches, encode_batch, parse_header, stamp_log_append_time
 from minikafka.protocol.records.column_codec import decode_columns, encode_columns
 from minikafka.protocol.records.compression import Codec
-from minikafka.protocol.records.record import CorruptRecords, Record
+from minikafka.protocol.records.record import CorruptRecords, Headers, Record
 
 from .test_mutations import mutated, originals, with_true_checksum
 
@@ -120,6 +120,48 @@ def test_batches_of_the_same_size_agree(
             batch[damaged[1]] = damaged[2]
         data += with_true_checksum(batch)
     whole = list(batches(data))
+    assert column_records(whole) == loop_records(whole)
+
+
+@given(
+    seed=st.integers(0, 1 << 32),
+    zeros=st.sampled_from([0.0, 0.003, 0.05, 1.0]),
+    headers=st.sampled_from([(), (("h", b"\0\0"),)]),
+    damaged=st.lists(st.tuples(st.integers(61, 40_000), st.integers(0, 255)), max_size=3),
+)
+def test_many_records_of_any_size_agree(
+    seed: int, zeros: float, headers: Headers, damaged: list[tuple[int, int]]
+) -> None:
+    """With and without bytes inside values that look like the end of a record."""
+    random = Random(seed)
+    values = [
+        bytes(0 if random.random() < zeros else random.randrange(256) for _ in range(random.randrange(90)))
+        for _ in range(600)
+    ]
+    records = [Record(-1, 1000 + index, None, value, headers) for index, value in enumerate(values)]
+    batch = bytearray(encode_batch(records))
+    for place, byte in damaged:
+        if place < len(batch):
+            batch[place] = byte
+    whole = list(batches(with_true_checksum(batch)))
+    assert column_records(whole) == loop_records(whole)
+
+
+@pytest.mark.parametrize("value", [b"\0\x06\0\0\0\0", b"\0\x08\0\0\x06\0\0\0"])
+def test_values_that_look_like_records_are_values(value: bytes) -> None:
+    """Each holds what could be a record, whose length leads into the same value or to its end."""
+    whole = [parse_header(encode_batch([Record(-1, 1000, b"", value * (index % 3)) for index in range(600)]))]
+    assert column_records(whole) == loop_records(whole) is not None
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 61, 62, 0x7F])
+def test_a_wrong_length_among_many_records_is_found(length: int) -> None:
+    """The records still begin where they did, but the length of one does not lead to the next."""
+    batch = bytearray(encode_batch([Record(-1, 1000, None, b"v" * (40 + index % 3)) for index in range(600)]))
+    place = batch.index(b"v" * 42 + b"\0") + 43  # the length of the record after one of 42 bytes
+    assert batch[place + 1] == 0
+    batch[place] = length << 1 & 0x7F
+    whole = list(batches(with_true_checksum(batch)))
     assert column_records(whole) == loop_records(whole)
 
 
