@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+import anyio
+
 WINDOW_S = 30.0
 _SAMPLE_INTERVAL_S = 1.0
 
@@ -19,6 +21,49 @@ class MetricName(NamedTuple):
     name: str
     group: str
     tags: tuple[tuple[str, str], ...] = ()
+
+
+class Distribution:
+    """Values such as durations in ms: their sum and number since the client was opened, the greatest of the window.
+
+    Attributes:
+        last_s: when the last one was added, on the event loop's clock; None before the first.
+    """
+
+    __slots__ = ("_greatest", "count", "last_s", "total")
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.count = 0
+        self.last_s: float | None = None
+        self._greatest: deque[tuple[float, float]] = deque()
+
+    def add(self, value: float) -> None:
+        """Add a value of this moment."""
+        now = anyio.current_time()
+        self.total += value
+        self.count += 1
+        self.last_s = now
+        greatest = self._greatest
+        if greatest and now - greatest[-1][0] < _SAMPLE_INTERVAL_S:
+            if value > greatest[-1][1]:
+                greatest[-1] = (greatest[-1][0], value)
+        else:
+            greatest.append((now, value))
+            self._forget(now)
+
+    def greatest(self) -> float:
+        """The greatest value of the window; NaN if there is none, as in Kafka."""
+        self._forget(anyio.current_time())
+        return max((value for _, value in self._greatest), default=float("nan"))
+
+    def seconds_ago(self) -> float:
+        """The time since the last value was added; -1 if none was, as in Kafka."""
+        return -1.0 if self.last_s is None else anyio.current_time() - self.last_s
+
+    def _forget(self, now: float) -> None:
+        while self._greatest and self._greatest[0][0] < now - WINDOW_S:
+            self._greatest.popleft()
 
 
 class Readings:
@@ -49,6 +94,11 @@ class Readings:
     def average(self, name: str, amount: float, count: float, group: str = "metrics", **tags: object) -> None:
         """`name`-avg: of totals of an amount and of what it is the amount of."""
         self.ratios[self._name(f"{name}-avg", group, tags)] = (amount, count)
+
+    def distribution(self, name: str, values: Distribution, group: str = "metrics") -> None:
+        """`name`-avg and `name`-max."""
+        self.average(name, values.total, values.count, group)
+        self.gauge(f"{name}-max", values.greatest(), group)
 
     def _name(self, name: str, group: str, tags: dict[str, object]) -> MetricName:
         pairs = [self._client, *((key, str(value)) for key, value in tags.items())]

@@ -9,6 +9,7 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
 `Subscriptions`.
 
     consumer.py            `Consumer`: iteration, `poll`, seeks, offsets, commits
+    consumer_metrics.py    what `metrics()` says of a consumer
     subscription.py        assigned partitions, by `assign`, subscription or group; commits
     listener.py            `Listener`: callbacks for rebalances, called where the application requests records
     background_fetch.py    the background task: Fetch requests, start offsets, errors

@@ -22,6 +22,7 @@ from minikafka.client.consumer.fetch_session import FetchSession
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.position_validation import validate
+from minikafka.client.metrics import Distribution
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.offsets import OffsetAndTimestamp
 from minikafka.client.options import ConsumerOptions
@@ -66,9 +67,9 @@ class FetchLoop:
         self._finding_positions = self._finding_ends = False
         self._validating: dict[int, None] = {}
         """The leaders that are asked whether their logs contain the positions."""
-        self.fetches = self.responses = 0
-        self.latency_s = 0.0
-        """The number of fetches sent and answered, and the time that the answers took."""
+        self.fetches = 0
+        self.latencies_ms = Distribution()
+        """Of the fetches that were answered."""
         self._missing_since: dict[str, float] = {}
 
     def close_sessions(self) -> None:
@@ -186,8 +187,7 @@ class FetchLoop:
 
     def _on_response(self, node_id: int, fetch: PendingFetch, reply: Any, deadline: float) -> None:
         self._in_flight.pop(node_id, None)
-        self.responses += 1
-        self.latency_s += anyio.current_time() - deadline + self._options.request_timeout_ms / 1000
+        self.latencies_ms.add((anyio.current_time() - deadline) * 1000 + self._options.request_timeout_ms)
         self._fetcher.completed(fetch)
         if isinstance(reply, KafkaError):
             fetch.session.reset()

@@ -22,6 +22,7 @@ from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.background_fetch import FetchLoop
+from minikafka.client.consumer.consumer_metrics import measure_fetching, measure_membership, measure_polls
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher
 from minikafka.client.consumer.interception import on_consume
 from minikafka.client.consumer.listener import Listener
@@ -29,7 +30,7 @@ from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.subscription import Subscriptions
 from minikafka.client.extras import missing_extra
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.metrics import Readings
+from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers, ConsumerOptions, make
@@ -82,6 +83,8 @@ class Consumer(ClusterClient):
         self._topics = topics
         self._failure: KafkaError | None = None
         self._polled_at = float("inf")
+        self._polls_ms = Distribution()
+        """The times between two requests for records."""
         self._loop: FetchLoop | None = None
         self._subscriptions: Subscriptions | None = None
 
@@ -349,6 +352,7 @@ class Consumer(ClusterClient):
         """As `_wait_for` until a deadline, on the event loop's clock; None then. Makes a listener's calls before."""
         has_end = self._options.stop_at is not None
         self._polled_at = float("inf")
+        self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
         self._open_loop().wake()
         await checkpoint()
         while True:
@@ -378,22 +382,11 @@ class Consumer(ClusterClient):
     # Internals.
 
     def _measure(self, readings: Readings) -> None:
-        """Source: Kafka's `FetchMetricsRegistry` and `ConsumerCoordinatorMetrics`."""
-        fetches, loop, consumed = "fetch-manager-metrics", self._open_loop(), self._fetcher.consumed()
-        readings.total("fetch", loop.fetches, fetches)
-        readings.average("fetch-latency", loop.latency_s * 1000, loop.responses, fetches)
-        readings.total("records-consumed", sum(records for records, _ in consumed.values()), fetches)
-        readings.total("bytes-consumed", sum(size_bytes for _, size_bytes in consumed.values()), fetches)
-        for topic, (records, size_bytes) in consumed.items():
-            readings.total("records-consumed", records, fetches, topic=topic)
-            readings.total("bytes-consumed", size_bytes, fetches, topic=topic)
         lags = {tp: lag for tp in self.assignment() if (lag := self.lag(tp)) is not None}
-        for tp, lag in lags.items():
-            readings.gauge("records-lag", lag, fetches, topic=tp.topic, partition=tp.partition)
-        readings.gauge("records-lag-max", max(lags.values(), default=float("nan")), fetches)
+        measure_fetching(readings, self._open_loop(), self._fetcher.consumed(), lags)
+        measure_polls(readings, self._polls_ms)
         if self._options.group_id is not None:
-            readings.gauge("assigned-partitions", len(self.assignment()), "coordinator-metrics")
-            readings.total("commit", self._open_subscriptions().commits, "coordinator-metrics")
+            measure_membership(readings, self._open_subscriptions().counts, len(self.assignment()))
 
     def _state(self, tp: TopicPartition) -> PartitionState:
         state = self._fetcher.states.get(TopicPartition(*tp))

@@ -19,6 +19,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.interception import on_commit
 from minikafka.client.consumer.listener import Listener
+from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.groups.group_session import GroupSession
 from minikafka.client.groups.sessions import SESSIONS
@@ -57,7 +58,7 @@ class Subscriptions:
     ) -> None:
         self.fail = fail
         self.is_poll_overdue = is_poll_overdue
-        self.commits = 0
+        self.counts = GroupCounts()
         self._cluster = cluster
         self._fetcher = fetcher
         self._options = options
@@ -109,6 +110,7 @@ class Subscriptions:
             await self._read_subscribed()
         elif self._group is None:
             self._group = SESSIONS[self._options.group_protocol](self._cluster, self._options, self, self._seams)
+            self._group.counts = self.counts
             self._group_scope = anyio.CancelScope()
             self._tasks.start_soon(self._run_group, self._group, self._group_scope)
         else:
@@ -403,8 +405,9 @@ class Subscriptions:
             request.group_instance_id = self._options.group_instance_id
         node_id = await self._cluster.coordinator(group_id)
         try:
+            began = anyio.current_time()
             response = await self._cluster.request(request, node_id, highest=OFFSET_COMMIT_VERSION_MAX)
-            self.commits += 1
+            self.counts.commits_ms.add((anyio.current_time() - began) * 1000)
             for topic in response.topics:
                 for one in topic.partitions:
                     if one.error_code:

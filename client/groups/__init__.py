@@ -9,6 +9,7 @@ Under the consumer protocol (KIP-848) the coordinator assigns. `ConsumerGroup` s
 say which partitions this member is to have. It gives up those that it is to lose, reports that, and takes over others
 when the coordinator names them. All other partitions are consumed meanwhile.
 
+    group_counts.py         what a member counts, for `metrics()`
     group_session.py        what both have in common: `GroupSession`, and `Member`, the interface to the consumer
     sessions.py             the session of each protocol
     classic_session.py      the background task under the classic protocol

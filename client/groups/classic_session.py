@@ -75,7 +75,7 @@ class ClassicGroup(GroupSession):
         self.membership.owned = []
 
     async def _join(self) -> None:
-        membership = self.membership
+        membership, began = self.membership, anyio.current_time()
         self._changed = anyio.Event()
         if not membership.cooperative and self.known:
             await self._revoke(self.known)
@@ -88,6 +88,7 @@ class ClassicGroup(GroupSession):
             counts = await self._member.partition_counts(membership.group_topics)
         assigned = membership.synced(await self._request(membership.sync_request(counts), wait_ms))
         await self._apply(assigned)
+        self.counts.rebalances_ms.add((anyio.current_time() - began) * 1000)
 
     async def _apply(self, assigned: list[TopicPartition]) -> None:
         """Apply the new generation's assignment; partitions revoked under a cooperative protocol require a rejoin."""
@@ -108,7 +109,8 @@ class ClassicGroup(GroupSession):
     async def _send_heartbeat(self) -> None:
         """Send one while a rebalance waits. Raises KafkaError if the membership is lost."""
         try:
-            response = await self._request(self.membership.heartbeat_request(), self._options.session_timeout_ms)
+            request = self.membership.heartbeat_request()
+            response = await self._heartbeat_request(request, self._options.session_timeout_ms)
         except KafkaError:
             self._cluster.forget_coordinator(self.group_id)
             return
@@ -128,7 +130,7 @@ class ClassicGroup(GroupSession):
             return
         if self._member.is_poll_overdue():
             raise PollOverdue
-        response = await self._request(membership.heartbeat_request(), self._options.session_timeout_ms)
+        response = await self._heartbeat_request(membership.heartbeat_request(), self._options.session_timeout_ms)
         if response.error_code:
             raise error_for(response.error_code, f"group {self.group_id!r}: {error_for(response.error_code)}")
 

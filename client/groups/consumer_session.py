@@ -105,7 +105,7 @@ class ConsumerGroup(GroupSession):
         request = self.membership.heartbeat_request(*subscription)
         before = self.member
         try:
-            response = await self._request(request, self._options.request_timeout_ms)
+            response = await self._heartbeat_request(request, self._options.request_timeout_ms)
         except anyio.get_cancelled_exc_class():
             self.membership.missed_answer()
             raise
@@ -140,7 +140,7 @@ class ConsumerGroup(GroupSession):
         membership, target = self.membership, self.membership.target
         if target is None:
             return False
-        wanted = await self._named(target)
+        began, wanted = anyio.current_time(), await self._named(target)
         removed = [tp for tp in self.known if wanted.get(tp) != self._ids.get(tp)]
         if removed:
             await self._revoke(removed)
@@ -151,6 +151,7 @@ class ConsumerGroup(GroupSession):
         if added or removed:
             await self._assign(added, sorted(wanted))
             self._own(wanted)
+            self.counts.rebalances_ms.add((anyio.current_time() - began) * 1000)
         return membership.must_acknowledge or membership.target is not target
 
     def _own(self, ids: dict[TopicPartition, bytes]) -> None:

@@ -18,6 +18,7 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.application_calls import ApplicationCall
+from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
@@ -82,6 +83,7 @@ class GroupSession(ABC):
     Attributes:
         known: the assigned partitions, as far as the consumer was told of them.
         pending: the call that the application has to make next.
+        counts: of commits, heartbeats and rebalances; the consumer's, which may have had another session before.
         departing: set once the application can be told that its partitions are lost; None unless this member is leaving
             since the application requests no records. Until then it must get none: they belong to others.
     """
@@ -92,6 +94,7 @@ class GroupSession(ABC):
         self.known: list[TopicPartition] = []
         self.pending: ApplicationCall | None = None
         self.departing: anyio.Event | None = None
+        self.counts = GroupCounts()
         self._cluster = cluster
         self._options = options
         self._member = member
@@ -231,6 +234,12 @@ class GroupSession(ABC):
         _logger.info("group request failed, retrying: group %r: %s", self.group_id, error)
         await anyio.sleep(self._backoff.delay_ms(self._failures) / 1000)
         self._failures += 1
+
+    async def _heartbeat_request(self, request: Any, timeout_ms: float) -> Any:
+        began = anyio.current_time()
+        response = await self._request(request, timeout_ms)
+        self.counts.heartbeats_ms.add((anyio.current_time() - began) * 1000)
+        return response
 
     async def _request(self, request: Any, timeout_ms: float) -> Any:
         node_id = await self._cluster.coordinator(self.group_id)

@@ -18,7 +18,7 @@ from anyio.lowlevel import checkpoint
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.connection import Connection, api_versions_request
 from minikafka.client.connections.retry_backoff import Backoff
-from minikafka.client.metrics import Readings
+from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.producer_batch import PendingBatch
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
@@ -34,12 +34,12 @@ _VERSION_WITH_IDS = 13
 
 
 class TopicSends:
-    """What was sent to a topic: counts of records, those that were sent again or failed, batches and their bytes."""
+    """What was sent to a topic: counts of records, of those that were sent again or failed, and the batches' bytes."""
 
-    __slots__ = ("batches", "failed", "records", "retried", "size_bytes")
+    __slots__ = ("failed", "records", "retried", "size_bytes")
 
     def __init__(self) -> None:
-        self.records = self.retried = self.failed = self.batches = self.size_bytes = 0
+        self.records = self.retried = self.failed = self.size_bytes = 0
 
 
 class Sender:
@@ -67,6 +67,8 @@ class Sender:
         self._tasks = tasks
         self.sends: dict[str, TopicSends] = {}
         self.requests_sent = 0
+        self.batch_sizes, self.queue_times_ms, self.latencies_ms = Distribution(), Distribution(), Distribution()
+        """Of encoded batches; of their times from the first record to the first request; of answered requests."""
         self._codec = Codec[options.compression_type.upper()]
         self._in_flight: dict[int, int] = {}
         self._unanswered: dict[int, None] = {}
@@ -198,7 +200,8 @@ class Sender:
         try:
             version = connection.version_for(ProduceRequest, self._highest_version())
             request = self._request(batches, with_ids=version >= _VERSION_WITH_IDS)
-            deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
+            now = anyio.current_time()
+            deadline = now + self._options.request_timeout_ms / 1000
             if self._options.required_acks == 0:
                 connection.post(request, None, deadline=deadline, highest=version)
                 self._unanswered[node_id] = None
@@ -209,7 +212,7 @@ class Sender:
             try:
                 connection.post(
                     request,
-                    lambda reply: self._on_response(node_id, batches, reply),
+                    lambda reply: self._on_response(node_id, batches, reply, now),
                     deadline=deadline,
                     highest=version,
                 )
@@ -225,6 +228,7 @@ class Sender:
 
     def _request(self, batches: list[PendingBatch], *, with_ids: bool) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
+        now = anyio.current_time()
         for batch in batches:
             data = topics.get(batch.topic)
             if data is None:
@@ -236,8 +240,10 @@ class Sender:
             sends = self._sends_of(batch.topic)
             sends.records += len(batch.values)
             sends.retried += len(batch.values) if batch.attempts > 1 else 0
-            sends.batches += 1
             sends.size_bytes += len(records)
+            self.batch_sizes.add(len(records))
+            if batch.attempts == 1:
+                self.queue_times_ms.add((now - batch.deadline) * 1000 + self._options.delivery_timeout_ms)
             data.partition_data.append(PartitionProduceData(index=batch.partition, records=records))
         self.requests_sent += 1
         return ProduceRequest(
@@ -247,8 +253,9 @@ class Sender:
             topic_data=list(topics.values()),
         )
 
-    def _on_response(self, node_id: int, batches: list[PendingBatch], reply: Any) -> None:
+    def _on_response(self, node_id: int, batches: list[PendingBatch], reply: Any, sent_s: float) -> None:
         self._in_flight[node_id] -= 1
+        self.latencies_ms.add((anyio.current_time() - sent_s) * 1000)
         if isinstance(reply, KafkaError):
             self._cluster.refresh_soon()
             self._fail(batches, reply)
@@ -341,11 +348,13 @@ class Sender:
 def measure_producer(readings: Readings, sender: Sender, buffer_memory: int, used_bytes: int) -> None:
     """The producer's metrics. Source: Kafka's `SenderMetricsRegistry`."""
     every = sender.sends.values()
-    records, batches = sum(one.records for one in every), sum(one.batches for one in every)
+    records = sum(one.records for one in every)
     readings.total("record-send", records)
     readings.total("record-retry", sum(one.retried for one in every))
     readings.total("record-error", sum(one.failed for one in every))
-    readings.average("batch-size", sum(one.size_bytes for one in every), batches)
+    readings.distribution("batch-size", sender.batch_sizes)
+    readings.distribution("record-queue-time", sender.queue_times_ms)
+    readings.distribution("request-latency", sender.latencies_ms)
     readings.average("records-per-request", records, sender.requests_sent)
     readings.gauge("requests-in-flight", sender.in_flight)
     readings.gauge("buffer-total-bytes", buffer_memory)

@@ -11,7 +11,7 @@ from support.group_members import fill
 from support.oracle import needs_oracle, tool
 
 from minikafka.client import Consumer, Producer, TopicPartition, blocking
-from minikafka.client.metrics import WINDOW_S, MetricName, Readings, Window
+from minikafka.client.metrics import WINDOW_S, Distribution, MetricName, Readings, Window
 
 pytestmark = pytest.mark.anyio
 OURS = (("client-id", "minikafka"),)
@@ -35,6 +35,9 @@ async def test_a_producer_counts_what_it_sends(bootstrap: str, topic: str) -> No
         size_bytes = found[name("byte-total", topics, topic=topic)]
         assert 500 * 100 < size_bytes < 500 * 120
         assert found[name("batch-size-avg", group)] == size_bytes
+        assert found[name("batch-size-max", group)] == size_bytes
+        assert 0 < found[name("request-latency-avg", group)] == found[name("request-latency-max", group)]
+        assert found[name("record-queue-time-max", group)] < 1000  # flush() ends the linger
         assert found[name("records-per-request-avg", group)] == 500
         assert found[name("requests-in-flight", group)] == 0
         assert found[name("buffer-available-bytes", group)] == found[name("buffer-total-bytes", group)] == 33_554_432
@@ -70,7 +73,15 @@ async def test_a_consumer_counts_what_it_returns(bootstrap: str, topic: str) -> 
         assert found[name("records-consumed-total", group, topic=topic)] == 130
         assert found[name("bytes-consumed-total", group, topic=topic)] > 100
         assert found[name("assigned-partitions", "consumer-coordinator-metrics")] == 1
-        assert found[name("commit-total", "consumer-coordinator-metrics")] >= 1
+        members = "consumer-coordinator-metrics"
+        assert found[name("commit-total", members)] >= 1
+        assert 0 < found[name("commit-latency-avg", members)] <= found[name("commit-latency-max", members)]
+        assert found[name("rebalance-total", members)] == 1
+        assert 0 < found[name("rebalance-latency-avg", members)] == found[name("rebalance-latency-max", members)]
+        assert found[name("last-rebalance-seconds-ago", members)] > 0
+        assert found[name("fetch-latency-max", group)] >= found[name("fetch-latency-avg", group)]
+        assert found[name("last-poll-seconds-ago", "consumer-metrics")] > 0
+        assert found[name("time-between-poll-max", "consumer-metrics")] > 0
 
 
 def test_blocking_clients_and_the_admin_client_have_them_too(minikafka_bootstrap: str) -> None:
@@ -99,6 +110,40 @@ def test_rates_and_averages_are_those_of_the_window() -> None:
     assert read(110.5, 105, 8, 2) == (105, 10.0, 4.0)
     assert read(110.0 + WINDOW_S, 400, 20, 4) == (400, 10.0, 6.0)
     assert read(1000.0, 400, 20, 4)[1] == 0.0
+
+
+async def test_heartbeats_are_counted_by_both_protocols(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 1, 1)
+    for protocol, intervals in (("classic", {"heartbeat_interval_ms": 20}), ("consumer", {})):
+        options = {"group_id": f"{topic}-{protocol}", "group_protocol": protocol, "auto_offset_reset": "earliest"}
+        async with Consumer(topic, bootstrap_servers=bootstrap, **options, **intervals) as consumer:  # type: ignore
+            with anyio.fail_after(60):
+                assert len(await consumer.poll(60_000)) == 1
+                members = "consumer-coordinator-metrics"
+                while consumer.metrics()[name("heartbeat-total", members)] < (2 if protocol == "classic" else 1):
+                    await consumer.poll(10)
+            found = consumer.metrics()
+            assert found[name("heartbeat-response-time-max", members)] > 0
+            assert found[name("last-heartbeat-seconds-ago", members)] >= 0
+            assert found[name("rebalance-total", members)] == 1
+            await consumer.unsubscribe()
+            assert consumer.metrics()[name("heartbeat-total", members)] >= found[name("heartbeat-total", members)]
+
+
+async def test_the_greatest_value_is_that_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(anyio, "current_time", lambda: clock[0])
+    values = Distribution()
+    assert math.isnan(values.greatest())
+    assert values.seconds_ago() == -1
+    for clock[0], value in [(1000.0, 3.0), (1000.5, 9.0), (1000.9, 4.0), (1010.0, 5.0), (1029.0, 1.0)]:
+        values.add(value)
+    assert (values.total, values.count, values.greatest(), values.seconds_ago()) == (22.0, 5, 9.0, 0)
+    clock[0] = 1000.1 + WINDOW_S
+    assert values.greatest() == 5.0
+    clock[0] = 1030.0 + WINDOW_S
+    assert math.isnan(values.greatest())
+    assert values.seconds_ago() == 31.0
 
 
 @needs_oracle
