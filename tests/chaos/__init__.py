@@ -56,7 +56,8 @@ later record of the key may have replaced in a compacted topic, are never report
 - `written_anew.py`: which duplicates librdkafka has written itself; `answered_as_duplicate.py`: which records it lost.
 - `report/`: the HTML page about a run.
 - `workload/`: client programs that record such a history, for the simulation and for real processes.
-- `benchmark.py`: the time for a million operations: `python -m chaos.benchmark`.
+- `benchmark.py`: the time for a million operations, `python -m chaos.benchmark`: 1,077,868 took 25.5 s of one processor
+  and 1 GB of memory. `test_checker.py` counts the lines that are executed, which grow with the history.
 
 *Caveats*
 

@@ -45,14 +45,31 @@ def first_failure(mutation: Mutation, simulation: str, seeds: int, jobs: int, ti
             result = run_to_its_end(command, environment, timeout_s)
         except subprocess.TimeoutExpired:
             return -1, f"no end within {timeout_s:g} s"
+    return judged(result)
+
+
+def judged(result: subprocess.CompletedProcess[str]) -> tuple[int, str]:
+    """(seed, what it found) from the output of a simulation; (-1, a reason) if no seed failed.
+
+    A simulation that ends by itself with an error, without a seed that failed, has noticed nothing.
+    """
     found = FAILED.search(result.stdout)
     if found is not None:
         return int(found[1]), found[2]
     if result.returncode == USAGE:
         raise RuntimeError(result.stderr)
     if result.returncode:
-        return 0, (result.stdout + result.stderr).strip().splitlines()[-1]
+        last = (result.stdout + result.stderr).strip().splitlines()[-1:]
+        return -1, f"no seed failed, but the simulation ended with exit code {result.returncode}: {' '.join(last)}"
     return -1, "no seed failed"
+
+
+def limit(simulation: str | None, seeds: int | None) -> str:
+    """How many seeds are tried, in words."""
+    if seeds:
+        return f"the first {seeds} seeds"
+    some = SEEDS_MAX if simulation is None else {simulation: SEEDS_MAX[simulation]}
+    return "the first seeds: " + ", ".join(f"{count} of {name}" for name, count in some.items())
 
 
 def main() -> int:
@@ -74,7 +91,7 @@ def main() -> int:
         seconds = time.monotonic() - began
         verdict = f"seed {seed:4}" if seed >= 0 else "SURVIVED "
         print(f"{verdict} {seconds:6.1f} s  {mutation.name}: {what[:150]}", flush=True)
-    print(f"{len(which) - survivors} of {len(which)} bugs noticed by the first {options.seeds} seeds")
+    print(f"{len(which) - survivors} of {len(which)} bugs noticed by {limit(options.simulation, options.seeds)}")
     return 1 if survivors else 0
 
 
