@@ -10,7 +10,7 @@ from statistics import quantiles
 
 from bench.nodes import Node
 from bench.raw import Connection, create_topic
-from bench.results import Figure, Goal
+from bench.results import Beside, Figure, Goal
 from bench.throughput import work
 from minikafka.client.blocking import Admin
 from minikafka.protocol.headers import encode_request
@@ -47,7 +47,7 @@ def measure_compaction(kind: type[Node], folder: Path, quick: bool) -> Iterator[
             rates.append(rate)
             busy += times
         producer.close()
-    yield Figure("cleaned, 200 B, 100,000 keys", "MB/s", None, {kind.name: sorted(rates)[len(rates) // 2]})
+    yield Figure("cleaned, 200 B, 100,000 keys", "MB/s", Beside(), {kind.name: sorted(rates)[len(rates) // 2]})
     yield Figure("one record at a time, idle node", "ms, p99", None, {kind.name: idle})
     goal = Goal(P99_FACTOR_MAX * idle, at_most=True) if kind is Node else None
     yield Figure("one record at a time, while it cleans", "ms, p99", goal, {kind.name: p99_ms(busy)})

@@ -22,7 +22,7 @@ from bench.connections import Clients
 from bench.light_members import HEARTBEAT_MS, MEMBERS, SESSION_MS, Group, Member
 from bench.nodes import Node
 from bench.raw import Connection, create_topic
-from bench.results import Figure, Goal
+from bench.results import Beside, Figure, Goal
 from minikafka.client import Admin, Consumer
 from minikafka.protocol.headers import encode_request
 from minikafka.protocol.messages.offset_commit import (
@@ -60,7 +60,7 @@ def measure_groups(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figu
         for count in PARTITIONS:
             trio.run(_make_topic, node, f"settle-{count}", count)
         for protocol, size, partitions in itertools.product(MEMBERS, SIZES, PARTITIONS):
-            goal = Goal(SETTLE_MS_MAX, at_most=True) if (size, partitions) == (100, 300) else None
+            goal = Beside(at_most=True, limit=SETTLE_MS_MAX) if (size, partitions) == (100, 300) else None
             numbers = range(1 if quick else ROUNDS if goal is None else ROUNDS_OF_GOALS)
             rounds = [trio.run(_settle, node, protocol, size, partitions, random.Random(one)) for one in numbers]
             for event in EVENTS:

@@ -28,22 +28,47 @@ class Goal:
         return f"{'≤' if self.at_most else '≥'} {shown(self.value)}"
 
 
+@dataclass(frozen=True)
+class Beside:
+    """A goal beside the second kind of node, Apache Kafka, in the same run: its value times the factor.
+
+    Attributes:
+        limit: A value that has to be reached as well; the stricter of both counts.
+    """
+
+    factor: float = 1.0
+    at_most: bool = False
+    limit: float | None = None
+
+    def goal(self, other: float | None) -> Goal | None:
+        """The goal, from the value of the other node; the limit alone, if that was not measured."""
+        bounds = [] if other is None else [self.factor * other]
+        bounds += [] if self.limit is None else [self.limit]
+        if not bounds:
+            return None
+        value = min(bounds) if self.at_most else max(bounds)
+        times = "" if self.factor == 1 else f"{self.factor:g} × "
+        return Goal(value, self.at_most, f"{times}Kafka in this run" if value != self.limit else "")
+
+
 @dataclass
 class Figure:
     """A row of the table: the subject, its unit, and a value for each kind of node."""
 
     subject: str
     unit: str
-    goal: Goal | None = None
+    goal: Goal | Beside | None = None
     values: dict[str, float] = field(default_factory=dict)
 
     def row(self, columns: Sequence[str]) -> list[str]:
-        """The cells; minikafka's value is marked if it misses the goal."""
+        """The cells; the value of the first column, minikafka, is marked if it misses the goal."""
         cells = [shown(self.values[column]) if column in self.values else "" for column in columns]
+        other = next((self.values.get(column) for column in columns[1:]), None)
+        goal = self.goal.goal(other) if isinstance(self.goal, Beside) else self.goal
         ours = self.values.get(columns[0])
-        if self.goal is not None and ours is not None and not self.goal.reached(ours):
+        if goal is not None and ours is not None and not goal.reached(ours):
             cells[0] += " ✗"
-        return [self.subject, self.unit, *cells, str(self.goal or ""), self.goal.reference if self.goal else ""]
+        return [self.subject, self.unit, *cells, str(goal or ""), goal.reference if goal else ""]
 
 
 def shown(value: float) -> str:

@@ -57,6 +57,7 @@ By `make bench` on {machine}.
 
 Client and nodes share these cores. ✗ marks a missed goal. A reference is Apache Kafka 4.3.1 on two such cores, measured
 when the goals were set, or a client measured in this run, as is the column Apache Kafka. Each table is of one run.
+A goal with the reference "Kafka in this run" is computed from that column.
 """
 
 

@@ -13,7 +13,7 @@ from statistics import median
 
 from bench.nodes import Node
 from bench.raw import create_topic
-from bench.results import Figure, Goal
+from bench.results import Beside, Figure, Goal
 from bench.three_nodes import cluster_of, new_topic, running
 from bench.throughput import work
 from bench.workers import Run
@@ -22,6 +22,7 @@ SIZE = 100
 TRANSACTIONS = {1: 300, 100: 150, 1000: 100}
 """How many are measured, by the number of records of each."""
 COST_PERCENT_MAX = 10
+RATE, LATENCY = Beside(1.5), Beside(at_most=True)
 WORKERS = (
     "transact_confluent",
     "produce_idempotent_confluent",
@@ -57,14 +58,14 @@ def _measure(name: str, bootstrap: str, topic: Callable[[], str], where: str, qu
         ]
         confluent, plain, ours, our_plain = zip(*rounds, strict=True)
         of = f"{records:,} record{'s' if records > 1 else ''} each{where}"
-        yield Figure(f"confluent-kafka, {of}", "transactions/s", None, {name: _rate(confluent) / records})
+        yield Figure(f"confluent-kafka, {of}", "transactions/s", RATE, {name: _rate(confluent) / records})
         if records > 1:
             yield Figure(f"confluent-kafka, {of}", "records/s", None, {name: _rate(confluent)})
-        yield Figure(f"confluent-kafka, {of}", "ms, p50", None, {name: median(run.p50_ms for run in confluent)})
-        yield Figure(f"confluent-kafka, {of}", "ms, p99", None, {name: median(run.p99_ms for run in confluent)})
-        yield Figure(f"minikafka.client, {of}", "transactions/s", None, {name: _rate(ours) / records})
-        yield Figure(f"minikafka.client, {of}", "ms, p50", None, {name: median(run.p50_ms for run in ours)})
-        yield Figure(f"minikafka.client, {of}", "ms, p99", None, {name: median(run.p99_ms for run in ours)})
+        yield Figure(f"confluent-kafka, {of}", "ms, p50", LATENCY, {name: median(run.p50_ms for run in confluent)})
+        yield Figure(f"confluent-kafka, {of}", "ms, p99", LATENCY, {name: median(run.p99_ms for run in confluent)})
+        yield Figure(f"minikafka.client, {of}", "transactions/s", RATE, {name: _rate(ours) / records})
+        yield Figure(f"minikafka.client, {of}", "ms, p50", LATENCY, {name: median(run.p50_ms for run in ours)})
+        yield Figure(f"minikafka.client, {of}", "ms, p99", LATENCY, {name: median(run.p99_ms for run in ours)})
         goal = Goal(COST_PERCENT_MAX, at_most=True) if records == max(TRANSACTIONS) else None
         for client, dear, cheap in (("confluent-kafka", confluent, plain), ("minikafka.client", ours, our_plain)):
             cost = _cost_percent(dear, cheap)
