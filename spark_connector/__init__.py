@@ -62,7 +62,7 @@ the tasks only encode, and the driver sends all record batches in one transactio
       `offsets.retention.minutes`: a query that was stopped in the middle of a micro-batch for longer may double it.
     * `lastProgress` has the number of rows of a micro-batch only: Spark offers no other metrics to Python sinks.
     * The output mode `update` is refused by Spark for Python sinks.
-    * No filter push-down: Spark 4.3 shares pushed filters among all uses of a data frame, which gives wrong rows. Limit
+    * No filter push-down: Spark 4.2 shares pushed filters among all uses of a data frame, which gives wrong rows. Limit
       a query by offsets and timestamps, and its columns by `.schema(…)`.
     * Repeated actions on a data frame read the same offsets: Spark plans the batch of a data frame once.
     * A re-created topic is detected while a query runs, and after a restart if its log is shorter than before. If it
