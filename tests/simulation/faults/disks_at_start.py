@@ -133,14 +133,24 @@ def metadata_missing(chaos: Chaos, random: Random) -> None:
 def _missing_at_start(
     chaos: Chaos, random: Random, host: Host, path: str, allowed: Callable[[Host], bool]
 ) -> None:
+    """While a data directory is missing its replicas are; once it is back, they are as they were before it was."""
     missing = random.random() < 0.5
+
+    def loses_replicas() -> None:
+        if path in host.data_directories:
+            chaos.loses_disk(host)
 
     def change() -> None:
         chaos.tell(f"{host.name}: {path} is {'missing' if missing else 'empty'} at start")
         host.unclean = True
+        loses_replicas()
         host.disk.unmount(path, missing=missing)
 
-    _change_and_repair(chaos, random, host, allowed, change, lambda: mount(host, path))
+    def end() -> None:
+        loses_replicas()
+        mount(host, path)
+
+    _change_and_repair(chaos, random, host, allowed, change, end)
 
 
 def wipe(chaos: Chaos, random: Random) -> None:
