@@ -378,10 +378,8 @@ class Log(GuardedLog):
                 break
 
     def _begin_flush(self, offset: int) -> Flush | None:
-        behind = self.unsynced_paths or self.directory_unsynced or self.touched
-        if offset <= self.recovery_point and not behind and self.failure is None:
-            return None
-        return self._guarded(Flush, self, offset)
+        behind = offset > self.recovery_point or self.unsynced_paths or self.directory_unsynced or self.touched
+        return self._guarded(Flush, self, offset) if behind or self.failure is not None else None
 
     def _end_flush(self, flush: Flush) -> None:
         if self.failure is not None:
@@ -478,6 +476,7 @@ class Log(GuardedLog):
         if not self._dirty:  # An empty log is created again if a power failure removes it.
             return None
         self._guarded(self.snapshots.take, self.producers)
+        self.touched.append(self.active)  # The seal is flushed, also if all batches are.
         while (flush := self._begin_flush(self.end_offset)) is not None and flush.offset < self.end_offset:
             yield from self._finish_flush(flush)
         return flush

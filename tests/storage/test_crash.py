@@ -211,6 +211,22 @@ def test_with_flush_messages_1_no_acknowledged_record_is_lost(seed: int) -> None
     check_indexes(log)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_a_log_that_was_flushed_and_closed_keeps_its_timestamps(seed: int) -> None:
+    """The last entry of the time index is added when the log is closed; zeros instead of it are a timestamp of 1970."""
+    disk = memory_disk(f"closed {seed}")
+    log = open_log(disk)
+    for number in range(1 + seed % 3):
+        append(log, f"record {number}".encode())
+        log.flush()
+    log.close()
+    disk.crash()
+    log = open_log(disk, clean=True, recovery_point=log.end_offset)
+    assert log.report.clean
+    check_indexes(log)
+    assert log.delete_old_segments(log.end_offset) == 0
+
+
 @pytest.mark.parametrize("size", range(1, 62))
 def test_a_batch_torn_at_any_byte_of_its_header_is_truncated(size: int) -> None:
     """A crash leaves part of the last write, from one byte to a header without records."""
