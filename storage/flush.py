@@ -39,8 +39,7 @@ class Flush:
         log.epochs.complete()
         self._touched, self._snapshots, self._small = log.touched, log.snapshots.unsynced, log.unsynced_paths
         self._epochs, self._names = log.epochs.unsynced, log.directory_unsynced
-        unflushed = [segments[index] for index in range(first, until)]
-        found = [*self._touched, *(one for one in unflushed if one not in self._touched)]
+        found = [*self._touched, *(segments[index] for index in range(first, until))]
         for segment in found:
             segment.transactions.complete()
         self._new_indexes = [one.transactions for one in found if one.transactions.created]

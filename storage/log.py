@@ -476,7 +476,8 @@ class Log(GuardedLog):
         if not self._dirty:  # An empty log is created again if a power failure removes it.
             return None
         self._guarded(self.snapshots.take, self.producers)
-        self.touched.append(self.active)  # The seal is flushed, also if all batches are.
+        if self.recovery_point >= self.end_offset:  # The seal is flushed, also if all batches are.
+            self.touched.append(self.active)
         while (flush := self._begin_flush(self.end_offset)) is not None and flush.offset < self.end_offset:
             yield from self._finish_flush(flush)
         return flush

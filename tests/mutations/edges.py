@@ -13,6 +13,14 @@ _DIRECTORY = "storage/data_directory.py"
 
 MUTATIONS = (
     Mutation(
+        "a clean shutdown flushes no log whose batches were all flushed, and with it not the end of its time index",
+        "storage/log.py",
+        "            self.touched.append(self.active)\n",
+        "            pass\n",
+        ("tests/storage/test_crash.py::test_a_log_that_was_flushed_and_closed_keeps_its_timestamps",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "checkpoints are written on the loop",
         "broker/partitions/log_housekeeping.py",
         "        await self._logs.write_checkpoints_async()\n",
