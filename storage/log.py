@@ -87,7 +87,7 @@ class Log(GuardedLog):
         self.directory_unsynced = loaded.may_be_unsynced
         self.unsynced_paths = loaded.unsynced_paths
         self.unsettled: Callable[[], None] | None = None
-        self.touched: list[Segment] = []  # To flush although below the recovery point: rolled or truncated.
+        self.touched = loaded.touched  # To flush although below the recovery point: rolled or truncated.
         self.truncations = 0
         self.now_ms = clock
         self._random = random

@@ -79,6 +79,7 @@ class Loader:
         start_offset: the log start offset of the checkpoint.
         topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
         unsynced_paths: small files to include in the next flush.
+        touched: segments below the recovery point to include in the next flush.
     """
 
     disk: Disk
@@ -94,6 +95,7 @@ class Loader:
     created: bool = False
     is_new: bool = False  # Saves lookups: a cluster creates thousands of logs at once.
     unsynced_paths: list[str] = field(default_factory=list[str])
+    touched: list[Segment] = field(default_factory=list[Segment])
     report: Recovery = field(default_factory=Recovery)
     segments: Segments = field(init=False)
     epochs: LeaderEpochs = field(init=False)
@@ -195,7 +197,11 @@ class Loader:
             follower = firsts[index + 1] if index + 1 < len(firsts) else None
             segment = self.segments[index]
             same = follower is not None and follower.leader_epoch == first.leader_epoch
+            expected = segment.base_offset
             for header in [first] if same else headers(segment.log, 0, segment.log.size_bytes):
+                if header.base_offset < expected:  # A torn write, beyond the recovery point.
+                    break
+                expected = header.last_offset + 1
                 if header.leader_epoch > (found[-1][0] if found else -1):  # See `_assign_epoch` for the first one.
                     found.append((header.leader_epoch, header.base_offset if found else self.segments.bases[0]))
         self.epochs.replace(found)
@@ -203,9 +209,10 @@ class Loader:
     def _first(self, index: int) -> Header | None:
         segment = self.segments[index]
         try:
-            return next(headers(segment.log, 0, segment.log.size_bytes), None)
+            found = next(headers(segment.log, 0, segment.log.size_bytes), None)
         except CorruptSegment:
             return None
+        return found if found is not None and found.base_offset >= segment.base_offset else None
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:
         latest = self.epochs.latest
@@ -253,6 +260,7 @@ class Loader:
         index = max(0, self.segments.floor(self.recovery_point))
         if index and self.segments.bases[index] == self.recovery_point:
             self.segments[index - 1].reseal(self.recovery_point)
+            self.touched.append(self.segments[index - 1])
         first = index
         while index < len(self.segments):
             segment = self.segments[index]

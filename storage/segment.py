@@ -258,13 +258,16 @@ class Segment:
 
     def reseal(self, recovery_point: int) -> None:
         """After a crash: seals the segment that ends at the recovery point, where the next segment starts. Its batches
-        were flushed; its seal, or a truncation to the recovery point, perhaps not."""
-        start = self.keep_flushed_entries(recovery_point)
-        for header in headers(self.log, start, self.log.size_bytes):
-            if header.last_offset >= recovery_point:
-                self.truncate_at(header.position)
+        were flushed; its seal, or a truncation to the recovery point, perhaps not: whole or torn batches may follow."""
+        end = self.keep_flushed_entries(recovery_point)
+        last_offset = self.base_offset - 1
+        for header in headers(self.log, end, self.log.size_bytes):
+            if header.base_offset <= last_offset or header.last_offset >= recovery_point:
                 break
             self.index_batches([header])
+            end, last_offset = header.position + header.size_bytes, header.last_offset
+        if last_offset == recovery_point - 1:  # Otherwise flushed batches are damaged, and kept for a reader to find.
+            self.truncate_at(end)
         self.seal()
 
     def index_batches(self, found: Iterable[Header]) -> None:

@@ -13,6 +13,8 @@ _FETCHER = "broker/replication/replica_fetcher.py"
 _ISR_CHANGES = "broker/replication/isr_changes.py"
 _LOG_MANAGER = "storage/log_manager.py"
 _LOG = "storage/log.py"
+_CRASH = "tests/storage/test_crash.py"
+_PUBLISHED = "tests/storage/test_published_bugs.py"
 
 MUTATIONS = (
     # -- start and registration ----------------------------------------------------------------------------------
@@ -233,6 +235,23 @@ MUTATIONS = (
         "",
         (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
         seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a truncation that recovery completes is not flushed",
+        "storage/recovery.py",
+        "            self.touched.append(self.segments[index - 1])\n",
+        "",
+        (f"{_CRASH}::test_a_truncation_to_the_recovery_point_is_completed_after_power_failures",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a torn batch adds an epoch to a rebuilt epoch checkpoint",
+        "storage/recovery.py",
+        "                if header.base_offset < expected:  # A torn write, beyond the recovery point.\n"
+        "                    break\n",
+        "",
+        (f"{_PUBLISHED}::test_a_torn_batch_adds_no_epoch_to_a_rebuilt_epoch_checkpoint",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "the sequences of producers are lost in a crash",

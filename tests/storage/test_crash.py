@@ -227,6 +227,36 @@ def test_a_log_that_was_flushed_and_closed_keeps_its_timestamps(seed: int) -> No
     assert log.delete_old_segments(log.end_offset) == 0
 
 
+@pytest.mark.parametrize("seed", [346, 8304])
+def test_histories_that_failed_once(seed: int) -> None:
+    run(seed)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_truncation_to_the_recovery_point_is_completed_after_power_failures(seed: int) -> None:
+    """The next segment starts where the truncated one ends. What a power failure restores behind that, whole or torn,
+    is removed, and comes back with no later one."""
+    disk = memory_disk(f"truncated {seed}")
+    log = open_log(disk)
+    append(log, b"kept" * 20)
+    log.flush()
+    point = log.recovery_point
+    for _ in range(1 + seed % 3):
+        append(log, b"truncated" * 100)
+    log.truncate_to(point)
+    log.roll()
+    append(log, b"behind")
+    for _ in range(3):
+        disk.crash()
+        log = open_log(disk, recovery_point=point)
+        check_indexes(log)
+        assert read_all(log)[0] == (0, b"kept" * 20)
+        if log.end_offset == point:
+            append(log, b"behind again")
+        log.flush()
+        point = log.recovery_point
+
+
 @pytest.mark.parametrize("size", range(1, 62))
 def test_a_batch_torn_at_any_byte_of_its_header_is_truncated(size: int) -> None:
     """A crash leaves part of the last write, from one byte to a header without records."""
