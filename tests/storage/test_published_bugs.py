@@ -185,14 +185,15 @@ def test_kafka_16541_a_damaged_epoch_checkpoint_costs_no_record(content: bytes, 
 def test_a_torn_batch_adds_no_epoch_to_a_rebuilt_epoch_checkpoint() -> None:
     disk = memory_disk()
     log = open_log(disk)
+    log.truncate_fully_and_start_at(31)
     append(log, b"kept", leader_epoch=0)
     log.close(clean=False)
     torn = make_batch([b"torn" * 20])
     torn[12:16] = (1).to_bytes(4, "big")  # Its offset was not written; its leader epoch was.
-    disk.open(f"{DIRECTORY}/{0:020d}.log").append(bytes(torn))
+    disk.open(f"{DIRECTORY}/{31:020d}.log").append(bytes(torn))
     disk.write_atomically(f"{DIRECTORY}/leader-epoch-checkpoint", b"0")
     log = open_log(disk)
-    assert (log.end_offset, log.epochs.entries) == (1, [(0, 0)])
+    assert (log.end_offset, log.epochs.entries) == (32, [(0, 31)])
 
 
 def fill_until_it_fails(log: Log) -> None:
