@@ -297,7 +297,8 @@ class Loader:
         start = segment.keep_flushed_entries(self.recovery_point)
         first = next(headers(segment.log, start, segment.log.size_bytes), None) if start else None
         self.end_offset = first.base_offset if first is not None else segment.base_offset
-        segment.transactions.truncate_to(self.end_offset)
+        # Flushed entries stay: rewritten ones would be lost in the next power failure.
+        segment.transactions.truncate_to(max(self.end_offset, self.recovery_point))
         replay(self, self.end_offset)
         return start
 

@@ -58,7 +58,10 @@ class TransactionIndex:
         return self._entries
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Raises OSError; but on a full disk the entry is kept, and written by `complete`."""
+        """Ignores a transaction that recovery finds again. Raises OSError; but on a full disk the entry is kept, and
+        written by `complete`."""
+        if self.entries and transaction.last_offset <= self.entries[-1].last_offset:
+            return
         self.entries.append(transaction)
         self._is_complete = False
         try:

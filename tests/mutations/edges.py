@@ -164,4 +164,12 @@ MUTATIONS = (
         ("tests/storage/test_crash.py", "tests/simulation/test_failed_schedules.py"),
         seeds=STORY_ONLY,
     ),
+    Mutation(
+        "recovery rewrites flushed entries of the transaction index, and the recovery point says that they are flushed",
+        "storage/recovery.py",
+        "        segment.transactions.truncate_to(max(self.end_offset, self.recovery_point))\n",
+        "        segment.transactions.truncate_to(self.end_offset)\n",
+        ("tests/storage/test_crash.py", "tests/simulation/test_failed_schedules.py"),
+        seeds=STORY_ONLY,
+    ),
 )

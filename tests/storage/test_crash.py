@@ -15,6 +15,7 @@ from support.logs import (
     SMALL,
     Clock,
     append,
+    append_marker,
     check_indexes,
     make_batch,
     memory_disk,
@@ -24,6 +25,7 @@ from support.logs import (
 )
 
 from minikafka.protocol.records.batch import batches
+from minikafka.protocol.records.control import ControlType
 from minikafka.storage.checkpoint_files import RECOVERY_POINTS, read_offsets, write_offsets
 from minikafka.storage.disk import MemoryDisk
 from minikafka.storage.log import Log
@@ -255,6 +257,21 @@ def test_a_truncation_to_the_recovery_point_is_completed_after_power_failures(se
             append(log, b"behind again")
         log.flush()
         point = log.recovery_point
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_flushed_entry_of_the_transaction_index_survives_recovery_and_another_power_failure(seed: int) -> None:
+    disk = memory_disk(f"aborted {seed}")
+    log = open_log(disk)
+    append(log, b"aborted", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    append_marker(log, ControlType.ABORT, producer_id=1)
+    log.flush()
+    point = log.recovery_point
+    disk.crash()
+    open_log(disk, recovery_point=point).roll()
+    disk.crash()
+    log = open_log(disk, recovery_point=point)
+    assert log.aborted_transactions(0, log.end_offset) == [(1, 0)]
 
 
 @pytest.mark.parametrize("size", range(1, 62))
