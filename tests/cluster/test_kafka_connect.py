@@ -1,4 +1,4 @@
-"""Kafka Connect on three nodes: a source that writes exactly once (KIP-618), and a sink, while worker and broker are killed."""
+"""Kafka Connect on three nodes: a source that writes exactly once (KIP-618), and a sink, while things are killed."""
 
 from __future__ import annotations
 
