@@ -28,6 +28,7 @@ _COMPACTION = "tests/simulation/test_compaction_stories.py"
 _VALIDATION = "client/consumer/position_validation.py"
 _VALIDATIONS = ("tests/client/consumer/test_position_validation.py",)
 
+_SETTLED = "tests/client/consumer/test_settled.py"
 _ACCUMULATOR = "client/producer/record_accumulator.py"
 _LATE = (
     *(
@@ -260,6 +261,38 @@ MUTATIONS = (
         "in self._unvalidated() if one not in self._validating]",
         "in self._unvalidated() if not self._validating][:1]",
         ("tests/client/consumer/test_leaders_and_replicas.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a record that the application commits is not settled",
+        "client/consumer/consumer.py",
+        "            self._fetcher.settle(tp, offsets.offset + 1)\n",
+        "",
+        (f"{_SETTLED}::test_a_record_is_committed_with_its_leader_epoch_and_a_foreign_client_reads_it",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "an automatic commit goes back behind a record that the application has committed",
+        "client/consumer/chunk.py",
+        "max(self.records[self.taken - 1].offset, settled or 0)",
+        "self.records[self.taken - 1].offset",
+        (f"{_SETTLED}::test_automatic_commits_do_not_go_back_behind_a_settled_record",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a record of before a seek settles what the consumer has not returned since",
+        "client/consumer/fetch_state.py",
+        "max(state.processed or 0, min(offset, position))",
+        "max(state.processed or 0, offset)",
+        (f"{_SETTLED}::test_only_records_that_were_returned_can_be_settled",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "what is settled has no leader epoch",
+        "client/consumer/consumer.py",
+        "OffsetAndMetadata(one, \"\", states[tp].epoch_before(one)) for tp",
+        "OffsetAndMetadata(one) for tp",
+        (f"{_SETTLED}::test_settled_is_what_was_returned_before_the_last_step",),
         TEST_ONLY,
     ),
 )
