@@ -21,7 +21,7 @@ SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference questions quick lint types sim sim-raft mutants kills upgrade chaos bank streams mixed-groups prometheus sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages docs clean help
+.PHONY: demo test reference questions quick lint types sim sim-raft mutants kills compaction-kills upgrade chaos bank streams mixed-groups prometheus sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages docs clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -70,6 +70,9 @@ mutants: $(VENV)/.with-test  ## Plant bugs one at a time; the suite must catch e
 
 kills: $(VENV)/.with-test  ## Kill the leader of three nodes fifty times under load
 	MINIKAFKA_KILLS=50 $(BIN)/python -m pytest tests/cluster/test_failover.py -k killed_again -s
+
+compaction-kills: $(VENV)/.with-test  ## Kill a node fifty times while it compacts; then Apache Kafka, if beside the checkout, opens its directory
+	MINIKAFKA_COMPACTION_KILLS=50 $(BIN)/python -m pytest tests/durability/test_kill_during_compaction.py -s
 
 upgrade: $(VENV)/.with-test  ## Upgrade three nodes one after the other under load (FROM=commit, by default 0.1.0)
 	$(if $(FROM),MINIKAFKA_UPGRADE_FROM=$(FROM)) $(BIN)/python -m pytest tests/cluster/test_rolling_upgrade.py

@@ -269,7 +269,6 @@ MUTATIONS = (
         "            self._fetcher.settle(tp, offsets.offset + 1)\n",
         "",
         (f"{_SETTLED}::test_a_record_is_committed_with_its_leader_epoch_and_a_foreign_client_reads_it",),
-        TEST_ONLY,
     ),
     Mutation(
         "an automatic commit goes back behind a record that the application has committed",
@@ -277,7 +276,6 @@ MUTATIONS = (
         "max(self.records[self.taken - 1].offset, settled or 0)",
         "self.records[self.taken - 1].offset",
         (f"{_SETTLED}::test_automatic_commits_do_not_go_back_behind_a_settled_record",),
-        TEST_ONLY,
     ),
     Mutation(
         "a record of before a seek settles what the consumer has not returned since",
@@ -285,7 +283,6 @@ MUTATIONS = (
         "max(state.processed or 0, min(offset, position))",
         "max(state.processed or 0, offset)",
         (f"{_SETTLED}::test_only_records_that_were_returned_can_be_settled",),
-        TEST_ONLY,
     ),
     Mutation(
         "what is settled has no leader epoch",
@@ -293,6 +290,5 @@ MUTATIONS = (
         "OffsetAndMetadata(one, \"\", states[tp].epoch_before(one)) for tp",
         "OffsetAndMetadata(one) for tp",
         (f"{_SETTLED}::test_settled_is_what_was_returned_before_the_last_step",),
-        TEST_ONLY,
     ),
 )
