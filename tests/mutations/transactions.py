@@ -5,6 +5,7 @@ from mutations import STORY_ONLY, TEST_ONLY, Mutation
 _COORDINATOR = "tests/broker/coordinator/transactions/test_transaction_coordinator.py"
 _VERIFICATION = "tests/broker/partitions/test_verification.py"
 _STORIES = "tests/simulation/test_transaction_stories.py"
+_STEPS = "tests/simulation/test_transaction_completion_stories.py"
 _ORDER = "tests/simulation/test_transaction_order_stories.py"
 _PACKAGE = "broker/coordinator/transactions"
 
@@ -150,5 +151,74 @@ MUTATIONS = (
         "            connections, self._send\n",
         ("tests/broker/coordinator/transactions/test_partition_verifier.py",),
         seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a marker that is not committed counts as written",
+        f"{_PACKAGE}/marker_log.py",
+        "        return _until_committed(partition, written, deadline)\n",
+        "        return None\n",
+        (f"{_STEPS}::test_a_leader_dies_with_a_marker_that_its_followers_do_not_have",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a marker whose answer is lost counts as written",
+        f"{_PACKAGE}/marker_channel.py",
+        "            return dict.fromkeys(names, ErrorCode(error.code))\n",
+        "            return dict.fromkeys(names, ErrorCode.NONE)\n",
+        (f"{_STORIES}::test_a_leader_dies_before_it_has_the_marker",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a marker of an earlier coordinator ends a transaction",
+        "storage/producer_state.py",
+        "marker.coordinator_epoch < producer.coordinator_epoch:",
+        "marker.coordinator_epoch < -1:",
+        (f"{_STEPS}::test_a_coordinator_of_before_does_not_end_the_next_transaction",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a new group coordinator takes the offsets of an open transaction for committed",
+        "broker/coordinator/replay.py",
+        "    producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER\n",
+        "    producer_id = NO_PRODUCER\n",
+        (f"{_STEPS}::test_a_group_coordinator_dies_with_offsets_that_are_pending",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a partition counts as verified if its coordinator is lost while it is asked",
+        "broker/apis/produce_in_transaction.py",
+        "        if error_code:\n",
+        "        if error_code and error_code not in COORDINATOR_ERRORS:\n",
+        (f"{_STEPS}::test_what_is_asked_about_a_partition_moves_meanwhile",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a broker that leads no more, once a partition is verified, appends",
+        "broker/partitions/partition.py",
+        "        self.check_leader()\n        if acks == ALL and self.is_under_min_isr:\n",
+        "        if acks == ALL and self.is_under_min_isr:\n",
+        (f"{_STEPS}::test_what_is_asked_about_a_partition_moves_meanwhile",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a transaction whose outcome is decided times out",
+        f"{_PACKAGE}/transaction.py",
+        "        return self.state is ONGOING and",
+        "        return self.state in (ONGOING, PREPARE_COMMIT) and",
+        (f"{_COORDINATOR}::test_a_commit_that_is_decided_does_not_time_out",),
+    ),
+    Mutation(
+        "a commit that comes after the time-out ends the transaction once more",
+        f"{_PACKAGE}/end_transaction.py",
+        "        same = (current.state is PREPARE_COMMIT) == commit or not repeated\n",
+        "        same = True\n",
+        (f"{_COORDINATOR}::test_a_commit_comes_too_late_as_soon_as_the_time_out_is_in_the_log",),
+    ),
+    Mutation(
+        "the next producer id of a producer without epochs is not in the log",
+        f"{_PACKAGE}/transaction_records.py",
+        "        next_producer_id=value.next_producer_id,\n",
+        "",
+        (f"{_COORDINATOR}::test_the_next_coordinator_goes_on_with_the_new_id_of_a_producer_without_epochs",),
     ),
 )

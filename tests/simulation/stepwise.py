@@ -27,7 +27,7 @@ class StepwiseProducer:
         story.begin(self._run, host=host or f"client with {transactional_id}")
 
     def do(self, step: str, **arguments: Any) -> None:
-        """Do `begin`, `commit`, `abort`, or `send` a record, which is acknowledged. Raises what that raises."""
+        """Do `send` a record, which is acknowledged, or call a method of the producer. Raises what that raises."""
         self.start(step, **arguments)
         self._story.until(lambda: len(self._results) == len(self._steps))
         error = self._results[-1]
@@ -55,7 +55,7 @@ class StepwiseProducer:
                     if step == "send":
                         await producer.send_and_wait(self._topic, **arguments)
                     else:
-                        await getattr(producer, step)()
+                        await getattr(producer, step)(**arguments)
                 except KafkaError as raised:
                     error = raised
                 self._results.append(error)

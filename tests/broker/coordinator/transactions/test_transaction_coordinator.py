@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import trio
@@ -175,6 +176,25 @@ def test_a_producer_without_epochs_gets_a_new_id_with_its_last_transaction() -> 
     in_trio(body)
 
 
+def test_the_next_coordinator_goes_on_with_the_new_id_of_a_producer_without_epochs() -> None:
+    async def body() -> None:
+        bench = Bench()
+        last = ProducerIdentity(7, EPOCH_MAX - 1)
+        bench.put(Transaction(7, TIMEOUT_MS, producer_epoch=EPOCH_MAX - 1))
+        bench.markers.held = trio.Event()
+        async with bench.running():
+            found = await bench.ended(last)
+            assert bench.now.is_prepared
+        bench.markers.held = None
+        async with bench.running():
+            ((marker, _),) = bench.markers.written
+            assert (marker.producer_id, marker.producer_epoch) == (7, EPOCH_MAX)
+            assert await bench.end(last) == found == ProducerIdentity(101, 0), "repeated"
+            assert await bench.ended(found) == ProducerIdentity(101, 1)
+
+    in_trio(body)
+
+
 def test_fencing_never_exceeds_the_last_epoch() -> None:
     async def body() -> None:
         bench = Bench()
@@ -207,6 +227,61 @@ def test_a_transaction_that_takes_too_long_is_aborted_with_an_epoch_of_its_own(v
             late = await bench.end(producer, version=version)
             assert late.error is (ErrorCode.INVALID_TXN_STATE if version == V2 else ErrorCode.PRODUCER_FENCED)
             assert await bench.add(producer) is ErrorCode.PRODUCER_FENCED
+
+    in_trio(body)
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("step", ["outcome", "markers"])
+def test_a_commit_that_is_decided_does_not_time_out(step: str, version: int) -> None:
+    """Neither while the outcome is written, nor while the markers are; nor does its successor abort it."""
+
+    async def body() -> None:
+        bench = Bench()
+        bench.version = version
+        async with bench.running(), trio.open_nursery() as nursery:
+            producer = await bench.init()
+            await bench.add(producer, version)
+            await trio.sleep(TIMEOUT_MS / 1000 - 1)
+            released = trio.Event()
+            if step == "outcome":
+                bench.logs.held = released
+            else:
+                bench.markers.held = released
+            nursery.start_soon(partial(bench.end, producer, version=version))
+            await trio.sleep(3 * TIMEOUT_MS / 1000)
+            assert bench.now.state is TransactionState.PREPARE_COMMIT
+            released.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert bench.now.state is TransactionState.COMPLETE_COMMIT
+        assert [one.committed for one, _ in bench.markers.written] == [True]
+
+    in_trio(body)
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_commit_comes_too_late_as_soon_as_the_time_out_is_in_the_log(version: int) -> None:
+    async def body() -> None:
+        bench = Bench()
+        bench.version = version
+        async with bench.running(), trio.open_nursery() as nursery:
+            producer = await bench.init()
+            await bench.add(producer, version)
+            bench.logs.held = trio.Event()
+            await trio.sleep(TIMEOUT_MS / 1000 + 15)
+            assert bench.now.state is TransactionState.PREPARE_ABORT
+            answers: list[ErrorCode] = []
+
+            async def end() -> None:
+                answers.append((await bench.end(producer, version=version)).error)
+
+            nursery.start_soon(end)
+            await trio.testing.wait_all_tasks_blocked()
+            bench.logs.held.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert answers == [ErrorCode.INVALID_TXN_STATE if version == V2 else ErrorCode.PRODUCER_FENCED]
+            assert bench.now.state is TransactionState.COMPLETE_ABORT
+        assert [one.committed for one, _ in bench.markers.written] == [False]
 
     in_trio(body)
 
