@@ -58,7 +58,7 @@ def _compute(builder: DecisionBuilder, group: ConsumerGroup, epoch: int, member:
         topic = image.topics_by_id[topic_id]
         racks = tuple(frozenset(names) for names in racks_of(image, topic))
         topics[topic_id] = TopicPartitions(len(topic.partitions), racks)
-    assignor = preferred_assignor(members.values(), builder.state.settings.assignors)
+    assignor = preferred_assignor(members.values(), builder.state.settings.assignors, changed=member)
     found = assign(assignor, subscriptions, topics, homogeneous=_is_homogeneous(members))
     for member_id, target in found.items():
         if target != subscriptions[member_id].target or member_id not in group.targets:
@@ -68,14 +68,23 @@ def _compute(builder: DecisionBuilder, group: ConsumerGroup, epoch: int, member:
     return found[member.member_id]
 
 
-def preferred_assignor(members: Iterable[ConsumerMember], available: tuple[str, ...]) -> str:
+def preferred_assignor(
+    members: Iterable[ConsumerMember], available: tuple[str, ...], *, changed: ConsumerMember | None = None
+) -> str:
     """The assignor that most members ask for; the first of `group.consumer.assignors` if none does.
 
-    Of equally many the first in the order of Java's `HashMap`, as in Kafka.
+    Of equally many the first in the order of Java's `HashMap`, as in Kafka. There the member whose heartbeat changes
+    the group is taken out of the votes and put in again: a name that nobody else asks for goes to the front.
+
+    Args:
+        members: The group's members; with `changed`, as it will be.
+        changed: The member for whose heartbeat the target is computed; None to describe the group.
     """
     asked = Counter(one.server_assignor for one in members if one.server_assignor in available)
-    names = in_map_order(name for name in asked if name is not None)
-    return max(names, key=lambda name: asked[name], default=available[0])
+    last = None if changed is None else changed.server_assignor
+    return max(
+        in_map_order(asked), key=lambda name: (asked[name], asked[name] == 1 and name == last), default=available[0]
+    )
 
 
 def _members_with(group: ConsumerGroup, member: ConsumerMember) -> dict[str, ConsumerMember]:
