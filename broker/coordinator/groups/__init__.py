@@ -35,5 +35,9 @@ Caveats: share groups and streams groups are not supported; their records are sk
 Waiting requests, pending member ids and deadlines are not in the log, as in Kafka: after a change of
 coordinator, members join again, and only the selected protocol is known until they do. If the leader leaves, the oldest
 remaining member becomes leader; in Kafka that depends on the hashes of member ids, which are random.
+
+A JoinGroup with an unknown member id removes an empty consumer group from memory, as in Kafka, and not from the log:
+`ShardState.forget`.
+
 Four responses differ from Kafka 4.3: see DECISIONS.md, 14.
 """

@@ -33,7 +33,7 @@ def list_groups(builder: DecisionBuilder, request: ListGroupsRequest, ticket: Ti
                 group_state=group.state_name,
                 group_type=group.type_name,
             )
-            for group in builder.state.groups()
+            for group in builder.state.groups_to_read()
             if (not types or group.type_name in types) and (not states or group.state_name.lower() in states)
         ],
     )
@@ -46,7 +46,7 @@ def describe_group(builder: DecisionBuilder, group_id: str, version: int, ticket
         reply = DescribedGroup(group_id=group_id, group_state=str(DEAD))
         if version >= NOT_FOUND_FROM:
             reply.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            wrong = "is not a classic group" if group_id in builder.state.consumer_groups else "not found"
+            wrong = "not found" if builder.state.find_to_read(group_id) is None else "is not a classic group"
             reply.error_message = f"Group {group_id} {wrong}."
         builder.answer(ticket, reply)
         return

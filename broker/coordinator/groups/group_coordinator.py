@@ -359,7 +359,10 @@ def _join(builder: DecisionBuilder, request: JoinGroupRequest, caller: Caller, t
     group = builder.state.consumer_groups.get(request.group_id)
     if group is not None and group.members:
         join_consumer_group(builder, group, request, caller, ticket)
-    elif group is None or request.member_id:  # An unknown member is refused, and the empty group is kept.
+    elif group is None:
+        join_group(builder, request, caller, ticket)
+    elif request.member_id:
+        builder.state.forget(group)
         join_group(builder, request, caller, ticket)
     else:
         for key, _ in group.tombstones():

@@ -18,12 +18,11 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 def describe_consumer_group(builder: DecisionBuilder, group_id: str, ticket: Ticket) -> None:
     """Describe a group; GROUP_ID_NOT_FOUND also if it is a classic one."""
-    group = builder.state.consumer_groups.get(group_id)
-    if group is not None:
+    group = builder.state.find_to_read(group_id)
+    if isinstance(group, ConsumerGroup):
         builder.answer(ticket, _described(builder, group))
         return
-    classic = group_id in builder.state.classic_groups
-    message = f"Group {group_id} is not a consumer group." if classic else f"Group {group_id} not found."
+    message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
     reply = DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message)
     builder.answer(ticket, reply)
 

@@ -168,7 +168,7 @@ def fetch_offsets(
     """
     offsets = builder.state.offsets
     reply = OffsetFetchResponseGroup(group_id=request.group_id)
-    group = builder.state.find(request.group_id)
+    group = builder.state.find_to_read(request.group_id)
     fault = ErrorCode.NONE if group is None else group.check_fetch(request.member_id, request.member_epoch)
     if fault:
         builder.answer(ticket, OffsetFetchResponseGroup(group_id=request.group_id, error_code=fault))

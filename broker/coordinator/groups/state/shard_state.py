@@ -43,7 +43,8 @@ class ShardState:
 
     Attributes:
         classic_groups: By group id. Only `apply` adds and removes entries.
-        consumer_groups: Likewise. *Invariant:* no group is in both.
+        consumer_groups: Likewise, and `forget` removes them. *Invariant:* no group is in both.
+        forgotten: Groups that only requests which read find, until the next record. *Invariant:* in neither of the two.
         offsets: Committed offsets of all groups.
         deadlines: When sessions and rebalance phases time out.
     """
@@ -63,6 +64,7 @@ class ShardState:
         self.consumer_times = consumer_times or (lambda group_id: settings.consumer_times)
         self.classic_groups: dict[str, ClassicGroup] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
+        self.forgotten: dict[str, ConsumerGroup] = {}
         self.offsets = OffsetTable()
         self.deadlines: Deadlines[DeadlineName] = Deadlines()
 
@@ -70,10 +72,30 @@ class ShardState:
         """A group of either protocol."""
         return self.consumer_groups.get(group_id) or self.classic_groups.get(group_id)
 
+    def find_to_read(self, group_id: str) -> Group | None:
+        """As `find`, for requests that only read: also a forgotten group."""
+        return self.find(group_id) or self.forgotten.get(group_id)
+
     def groups(self) -> Iterator[Group]:
         """All groups."""
         yield from self.classic_groups.values()
         yield from self.consumer_groups.values()
+
+    def groups_to_read(self) -> Iterator[Group]:
+        """As `groups`, for requests that only read: also the forgotten ones."""
+        yield from self.groups()
+        yield from self.forgotten.values()
+
+    def forget(self, group: ConsumerGroup) -> None:
+        """Remove a group without members, without a record: its offsets stay, and a new leader of the shard finds it.
+
+        Kafka does so before it refuses a JoinGroup of an unknown member (`maybeDeleteEmptyConsumerGroup`, whose
+        tombstones are not written then). Requests that read see the last committed state, that is the group, until
+        another record of the shard is committed.
+        """
+        assert group.is_empty, f"{group.group_id} has members"
+        self._remove_consumer(group.group_id)
+        self.forgotten[group.group_id] = group
 
     def topic_id(self, name: str) -> bytes:
         """The 16-byte id of a topic, the nil id if the topic does not exist."""
@@ -81,7 +103,8 @@ class ShardState:
         return NIL_UUID if known is None else known.id
 
     def apply(self, key: Any, value: Any | None, record_offset: int, producer_id: int) -> None:
-        """Apply a record, live or during loading. Groups and offsets are created, changed and removed only here."""
+        """Apply a record, live or during loading. Groups and offsets are created and changed only here."""
+        self.forgotten.clear()
         if isinstance(key, OffsetCommitKey):
             if value is not None and self.find(key.group) is None:
                 # A group that only commits has no group record.
@@ -119,6 +142,7 @@ class ShardState:
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply a transaction marker: its pending offsets become committed or are dropped."""
+        self.forgotten.clear()
         self.offsets.end_transaction(producer_id, committed=committed)
 
     def _remove_classic(self, group_id: str) -> None:

@@ -18,6 +18,8 @@ from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGro
 from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
 )
 from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember
 from minikafka.broker.coordinator.groups.state.group_records import decode_record
@@ -70,6 +72,21 @@ def test_the_log_has_all_of_the_state(path: Path) -> None:
 
 def test_there_are_conversations() -> None:
     assert len(PLAYABLE) > 10
+
+
+def test_a_forgotten_group_is_read_until_the_next_record_and_is_in_the_log() -> None:
+    shard, successor = (GroupShard(GroupSettings(), Random(0), MemoryNode().image) for _ in range(2))
+    record = ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=3)
+    for one in (shard, successor):
+        one.apply(*record, 0, -1)
+    shard.forget(shard.consumer_groups["g"])
+    assert shard.find("g") is None
+    assert not [*shard.groups()]
+    assert shard.find_to_read("g") in [*shard.groups_to_read()]
+    shard.apply(ConsumerGroupMetadataKey(group_id="h"), ConsumerGroupMetadataValue(epoch=1), 1, -1)
+    assert shard.find_to_read("g") is None
+    assert [group.group_id for group in shard.groups_to_read()] == ["h"]
+    assert successor.find("g") is not None
 
 
 def test_a_member_of_which_only_one_tombstone_is_left_has_no_partitions() -> None:
