@@ -68,7 +68,7 @@ The files::
 - Eligible leader replicas (KIP-966) are always enabled: eligible.leader.replicas.version is 1, and a cluster below
   metadata.version 23 (4.0-IV1) is refused at start.
 - Of Kafka's features share.version and streams.version are missing, so that `kafka-features upgrade --release-version`
-  fails; `--metadata` and `--feature` work.
+  fails; `--metadata` and `--feature` work. They can be switched off, which changes nothing.
 - An eligible leader replica is elected only if no member of the ISR can lead, and it is then the only member of the
   ISR.
 - There is no leader recovery state: after an unclean election the leader counts as recovered.

@@ -4,7 +4,13 @@ Source: `FeatureControlManager`. As in Kafka, the field `allow_downgrade` of ver
 """
 
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.metadata.features import FEATURES, KRAFT_VERSION, METADATA_CHANGES, METADATA_VERSION
+from minikafka.controller.metadata.features import (
+    FEATURES,
+    KRAFT_VERSION,
+    METADATA_CHANGES,
+    METADATA_VERSION,
+    MISSING,
+)
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import FeatureRecord
 from minikafka.protocol.errors import InvalidUpdateVersionError, KafkaError
@@ -84,6 +90,8 @@ def reason_to_refuse(
     if level < 0:
         return "A feature version cannot be less than 0."
     if supported is None:
+        if level == 0 and kind != UPGRADE and update.feature in MISSING:
+            return None
         if level == 0:
             return f"Feature {update.feature} not found."
         return f"Local controller {node_id} does not support this feature."

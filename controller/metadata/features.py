@@ -12,6 +12,7 @@ __all__ = [
     "METADATA_CHANGES",
     "METADATA_VERSION",
     "METADATA_VERSION_MIN",
+    "MISSING",
     "RELEASES",
     "cordons_directories",
     "level_of_release",
@@ -31,9 +32,12 @@ FEATURES: dict[str, tuple[int, int, int]] = {
 }
 """Feature to lowest and highest supported level, and the level of a new cluster.
 
-Eligible leader replicas cannot be switched off. Kafka's other features (share.version …) are added when they are
-implemented, since clients depend on them.
+Eligible leader replicas cannot be switched off. `MISSING` are added when they are implemented, since clients depend on
+them.
 """
+
+MISSING = ("share.version", "streams.version")
+"""Kafka's other features. They are off, and a request that switches one off finds it so."""
 
 RELEASES: dict[str, int] = {
     **{f"3.3-IV{number}": 4 + number for number in range(4)},
