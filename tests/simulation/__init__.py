@@ -12,7 +12,7 @@ histories, and `invariants.py`.
   `partition_checks.py` (leaders and in-sync replicas): what must hold all the time.
 - `trial.py`: runs a schedule, or many seeds; `tally.py`: their results together; `seeds.py`: the command line.
 - `shrinking.py`: a smaller schedule with the same failure; `report.py`: what a person reads about it.
-- `branches.py`: which code the seeds reach.
+- `branches.py`: which code the seeds reach; `steps.py`: which steps of nodes use the processor for too long.
 - `story.py`: a small cluster for tests that prescribe each step: `test_*_stories.py`, `test_published_bugs.py`.
 - `stepwise.py`: a transactional producer that a story leads step by step.
 - `disk_operations.py`: helpers of the disk's tests.

@@ -5,7 +5,7 @@
     PYTHONPATH=tests python -m simulation.seeds --seed 123          # one seed; --trace prints every event
     PYTHONPATH=tests python -m simulation.seeds --file tests/simulation/failed/….toml
     PYTHONPATH=tests python -m simulation.seeds --seeds 50 --branches     # what of the product's code they reach
-    PYTHONPATH=tests python -m simulation.seeds --seeds 50 --steps        # the steps that use the processor for longest
+    PYTHONPATH=tests python -m simulation.seeds --seeds 50 --steps        # fails where a step of a node is too long
 
 A failing seed prints its number, the broken invariant, the last events of each host, and a schedule that was shrunk to
 what the failure needs. Many seeds also print which faults never had an effect, and which actions of programs never
@@ -15,29 +15,26 @@ succeeded; of `SEEDS_FOR_ALL_FAULTS` seeds or more each fault must have had one,
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count, islice
 from pathlib import Path
 
-from minikafka.broker.node.step_watch import LongStep, StepWatch
+from minikafka.broker.node.step_watch import BUDGET_S
 from simulation.faults.table import FAULTS, VOTER_FAULTS
 from simulation.report import report_failure
 from simulation.schedule import LAYOUTS, Schedule, draw
+from simulation.steps import described, run_with_budget
 from simulation.stored import from_options, from_toml
 from simulation.tally import Tally
 from simulation.trial import try_schedule, try_seeds
-from simulation.world.machine import Machine
 from simulation.world.quorums import FIXED
 
 ALL_KINDS = [*FAULTS, *VOTER_FAULTS]
 SEEDS_FOR_ALL_FAULTS, SEEDS_ALONE_MAX = 300, 20
 FAILURES_REPORTED = 3
 BRIEF_MAX = 600
-LONG_STEP_S, STEP_FRAMES = 0.010, 4
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -53,32 +50,23 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(measure(range(options.first, options.first + options.seeds))))
         return 0
     if options.steps:
-        print("\n".join(longest_steps(range(options.first, options.first + options.seeds))))
-        return 0
+        return run_watched(range(options.first, options.first + options.seeds))
     return run_many(options)
 
 
-def longest_steps(seeds: range) -> list[str]:
-    """Runs seeds in this process, and describes the longest steps of their machines: CPU time, task, where it waits.
-
-    The time of simulated disks and connections counts, too.
-    """
-    found: list[LongStep] = []
-    Machine.step_watch = StepWatch(
-        found.append, clock=time.perf_counter, cpu_clock=time.thread_time, budget_s=LONG_STEP_S
-    )
-    gc.callbacks.append(Machine.step_watch.collection)
-    try:
-        for _ in try_seeds(seeds, 0):
-            pass
-    finally:
-        gc.callbacks.remove(Machine.step_watch.collection)
-        Machine.step_watch = None
-    longest = {step.task: step for step in sorted(found, key=lambda step: step.cpu_s)}
-    return [
-        f"{step.cpu_s * 1000:.1f} ms: {step.task}: {', '.join(step.waits_in[-STEP_FRAMES:])}"
-        for step in sorted(longest.values(), key=lambda step: -step.cpu_s)
-    ]
+def run_watched(seeds: Iterable[int]) -> int:
+    """Run seeds in this process; print the steps of nodes that use more of the processor than the budget."""
+    above = failed = 0
+    for seed in seeds:
+        result, found = run_with_budget(draw(seed))
+        above += len(found)
+        for place in sorted(found):
+            print(f"seed {seed}: {described(place, found[place])}", flush=True)
+        if result.outcome is None:
+            failed += 1
+            print(f"FAILED seed {seed}: {result.evidence[:BRIEF_MAX]}", flush=True)
+    print(f"{above} steps of nodes above {BUDGET_S * 1000:g} ms, {failed} seeds failed")
+    return 1 if above or failed else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--faults", metavar="KIND,…", help="instead of those that the seeds draw")
     parser.add_argument("--voters", action="store_true", help="only seeds whose voters come and go")
     parser.add_argument("--branches", action="store_true", help="measure what of the code the seeds reach")
-    parser.add_argument("--steps", action="store_true", help="measure the longest steps, in this process")
+    parser.add_argument("--steps", action="store_true", help="a step of a node above the budget fails; in this process")
     one = parser.add_argument_group("one schedule")
     one.add_argument("--seed", type=int, help="run this seed")
     one.add_argument("--file", type=Path, help="run the schedule in this file")

@@ -262,6 +262,7 @@ class Cluster:
             peers=sockets,
             listen=sockets.listen_for_clients,
             open_stream=sockets.open_stream,
+            loop=Machine.step_watch,
         )
 
     def kill(self, host: Host) -> None:

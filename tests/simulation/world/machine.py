@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import sniffio
 import trio
@@ -28,6 +28,7 @@ from trio._core._ki import KIManager
 from minikafka.broker.node.step_watch import StepWatch
 from simulation.world.trio_loop import cheap_waits, run_ready_tasks
 
+Result = TypeVar("Result")
 CLOSE_ATTEMPTS = 20
 BUSIEST_MAX = 8
 
@@ -62,15 +63,34 @@ class _NoInstruments(dict[str, Any]):
         """Nothing: there are no instruments."""
 
 
-class _Watched(dict[str, Any]):
-    """Replaces trio's `Instruments` by a watch for long steps, which all machines share."""
+class MachineWatch(StepWatch):
+    """Measures the steps of all machines, one after the other; see `simulation.steps`.
 
-    def __init__(self, watch: StepWatch) -> None:
+    Attributes:
+        machine: The one that took the latest step.
+    """
+
+    machine: Machine | None = None
+
+    def aside(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """Call a function that runs in a thread of a real process: the task's step begins after it."""
+        try:
+            return function(*arguments)
+        finally:
+            self.begin_anew()
+
+
+class _Watched(dict[str, Any]):
+    """Replaces trio's `Instruments` by the watch."""
+
+    def __init__(self, watch: MachineWatch, machine: Machine) -> None:
         super().__init__(before_task_step=watch, before_io_wait=watch, after_io_wait=watch)
+        self._watch, self._machine = watch, machine
 
     def call(self, hook: str, *arguments: object) -> None:
         """Calls the hook of the watch."""
-        getattr(self[hook], hook)(*arguments)
+        self._watch.machine = self._machine
+        getattr(self._watch, hook)(*arguments)
 
 
 class _NoInput:
@@ -182,6 +202,7 @@ class Machine:
         self._woken = woken
         self._clock = MachineClock(world, uptime_s)
         self._runner: Any = None
+        self._instruments: _NoInstruments | _Watched = _NoInstruments()
         self._steps: Any = None
         self._hooks: Any = None
         self._finalizer: Any = None
@@ -189,14 +210,16 @@ class Machine:
     def __repr__(self) -> str:
         return self.name
 
-    step_watch: StepWatch | None = None
-    """Measures the steps of all machines, where it is set; see `simulation.seeds --steps`."""
+    step_watch: MachineWatch | None = None
+    """Measures the steps of all machines that boot while it is set."""
 
     def boot(self, function: Callable[..., Awaitable[object]], *arguments: object) -> None:
         """Begin to run `function`; it takes its first step when the world steps the machine."""
+        watch = self.step_watch
+        self._instruments = _NoInstruments() if watch is None else _Watched(watch, self)
         runner = self._runner = trio_run.Runner(
             clock=self._clock,
-            instruments=_NoInstruments() if self.step_watch is None else _Watched(self.step_watch),  # type: ignore[arg-type]
+            instruments=self._instruments,  # type: ignore[arg-type]
             io_manager=_NoInput(),  # type: ignore[arg-type]
             entry_queue=EntryQueue(wakeup=_Wakeup()),  # type: ignore[arg-type]
             ki_manager=KIManager(),
@@ -230,6 +253,7 @@ class Machine:
             self._end(self._runner.main_task_outcome)
             return float("inf")
         finally:
+            self._instruments.call("before_io_wait", 0.0)  # trio does not tell that the last step of a run is over
             sniffio.thread_local.name = library
             context.__dict__.clear()
             sys.set_asyncgen_hooks(None, None)
@@ -237,7 +261,7 @@ class Machine:
     def _round(self) -> float:
         """One round of the loop. The first and the last one are trio's own: they begin and end the run."""
         runner = self._runner
-        if runner.init_task is None or self.step_watch is not None:
+        if runner.init_task is None or self._instruments:
             return float(self._steps.send(None))
         sleeps_s = run_ready_tasks(runner, self._clock.current_time())
         return sleeps_s if runner.tasks else float(self._steps.send(None))
