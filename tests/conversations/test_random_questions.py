@@ -8,109 +8,34 @@ import random
 import re
 import time
 import uuid
-import zlib
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.conversation_areas import AREAS
-from support.conversation_names import Names
-from support.conversation_player import ANSWER_TIMEOUT_S, Connection, use_up_producer_id_zero
+from support.clients import eventually
+from support.conversation_areas import AREAS, AREAS_OF_CLUSTERS
+from support.conversation_peers import Peer, ask_both
+from support.conversation_player import use_up_producer_id_zero
 from support.conversation_questions import Questions
-from support.conversation_values import comparable, in_one_order, spell_out
-from support.node import NodeProcess, ServerProcess
+from support.node import NodeProcess
 from support.oracle import Oracle, needs_oracle
+from support.oracle_cluster import OracleCluster
+
+from minikafka.cli.cluster_layout import HOST
+from minikafka.cli.local_cluster import LocalCluster
 
 pytestmark = [needs_oracle, pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(300)]
 
 QUESTIONS = 30
 FIRST = int(os.environ.get("MINIKAFKA_QUESTION_FIRST", "0"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("MINIKAFKA_QUESTION_SEEDS", "3")))
-UNBOUND = {
-    "topic_id": "00000000-0000-0000-0000-0000000000ff",
-    "member_id": "nobody",
-    "session_id": 0,
-}
+SETTLE_S = 60.0
 SETTINGS = {
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 5,
     "group.consumer.assignment.interval.ms": 0,
 }
-NAMES = {"name", "topic", "topic_id"}
-NOT_READY = re.compile("NOT_LEADER_OR_FOLLOWER|COORDINATOR|LEADER_NOT_AVAILABLE|CONCURRENT_TRANSACTIONS")
-READING = re.compile("Metadata|Describe|List")
-"""Requests that are repeated while the responses differ: Kafka responds before a change is applied everywhere."""
 CHANGING = re.compile("Create|Delete(Topics|Groups)|Alter|EndTxn|InitProducerId|Update")
-
-
-class Peer:
-    """One of the two servers."""
-
-    def __init__(self, server: ServerProcess, run: str) -> None:
-        self._server = server
-        self._connection = Connection(server.address)
-        self._nobody = zlib.crc32(run.encode()) << 16  # a producer id that no other run uses
-        self.names = Names(run)
-
-    def ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
-        """The response in its comparable form; the request is repeated while the node is not ready."""
-        body = self.names.outward(self._bound(body))
-        for _ in range(50):
-            mark = self.names.mark()
-            self._connection.send(api, version, body)
-            received = self._connection.receive(ANSWER_TIMEOUT_S)
-            if isinstance(received, str):
-                self._connection.close()
-                self._connection = Connection(self._server.address)
-                return received
-            answer = _of_this_run(api, comparable(type(received[1]), version, received[1]), self.names.run)
-            answer = _gathered(self.names.inward(spell_out(answer)))
-            if not NOT_READY.search(json.dumps(answer)):
-                return answer
-            self.names.reset(mark)
-            time.sleep(0.1)
-        return answer
-
-    def _bound(self, body: Any) -> Any:
-        """The body with values for variables that no response has bound yet."""
-        known = self.names.mark()[0]
-        unbound = {**UNBOUND, "producer_id": self._nobody}
-
-        def value(found: re.Match[str]) -> str:
-            return found[0] if found[1] in known else json.dumps(unbound[found[2]])
-
-        return json.loads(re.sub(r'"(\$([a-z_]+)\.\d+)"', value, json.dumps(body)))
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _gathered(answer: Any) -> Any:
-    """Merges the entries of a topic and drops empty ones: Kafka returns unknown partitions in extra entries."""
-    if not isinstance(answer, dict):
-        return answer
-    out = dict(answer)
-    for array in ("topics", "responses"):
-        topics: dict[str, dict[str, Any]] = {}
-        for element in out.get(array, []):
-            inner = next((key for key in element if key.startswith("partition")), "partitions")
-            rest = {key: value for key, value in element.items() if key != inner}
-            gathered = topics.setdefault(json.dumps(rest, sort_keys=True), rest)
-            gathered[inner] = [*gathered.get(inner, []), *element.get(inner, [])]
-        if array in out:
-            out[array] = [topic for topic in topics.values() if any(topic[key] for key in set(topic) - NAMES)]
-    return in_one_order({name: value for name, value in out.items() if value != []})
-
-
-def _of_this_run(api: str, answer: dict[str, Any], run: str) -> dict[str, Any]:
-    for array, key in (("groups", "group_id"), ("transaction_states", "transactional_id")):
-        if api in ("ListGroups", "ListTransactions") and array in answer:
-            answer[array] = [element for element in answer[array] if run in element.get(key, "")]
-    for group in answer.get("groups", []) if api == "ConsumerGroupDescribe" else []:
-        for member in group.get("members", []):
-            member.get("subscribed_topic_names", []).sort()  # Kafka has a HashSet
-    return answer
 
 
 @pytest.fixture(scope="module")
@@ -121,20 +46,6 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Oracle, 
             use_up_producer_id_zero(server.address)
         yield kafka, ours
         kafka.terminate()
-
-
-def ask_both(peers: list[Peer], api: str, version: int, body: dict[str, Any]) -> tuple[Any, Any]:
-    expected = answered = None
-    for _ in range(100):
-        marks = [peer.names.mark() for peer in peers]
-        with ThreadPoolExecutor(2) as both:
-            expected, answered = both.map(lambda peer: peer.ask(api, version, body), peers)
-        if expected == answered or not READING.match(api):
-            break
-        for peer, mark in zip(peers, marks, strict=True):
-            peer.names.reset(mark)
-        time.sleep(0.3)
-    return expected, answered
 
 
 def prepare(peers: list[Peer]) -> None:
@@ -150,13 +61,23 @@ def prepare(peers: list[Peer]) -> None:
         ask_both(peers, "FindCoordinator", 4, {"key_type": key_type, "coordinator_keys": keys})
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("area", AREAS)
-def test_random_questions(area: str, seed: int, servers: tuple[Oracle, NodeProcess]) -> None:
-    run = f"q{uuid.uuid4().hex[:8]}-"
-    peers = [Peer(server, run) for server in servers]
-    prepare(peers)
-    questions = Questions(random.Random(f"{area} {seed}"), area)
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, LocalCluster]]:
+    folder = tmp_path_factory.mktemp("clusters")
+    settings = {"auto.leader.rebalance.enable": "false", "broker.session.timeout.ms": "9000"}
+    with (
+        OracleCluster(folder / "kafka", brokers=3, settings=settings) as kafka,
+        LocalCluster(folder / "ours", brokers=3, settings=settings) as ours,
+    ):
+        yield kafka, ours
+
+
+def compare(peers: list[Peer], questions: Questions, wait: Callable[[str], None]) -> None:
+    """Ask questions until the responses differ.
+
+    Args:
+        wait: is called after a request that changes something, with the name of its API.
+    """
     asked: list[str] = []
     for _ in range(QUESTIONS):
         api, version, body = questions.next()
@@ -165,6 +86,46 @@ def test_random_questions(area: str, seed: int, servers: tuple[Oracle, NodeProce
         assert answered == expected, "\n".join([*asked, f"  here  {json.dumps(answered)}"])
         questions.learn(api, body, expected)
         if CHANGING.match(api):
-            time.sleep(0.2)
+            wait(api)
     for peer in peers:
         peer.close()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("area", AREAS)
+def test_random_questions(area: str, seed: int, servers: tuple[Oracle, NodeProcess]) -> None:
+    run = f"q{uuid.uuid4().hex[:8]}-"
+    peers = [Peer(server.address, run) for server in servers]
+    prepare(peers)
+    compare(peers, Questions(random.Random(f"{area} {seed}"), area), lambda _: time.sleep(0.2))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("area", AREAS_OF_CLUSTERS)
+def test_random_questions_about_replicas(area: str, seed: int, clusters: tuple[LocalCluster, LocalCluster]) -> None:
+    """Node 1 of three is asked; a reassignment is complete before the next question."""
+    run = f"q{uuid.uuid4().hex[:8]}-"
+    peers = [Peer((HOST, cluster.nodes[1].port), run, several_nodes=True) for cluster in clusters]
+
+    def wait(api: str) -> None:
+        time.sleep(0.2)
+        if api == "AlterPartitionReassignments":
+            for peer in peers:
+                eventually(lambda peer=peer: not reassigned(peer), timeout_s=SETTLE_S)
+
+    assignments = {"~a": [[1, 2, 3], [2, 3, 1], [3, 1, 2]], "~b": [[2, 1]], "~d": [[2, 3, 1]]}
+    ask_both(peers, "CreateTopics", 7, {"topics": [assigned(name, some) for name, some in assignments.items()]})
+    ask_both(peers, "Metadata", 12, {"topics": [{"name": name} for name in assignments]})
+    compare(peers, Questions(random.Random(f"{area} {seed}"), area), wait)
+
+
+def assigned(name: str, assignments: list[list[int]]) -> dict[str, Any]:
+    """A topic to be created on these brokers, for each partition."""
+    each = [{"partition_index": index, "broker_ids": brokers} for index, brokers in enumerate(assignments)]
+    return {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": each}
+
+
+def reassigned(peer: Peer) -> list[str]:
+    """The topics of this run that are being reassigned."""
+    answer = peer.ask("ListPartitionReassignments", 0, {"topics": None})
+    return [topic["name"] for topic in answer.get("topics", []) if topic["name"].startswith("~")]

@@ -23,6 +23,13 @@ AREAS: dict[str, str] = {
     " ListConfigResources DescribeLogDirs AlterReplicaLogDirs DescribeAcls CreateAcls DeleteAcls"
     " CreateDelegationToken DescribeDelegationToken SaslHandshake DescribeQuorum UpdateFeatures UnregisterBroker",
 }
+REPLICAS = "replicas"
+AREAS_OF_CLUSTERS: dict[str, str] = {
+    REPLICAS: "CreateTopics CreateTopics CreatePartitions DeleteTopics AlterPartitionReassignments"
+    " AlterPartitionReassignments AlterPartitionReassignments ListPartitionReassignments ElectLeaders ElectLeaders"
+    " Metadata Metadata DescribeTopicPartitions DescribeCluster IncrementalAlterConfigs DescribeConfigs",
+}
+"""Areas of three nodes with the ids 1, 2 and 3."""
 VERSIONS = {"Metadata": (4, 13), "AddPartitionsToTxn": (0, 3), "InitProducerId": (0, 5)}
 TOPICS = ["~a", "~a", "~b", "~b", "~c", "~none", "a b"]
 GROUPS = ["~g", "~g", "~g", "~g", "~h"]
@@ -127,6 +134,20 @@ ONLY_IN: dict[str, dict[str, list[Any]]] = {
             {"ConsumerProtocolSubscription v1": {"topics": ["~a"]}},
             {"ConsumerProtocolSubscription v3": {"topics": ["~a", "~b"]}},
         ],
+    },
+    REPLICAS: {
+        "topic": ["~a", "~a", "~b", "~c", "~none"],
+        "name": ["~a", "~a", "~b", "~c", "~d", "~e", "~none"],
+        "topic_name": ["~a", "~b", "~c", "~none"],
+        "num_partitions": [-1],
+        "replication_factor": [-1],
+        "broker_ids": [1, 2, 3],
+        "replicas": [1, 2, 3],
+        "partition_index": [0, 0, 0, 1, 2, 7],
+        "election_type": [0, 0, 1],
+        "value": ["1", "2", "3", "4", None],
+        "timeout_ms": [10_000],
+        "validate_only": [False, False, False, True],
     },
     "administration": {
         "entity_type": ["user", "client-id", "ip", "x"],

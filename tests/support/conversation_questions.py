@@ -14,7 +14,18 @@ from typing import Any
 
 from minikafka.protocol.codec.schema import Field
 from minikafka.protocol.message import fields_of
-from support.conversation_areas import AREAS, LEFT_OUT, LISTS, ONLY_IN, POOLS, SETTINGS, TOPICS, VERSIONS
+from support.conversation_areas import (
+    AREAS,
+    AREAS_OF_CLUSTERS,
+    LEFT_OUT,
+    LISTS,
+    ONLY_IN,
+    POOLS,
+    REPLICAS,
+    SETTINGS,
+    TOPICS,
+    VERSIONS,
+)
 from support.conversation_values import API_BY_NAME
 
 
@@ -23,7 +34,8 @@ class Questions:
 
     def __init__(self, rng: random.Random, area: str) -> None:
         self._rng = rng
-        self._apis = AREAS[area].split()
+        self._area = area
+        self._apis = {**AREAS, **AREAS_OF_CLUSTERS}[area].split()
         self._values = ONLY_IN.get(area, {})
         self._left_out = LEFT_OUT - set(self._values)
         self._known = Known(rng, area)
@@ -35,6 +47,8 @@ class Questions:
         version = self._rng.randint(*VERSIONS.get(api, (declared.first, declared.last)))
         body = self._struct(API_BY_NAME[api].request, version, api)
         REPAIRS.get(api, lambda *_: None)(body, self._rng)
+        if self._area == REPLICAS:
+            REPAIRS_OF_REPLICAS.get(api, lambda *_: None)(body, self._rng)
         self._known.use(api, version, body)
         return api, version, body
 
@@ -239,4 +253,82 @@ REPAIRS: dict[str, Callable[[dict[str, Any], random.Random], None]] = {
     "IncrementalAlterConfigs": _name_resources,
     "DescribeConfigs": _name_resources,
     "JoinGroup": _name_protocols,
+}
+
+
+BROKERS_OF_PARTITIONS = [[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2], [2, 3], [3, 1], [1], [2], [3]]
+TOPICS_THAT_GROW = ["~d", "~e"]
+WRONG_BROKERS = [[], [1, 1], [4], [2, -1], [2, 4]]
+
+
+def _brokers(rng: random.Random) -> list[int]:
+    return list(rng.choice(BROKERS_OF_PARTITIONS if rng.random() < 0.9 else WRONG_BROKERS))
+
+
+def _assign(body: dict[str, Any], rng: random.Random) -> None:
+    """Names the brokers of each partition: where they are is up to the controller otherwise."""
+    body["topics"] = _first_of_each(body["topics"], "name")
+    for topic in body["topics"]:
+        size = len(rng.choice(BROKERS_OF_PARTITIONS))
+        topic["assignments"] = [
+            {"partition_index": index, "broker_ids": _sized(rng, size)} for index in range(rng.choice((1, 1, 2, 3)))
+        ]
+        topic["configs"] = []
+
+
+def _sized(rng: random.Random, size: int) -> list[int]:
+    """Mostly of this size, since the partitions of a topic have equally many replicas at first."""
+    fitting = [brokers for brokers in BROKERS_OF_PARTITIONS if len(brokers) == size]
+    return list(rng.choice(fitting)) if rng.random() < 0.95 else _brokers(rng)
+
+
+def _assign_new(body: dict[str, Any], rng: random.Random) -> None:
+    """The topics are those that are never reassigned: which of several numbers of replicas counts differs
+    (DECISIONS 25)."""
+    body["topics"] = body["topics"][:1]
+    for topic in body["topics"]:
+        topic["name"] = rng.choice(TOPICS_THAT_GROW)
+        topic["count"] = rng.choice((1, 2, 3, 4))
+        new = rng.choice((1, 1, 2))
+        topic["assignments"] = [{"broker_ids": _sized(rng, 3)} for _ in range(new)]
+
+
+def _reassign(body: dict[str, Any], rng: random.Random) -> None:
+    some = _first_of_each(body["topics"] or [], "name")
+    body["topics"] = [topic for topic in some if topic["name"] not in TOPICS_THAT_GROW]
+    for topic in body["topics"]:
+        topic["partitions"] = _first_of_each(topic["partitions"], "partition_index")
+        for partition in topic["partitions"]:
+            partition["replicas"] = None if rng.random() < 0.1 else _brokers(rng)
+
+
+def _elect(body: dict[str, Any], _: random.Random) -> None:
+    body["topic_partitions"] = _first_of_each(body["topic_partitions"] or [{"topic": "~a", "partitions": [0]}], "topic")
+    for topic in body["topic_partitions"]:
+        topic["partitions"] = sorted(set(topic["partitions"]))
+
+
+def _set_least_in_sync(body: dict[str, Any], _: random.Random) -> None:
+    """The only config that concerns replicas."""
+    for resource in body["resources"]:
+        resource["resource_type"], names = 2, resource.get("configs", [])
+        for config in names:
+            config["name"], config["config_operation"] = "min.insync.replicas", 0
+        if "configs" in resource:
+            resource["configs"] = names[:1]
+    body["resources"] = _first_of_each(body["resources"], "resource_name")
+
+
+def _list(body: dict[str, Any], _: random.Random) -> None:
+    body["topics"] = _first_of_each(body["topics"] or [{"name": "~a", "partition_indexes": [0]}], "name")
+
+
+REPAIRS_OF_REPLICAS: dict[str, Callable[[dict[str, Any], random.Random], None]] = {
+    "CreateTopics": _assign,
+    "CreatePartitions": _assign_new,
+    "AlterPartitionReassignments": _reassign,
+    "ListPartitionReassignments": _list,
+    "ElectLeaders": _elect,
+    "IncrementalAlterConfigs": _set_least_in_sync,
+    "DescribeConfigs": _set_least_in_sync,
 }
