@@ -44,7 +44,7 @@ the tasks only encode, and the driver sends all record batches in one transactio
     sink_tasks.py         what a task does: transactions, markers, at_least_once
     atomic_writes.py      `delivery` atomic: tasks encode, the driver sends everything in one transaction
     driver_commits.py     the driver ends the transactions that tasks have left open
-    earlier_attempts.py   what earlier attempts have committed, also with other tasks
+    earlier_attempts.py   what earlier attempts have committed, also with other tasks; which run has claimed the query
     task_transaction.py   a task's requests to the coordinators of its transaction and its marker
     task_writer.py        a task's rows to record batches of limited size, with sequence numbers
     batch_sender.py       sends record batches to the leaders of their partitions; retries
@@ -56,10 +56,12 @@ the tasks only encode, and the driver sends all record batches in one transactio
     * A micro-batch becomes visible task by task, except with `delivery` atomic, where all rows pass through the driver.
       A batch write becomes visible when all tasks have succeeded, but its transactions are committed one after another:
       a driver that dies meanwhile leaves a part of them committed, except with `delivery` atomic.
-    * A repeated micro-batch with other tasks than before is refused (NotRepeated). One case is not recognized: a task
-      of an older run stalls before its first request while a new run with fewer tasks completes the micro-batch.
-    * Markers are offsets of consumer groups, one for each task number of a query. They expire with
-      `offsets.retention.minutes`: a query that was stopped in the middle of a micro-batch for longer may double it.
+    * A repeated micro-batch with other tasks than before is refused (NotRepeated).
+    * Markers are offsets of consumer groups, one for each task number of a query and one for the run that has claimed
+      it. They expire with `offsets.retention.minutes`: a query that was stopped in the middle of a micro-batch for
+      longer may double it, and a task of an older run that stalls for longer after the next one has begun.
+    * A claim is no compare-and-set: a driver of an older run that stalls between the end of its tasks and its claim
+      takes it from the run that was started since, which then fails and must be started again.
     * `lastProgress` has the number of rows of a micro-batch only: Spark offers no other metrics to Python sinks.
     * The output mode `update` is refused by Spark for Python sinks.
     * No filter push-down: Spark 4.2 shares pushed filters among all uses of a data frame, which gives wrong rows. Limit

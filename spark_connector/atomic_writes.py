@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import stamp_producer
 from minikafka.spark_connector.batch_sender import SEQUENCES, BatchSender, Outgoing
-from minikafka.spark_connector.earlier_attempts import DRIVER, Write, check_other_tasks, may_repeat, overtaken
+from minikafka.spark_connector.earlier_attempts import (
+    DRIVER,
+    Write,
+    check_claim,
+    check_other_tasks,
+    claim,
+    may_repeat,
+    overtaken,
+)
 from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.replay_check import Content, Marker, check_topics
 from minikafka.spark_connector.sink_options import SinkOptions
@@ -92,10 +100,15 @@ def write_together(options: SinkOptions, results: Sequence[Encoded]) -> bool:
     """
     write = results[0].write if results else None
     batches = [batch for one in results for batch in one.batches]
-    if write is None or not batches:
+    if write is None:
+        return False
+    brokers = offset_reader_for(options.kafka)
+    is_first = write.version >= 0 and all(one.may_repeat for one in results)
+    if is_first:
+        claim(brokers, write, {one.tp.topic for one in batches})
+    if not batches:
         return False
     _check_size(sum(len(one.data) for one in batches), options.atomic_bytes_max)
-    brokers = offset_reader_for(options.kafka)
     transaction = Transaction(brokers, write.transactional_id(DRIVER))
     timeout_ms = options.transaction_timeout_ms or TASK_TIMEOUT_MS
     transaction.begin(timeout_ms)
@@ -106,8 +119,10 @@ def write_together(options: SinkOptions, results: Sequence[Encoded]) -> bool:
         if marker is not None and marker.version == write.version:
             check_topics(marker, {one.tp.topic for one in batches}, options.replay_check, write.name)
             return False
-        if all(one.may_repeat for one in results):
+        if is_first:
             check_other_tasks(brokers, write, (), timeout_ms, _SAME_DELIVERY)
+        elif options.replay_check != "none":
+            check_claim(brokers, write, None)
     with aborted_on_error(transaction):
         partitions = list(dict.fromkeys(one.tp for one in batches))
         brokers.refresh({tp.topic for tp in partitions})

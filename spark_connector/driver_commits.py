@@ -7,7 +7,7 @@ from typing import Any
 
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError
-from minikafka.spark_connector.earlier_attempts import check_other_tasks
+from minikafka.spark_connector.earlier_attempts import check_other_tasks, claim
 from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.sink_options import SinkOptions
 from minikafka.spark_connector.sink_tasks import DRIVER_TIMEOUT_MS, TASK_TIMEOUT_MS, TaskResult
@@ -21,16 +21,18 @@ class PartlyCommitted(Exception):
 def commit_once(options: SinkOptions, results: Sequence[TaskResult]) -> None:
     """Completes a write that Spark may repeat: most tasks have committed it themselves.
 
-    An earlier attempt is possible only if no task knows otherwise. Then the other tasks that there have been are
-    fenced, and what they have committed is read, before the transactions of this attempt are committed.
+    An earlier attempt is possible only if no task knows otherwise. Then this attempt claims the query, the other tasks
+    that there have been are fenced, and what they have committed is read, before the transactions of this attempt are
+    committed.
 
     Raises NotRepeated, PartlyCommitted, KafkaError.
     """
     write = results[0].write if results else None
     if write is not None and (all(one.may_repeat for one in results) or any(one.transactional_id for one in results)):
-        tasks = [one.task for one in results if one.rows]
+        brokers, tasks = offset_reader_for(options.kafka), [one.task for one in results if one.rows]
         timeout_ms = options.transaction_timeout_ms or TASK_TIMEOUT_MS
-        check_other_tasks(offset_reader_for(options.kafka), write, tasks, timeout_ms)
+        claim(brokers, write, {tp.topic for one in results for tp in one.partitions})
+        check_other_tasks(brokers, write, tasks, timeout_ms)
     commit_all(options, results)
 
 

@@ -4,6 +4,10 @@ A task reads its own marker, and the transactional id of the task fences older a
 attempt may have had other tasks, though: more of them, or with rows where this attempt has none. Spark does not tell a
 task how many there are, so they are found by their transactional ids, which the coordinators list (KIP-664), and
 judged by the driver, which knows the tasks of this attempt when all have finished (`check_other_tasks`).
+
+Before that, the driver claims the query for its attempt (`claim`): a task of an earlier attempt may not have sent its
+first request yet, so that nobody can list and fence it. A task reads the claim after its first request, and writes only
+if it has not changed hands since (`check_claim`). So either the driver finds the task, or the task finds the claim.
 """
 
 from __future__ import annotations
@@ -17,12 +21,15 @@ from minikafka.protocol.errors import UnsupportedVersionError, error_for
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
 from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.offset_reader import GROUP, OffsetReader
-from minikafka.spark_connector.replay_check import Marker, NotRepeated
+from minikafka.spark_connector.replay_check import Content, Marker, NotRepeated
 from minikafka.spark_connector.task_transaction import OFFSET_FETCH_VERSION_MAX, Transaction, newest_marker
 
 DRIVER = "driver"
 """Ends the transactional id of the driver, where a number ends those of tasks."""
+_CLAIM = "run"
+"""Ends the name of the group that has the claim of a query."""
 _PATTERN_VERSION = 2
 _RUNS_MAX = 1000
 _FIRST_VERSIONS: dict[tuple[str, str], int] = {}
@@ -70,14 +77,16 @@ class Earlier:
     """What is committed of a write.
 
     Attributes:
-        begun: whether a task of another attempt has committed this version.
+        begun: whether another attempt has claimed this version, or a task of it has committed it.
         complete: whether the driver has committed all rows of this version.
         newest: the newest version of which something is committed; -1 if nothing is.
+        claim: which attempt has claimed the query.
     """
 
     begun: bool = False
     complete: bool = False
     newest: int = -1
+    claim: Marker | None = None
 
 
 def earlier_attempts(brokers: OffsetReader, write: Write) -> Earlier:
@@ -86,15 +95,55 @@ def earlier_attempts(brokers: OffsetReader, write: Write) -> Earlier:
     Raises KafkaError, NotRepeated for a broker before Kafka 3.0.
     """
     if write not in _KNOWN:
-        found = read_markers(brokers, transactional_ids(brokers, write.name), stable=False)
-        driver = found.pop(write.transactional_id(DRIVER), None)
+        groups = [*transactional_ids(brokers, write.name), write.transactional_id(_CLAIM)]
+        found = read_markers(brokers, groups, stable=False)
+        driver, claim = (found.get(write.transactional_id(one)) for one in (DRIVER, _CLAIM))
+        others = [one for one in found.values() if one is not driver and one.attempt != write.attempt]
+        found.pop(write.transactional_id(_CLAIM), None)
         _KNOWN.clear()
         _KNOWN[write] = Earlier(
-            begun=any(one.version == write.version and one.attempt != write.attempt for one in found.values()),
+            begun=any(one.version == write.version for one in others),
             complete=driver is not None and driver.version == write.version,
-            newest=max([one.version for one in (*found.values(), driver) if one is not None], default=-1),
+            newest=max([one.version for one in found.values()], default=-1),
+            claim=claim,
         )
     return _KNOWN[write]
+
+
+def claim(brokers: OffsetReader, write: Write, topics: Collection[str]) -> None:
+    """Makes the attempt of a write the one whose tasks may write. To be called before tasks of others are listed.
+
+    The claim is the offset of one partition: of the topic that has the claim of before, or else of one of `topics`. If
+    there is none, nobody has claimed the query.
+
+    Raises NotRepeated for a stream, if a later attempt has claimed it; KafkaError.
+    """
+    known = Transaction(brokers, write.transactional_id(_CLAIM)).marker()
+    if known is not None:
+        overtaken(write, known.version)
+        topics = known.topics
+    mine = Marker(write.version, Content(), write.attempt)
+    if topics:
+        place = TopicPartition(min(topics), 0)
+        brokers.commit(write.transactional_id(_CLAIM), {place: mine.version + 1}, mine.metadata())
+
+
+def check_claim(brokers: OffsetReader, write: Write, before: Earlier | None) -> None:
+    """Checks that no later attempt has claimed the query, after the first request of a transaction and before writing.
+
+    Args:
+        before: what was known before that request; None if the attempt of the write has claimed the query before.
+
+    Raises NotRepeated if one has, KafkaError.
+    """
+    now = Transaction(brokers, write.transactional_id(_CLAIM)).marker()
+    if now is None or now.attempt == write.attempt or (before is not None and now == before.claim):
+        return
+    raise NotRepeated(
+        f"another run of {write.name} has begun with micro-batch {now.version} meanwhile: this run, which is to write"
+        f" micro-batch {write.version}, is over, or two queries use one checkpoint. Nothing is written. Stop all of"
+        " them but one"
+    )
 
 
 def overtaken(write: Write, newest: int) -> bool:
@@ -116,6 +165,8 @@ def check_other_tasks(
     brokers: OffsetReader, write: Write, tasks: Collection[int], timeout_ms: int, remedy: str = _SAME_TASKS
 ) -> None:
     """Fences all tasks of the query but those that have rows in this attempt, and reads what they have committed.
+
+    The attempt must have claimed the query, for tasks that cannot be fenced yet.
 
     Args:
         tasks: the numbers of the tasks with rows in this attempt.

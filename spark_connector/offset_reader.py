@@ -213,12 +213,12 @@ class OffsetReader:
                 found[tp] = one.offset
         return found
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commits offsets to a group without members, for lag monitoring. Raises KafkaError."""
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
+        """Commits offsets to a group without members. Raises KafkaError."""
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for tp, offset in offsets.items():
             one = OffsetCommitRequestPartition(
-                partition_index=tp.partition, committed_offset=offset, committed_metadata=""
+                partition_index=tp.partition, committed_offset=offset, committed_metadata=metadata
             )
             topics.setdefault(tp.topic, []).append(one)
         request = OffsetCommitRequest(

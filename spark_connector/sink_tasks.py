@@ -20,7 +20,14 @@ from pyspark.sql.datasource import WriterCommitMessage
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.batch_sender import BatchSender
-from minikafka.spark_connector.earlier_attempts import Earlier, Write, earlier_attempts, may_repeat, overtaken
+from minikafka.spark_connector.earlier_attempts import (
+    Earlier,
+    Write,
+    check_claim,
+    earlier_attempts,
+    may_repeat,
+    overtaken,
+)
 from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.replay_check import Content, Marker, check_repeated
 from minikafka.spark_connector.sink_columns import rows_of
@@ -46,6 +53,7 @@ class TaskResult(WriterCommitMessage):
         write: what Spark may repeat; None for other writes.
         may_repeat: whether an earlier attempt may have written a part of it, as far as the task knows.
         transactional_id: of the transaction that the driver must end; None if there is none.
+        partitions: of that transaction; else at least one of each topic that has rows of the task.
     """
 
     rows: int = 0
@@ -108,14 +116,16 @@ def write_once(options: SinkOptions, write: Write, task: int, batches: Iterator[
         again, topics = _content(options, batches)
         if marker is not None and is_there:
             check_repeated(marker, again, topics, options.replay_check, f"task {task} of {write.name}")
-        return replace(result, rows=again.rows, skipped=True)
+        return replace(result, rows=again.rows, skipped=True, partitions=[TopicPartition(one, 0) for one in topics])
     with aborted_on_error(transaction):
+        if options.replay_check != "none":
+            check_claim(brokers, write, earlier if checked else None)
         writer = _written(options, transaction, batches, fingerprint=True)
         transaction.mark(Marker(write.version, writer.content, write.attempt))
     if earlier.begun:
         return _left_open(result, transaction, writer)
     transaction.end(commit=True)
-    return replace(result, rows=writer.content.rows)
+    return replace(result, rows=writer.content.rows, partitions=writer.partitions)
 
 
 def _written(

@@ -13,7 +13,7 @@ MUTATIONS = (
     Mutation(
         "the sink does not look for tasks that no longer exist",
         _DRIVER,
-        "        check_other_tasks(offset_reader_for(options.kafka), write, tasks, timeout_ms)\n",
+        "        check_other_tasks(brokers, write, tasks, timeout_ms)\n",
         "        pass\n",
         (f"{_REPEATED}::test_fewer_tasks_are_refused_before_anything_is_doubled[minikafka]",),
     ),
@@ -93,5 +93,56 @@ MUTATIONS = (
         "if state.transaction_state.startswith(_ENDING):",
         "if state.transaction_state == _ENDING:",
         ("tests/spark/test_sink_tasks.py::test_a_task_without_rows_waits_for_the_end_of_the_transaction_before",),
+    ),
+    Mutation(
+        "the driver of the sink does not claim the query for its run",
+        _DRIVER,
+        "        claim(brokers, write, {tp.topic for one in results for tp in one.partitions})\n",
+        "",
+        (f"{_REPEATED}::test_a_zombie_that_begins_after_the_micro_batch_is_complete_writes_nothing",),
+    ),
+    Mutation(
+        "the driver of the sink lists tasks before it claims the query",
+        _EARLIER,
+        "        brokers.commit(write.transactional_id(_CLAIM), {place: mine.version + 1}, mine.metadata())\n",
+        "        transactional_ids(brokers, write.name)\n"
+        "        brokers.commit(write.transactional_id(_CLAIM), {place: mine.version + 1}, mine.metadata())\n",
+        (f"{_REPEATED}::test_a_zombie_that_is_fenced_before_it_finds_the_claim_writes_nothing",),
+    ),
+    Mutation(
+        "a task of the sink that is not the first of its run does not look who has claimed the query",
+        _TASKS,
+        "check_claim(brokers, write, earlier if checked else None)",
+        "check_claim(brokers, write, earlier) if checked else None",
+        (f"{_REPEATED}::test_a_zombie_that_begins_after_the_micro_batch_is_complete_writes_nothing",),
+    ),
+    Mutation(
+        "a task of the sink takes the claim of a run of before for one of a later run",
+        _EARLIER,
+        " or (before is not None and now == before.claim):\n",
+        ":\n",
+        (f"{_REPEATED}::test_a_run_goes_on_after_its_claim_and_after_runs_that_have_claimed_without_rows",),
+    ),
+    Mutation(
+        "a task of the sink commits by itself what a run of before has claimed",
+        _EARLIER,
+        "others = [one for one in found.values() if one is not driver and",
+        "others = [one for one in found.values() if one is not driver and one is not claim and",
+        (f"{_REPEATED}::test_what_a_run_of_before_has_claimed_waits_for_the_driver",),
+    ),
+    Mutation(
+        "an atomic write of the sink that is there is not claimed",
+        _ATOMIC,
+        "    if is_first:\n        claim(brokers",
+        "    if is_first and batches and Transaction(brokers, write.transactional_id(DRIVER)).marker() is None:\n"
+        "        claim(brokers",
+        (f"{_TOGETHER}::test_a_run_goes_on_after_a_first_micro_batch_that_it_does_not_write",),
+    ),
+    Mutation(
+        "an atomic write of the sink does not look who has claimed the query",
+        _ATOMIC,
+        '        elif options.replay_check != "none":\n',
+        "        elif False:\n",
+        (f"{_TOGETHER}::test_a_driver_of_before_doubles_nothing_that_tasks_have_written_since",),
     ),
 )

@@ -182,7 +182,7 @@ MUTATIONS = (
         "    producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER\n",
         "    producer_id = NO_PRODUCER\n",
         (f"{_STEPS}::test_a_group_coordinator_dies_with_offsets_that_are_pending",),
-        seeds=STORY_ONLY,
+        seeds=8,
     ),
     Mutation(
         "a partition counts as verified if its coordinator is lost while it is asked",
@@ -190,7 +190,7 @@ MUTATIONS = (
         "        if error_code:\n",
         "        if error_code and error_code not in COORDINATOR_ERRORS:\n",
         (f"{_STEPS}::test_what_is_asked_about_a_partition_moves_meanwhile",),
-        seeds=STORY_ONLY,
+        seeds=4,
     ),
     Mutation(
         "a broker that leads no more, once a partition is verified, appends",
@@ -198,7 +198,7 @@ MUTATIONS = (
         "        self.check_leader()\n        if acks == ALL and self.is_under_min_isr:\n",
         "        if acks == ALL and self.is_under_min_isr:\n",
         (f"{_STEPS}::test_what_is_asked_about_a_partition_moves_meanwhile",),
-        seeds=STORY_ONLY,
+        seeds=1,
     ),
     Mutation(
         "a transaction whose outcome is decided times out",

@@ -239,6 +239,47 @@ def test_another_delivery_in_the_middle_of_a_version_doubles_nothing(server: Ser
     assert found(server, "atomic-changed") == list(range(2 * ROWS))
 
 
+@pytest.mark.parametrize("check", ["content", "none"])
+def test_a_driver_of_before_doubles_nothing_that_tasks_have_written_since(
+    node: NodeProcess, check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stalls before its first request; a run with another delivery completes the micro-batch meanwhile."""
+    name = f"atomic-stalled-{check}"
+    chosen, by_tasks = prepare(node, name, replayCheck=check), options(node, name, replayCheck=check)
+    assert write_together(chosen, encode(chosen, Write(name, 0, "before", in_order=True), 2))
+    late = encode(chosen, Write(name, 1, "before", in_order=True), 2, ROWS)
+    assert not all(one.may_repeat for one in late)
+    after = Write(name, 1, "after", in_order=True)
+    commit_once(by_tasks, [
+        write_once(by_tasks, after, task, rows(range(ROWS + task, 2 * ROWS, 2))) for task in (0, 1)
+    ])  # fmt: skip
+    if check == "none":
+        assert write_together(chosen, late)
+        assert found(node, name) == sorted([*range(2 * ROWS), *range(ROWS, 2 * ROWS)])
+        return
+    with pytest.raises(NotRepeated, match=r"another run of .* has begun with micro-batch 1 meanwhile"):
+        write_together(chosen, late)
+    assert found(node, name) == list(range(2 * ROWS))
+
+
+@pytest.mark.parametrize("first", ["there", "without rows"])
+def test_a_run_goes_on_after_a_first_micro_batch_that_it_does_not_write(server: ServerProcess, first: str) -> None:
+    """It has claimed the query all the same."""
+    name = f"atomic-goes-on-{len(first)}"
+    chosen = prepare(server, name)
+    for version in (0, 1):
+        assert write_together(chosen, encode(chosen, Write(name, version, "before", in_order=True), 2, version * ROWS))
+    if first == "there":
+        assert not write_together(chosen, encode(chosen, Write(name, 1, "after", in_order=True), 3, ROWS))
+    else:
+        nothing = encode_for_driver(chosen, Write(name, 2, "after", in_order=True), 0, rows())
+        assert not write_together(chosen, [nothing])
+    results = encode(chosen, Write(name, 3, "after", in_order=True), 2, 2 * ROWS)
+    assert not any(one.may_repeat for one in results)
+    assert write_together(chosen, results)
+    assert found(server, name) == list(range(3 * ROWS))
+
+
 def test_a_write_that_is_too_large_says_what_to_set(node: NodeProcess) -> None:
     chosen = prepare(node, "atomic-large", atomicBytesMax="5000")
     with pytest.raises(TooLarge, match=r"larger than 5000. Set the option atomicBytesMax higher.*spark.driver.memory"):

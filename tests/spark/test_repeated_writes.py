@@ -17,11 +17,12 @@ from support.spark_sink import numbers, options, read_committed, rows
 from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
 from minikafka.spark_connector import earlier_attempts
 from minikafka.spark_connector.driver_commits import abort_all, commit_once
-from minikafka.spark_connector.earlier_attempts import Write, may_repeat
-from minikafka.spark_connector.offset_reader import OffsetReader
+from minikafka.spark_connector.earlier_attempts import Write, claim, may_repeat
+from minikafka.spark_connector.offset_reader import OffsetReader, offset_reader_for
 from minikafka.spark_connector.replay_check import NotRepeated
 from minikafka.spark_connector.sink_options import SinkOptions, parse_sink
 from minikafka.spark_connector.sink_tasks import TaskResult, write_once
+from minikafka.spark_connector.task_transaction import Transaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 ROWS = 24
@@ -111,6 +112,95 @@ def test_a_zombie_with_another_number_is_fenced_by_the_driver(node: NodeProcess,
     with pytest.raises(KafkaError):
         write_once(chosen, Write(name, 0, "before"), 3, overtaken())
     assert numbers(read_committed(node.bootstrap, name)) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("stalls_in", ["a later micro-batch", "the first one", "the first one, which is repeated"])
+@pytest.mark.parametrize("check", ["content", "none"])
+def test_a_zombie_that_begins_after_the_micro_batch_is_complete_writes_nothing(
+    node: NodeProcess, stalls_in: str, check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Task 3 stalls before its first request, so that nobody can fence it, until a run with two tasks has it all."""
+    name = f"stalled-{check}-{len(stalls_in)}"
+    chosen = prepare(node, name, replayCheck=check)
+    expected = [*range(ROWS)]
+    if stalls_in == "a later micro-batch":
+        commit_once(chosen, run(chosen, Write(name, 0, "before", in_order=True), 4))
+        expected *= 2
+    if "repeated" in stalls_in:
+        offset_reader = offset_reader_for(chosen.kafka)
+        claim(offset_reader, Write(name, 1, "long before", in_order=True), [name])
+    usual, stalled = Transaction.begin, [True]
+
+    def begin(transaction: Transaction, timeout_ms: int) -> None:
+        if stalled and transaction.transactional_id == f"{name}-3":
+            stalled.clear()
+            commit_once(chosen, run(chosen, Write(name, 1, "after", in_order=True), 2))
+        usual(transaction, timeout_ms)
+
+    monkeypatch.setattr(Transaction, "begin", begin)
+    zombie = Write(name, 1, "before", in_order=True)
+    if check == "none":
+        write_once(chosen, zombie, 3, rows(share(3, 4)))
+        assert numbers(read_committed(node.bootstrap, name)) == sorted([*expected, *share(3, 4)])
+        return
+    with pytest.raises(NotRepeated, match=r"another run of .* has begun with micro-batch 1 meanwhile"):
+        write_once(chosen, zombie, 3, rows(share(3, 4)))
+    assert numbers(read_committed(node.bootstrap, name)) == sorted(expected)
+
+
+def test_a_zombie_that_is_fenced_before_it_finds_the_claim_writes_nothing(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim is there before the tasks of others are listed: here the zombie begins between the two."""
+    chosen = prepare(node, "listed")
+    commit_once(chosen, run(chosen, Write("listed", 0, "before", in_order=True), 4))
+    usual = earlier_attempts.transactional_ids
+    refusals: list[str] = []
+
+    def listed(brokers: OffsetReader, name: str) -> list[str]:
+        found = usual(brokers, name)
+        if not refusals and found:
+            with pytest.raises(NotRepeated, match="another run") as refused:
+                write_once(chosen, Write("listed", 1, "before", in_order=True), 5, rows(share(5, 6)))
+            refusals.append(str(refused.value))
+        return found
+
+    results = run(chosen, Write("listed", 1, "after", in_order=True), 2)
+    monkeypatch.setattr(earlier_attempts, "transactional_ids", listed)
+    commit_once(chosen, results)
+    assert refusals
+    assert numbers(read_committed(node.bootstrap, "listed")) == sorted([*range(ROWS)] * 2)
+
+
+def test_a_run_goes_on_after_its_claim_and_after_runs_that_have_claimed_without_rows(server: ServerProcess) -> None:
+    chosen = prepare(server, "goes-on")
+    for number in range(4):
+        for version in range(3 * number, 3 * number + 3):
+            write = Write("goes-on", version, f"run {number}", in_order=True)
+            no_rows = number == 2 and version == 6
+            results = [write_once(chosen, write, 0, rows())] if no_rows else run(chosen, write, 2)
+            assert version % 3 == 0 or not any(one.transactional_id for one in results)
+            commit_once(chosen, results)
+    assert numbers(read_committed(server.bootstrap, "goes-on")) == sorted([*range(ROWS)] * 11)
+
+
+def test_what_a_run_of_before_has_claimed_waits_for_the_driver(node: NodeProcess) -> None:
+    """A task of that run may still stall: then only one of the two drivers can commit, which fences the other's."""
+    chosen = prepare(node, "claimed")
+    claim(offset_reader_for(chosen.kafka), Write("claimed", 1, "before", in_order=True), ["claimed"])
+    results = run(chosen, Write("claimed", 1, "after", in_order=True), 2)
+    assert all(one.transactional_id for one in results)
+    assert read_committed(node.bootstrap, "claimed") == []
+    commit_once(chosen, results)
+    assert numbers(read_committed(node.bootstrap, "claimed")) == list(range(ROWS))
+
+
+def test_a_driver_of_before_that_finds_the_claim_of_a_later_run_commits_nothing(node: NodeProcess) -> None:
+    chosen = prepare(node, "overtaken")
+    brokers = offset_reader_for(chosen.kafka)
+    claim(brokers, Write("overtaken", 2, "after", in_order=True), ["overtaken"])
+    with pytest.raises(NotRepeated, match="has committed micro-batch 2, and is to write micro-batch 1 now"):
+        claim(brokers, Write("overtaken", 1, "before", in_order=True), ["overtaken"])
 
 
 def test_a_zombie_that_commits_in_between_is_reported(node: NodeProcess) -> None:
