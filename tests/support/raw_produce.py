@@ -17,11 +17,13 @@ TIMEOUT_MS = 10_000
 NOT_YET = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-def produce(node: ServerProcess, topic: str, batch: bytes) -> int:
+def produce(node: ServerProcess, topic: str, batch: bytes, transactional_id: str | None = None) -> int:
     """The error code of partition 0; the connection must survive."""
     data = PartitionProduceData(index=0, records=batch)
     topics = [TopicProduceData(name=topic, partition_data=[data])]
-    message = ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=topics)
+    message = ProduceRequest(
+        transactional_id=transactional_id, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=topics
+    )
     with RawConnection(node.address) as connection:
         return connection.ask(message, PRODUCE_VERSION).responses[0].partition_responses[0].error_code
 
