@@ -160,6 +160,16 @@ MUTATIONS = (
         ("tests/client/consumer/test_fetch_state.py::test_a_list_of_records_is_processed_as_a_whole",),
     ),
     Mutation(
+        "a member of a cooperative group gives up all that it has before it joins again",
+        "client/groups/classic_session.py",
+        "        if not membership.cooperative and self.known:\n",
+        "        if self.known:\n",
+        (
+            "tests/simulation/test_gap_stories.py"
+            "::test_nine_of_twelve_partitions_are_read_without_a_gap_while_a_fifth_member_joins",
+        ),
+    ),
+    Mutation(
         "a member gives up all its partitions where some of them move",
         "client/groups/consumer_session.py",
         "        if removed:\n            await self._revoke(removed)\n",
