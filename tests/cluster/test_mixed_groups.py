@@ -37,7 +37,10 @@ OF_CONSUMER = [Kind(client, "consumer") for client in ("confluent", "java", "our
 GROUPS = {
     "classic": OF_CLASSIC,
     "consumer": OF_CONSUMER,
-    "both": [Kind("confluent", "consumer"), Kind("java", "classic"), Kind("ours", "consumer"), Kind("ours", "classic")],
+    "both": [
+        *(Kind(client, "classic") for client in ("java", "kafka-python", "aiokafka", "ours")),
+        *(Kind(client, "consumer") for client in ("confluent", "ours")),
+    ],
 }
 SHORT_GROUPS = {
     "classic": [Kind("confluent", "classic"), Kind("ours", "classic")],
@@ -64,7 +67,7 @@ def test_groups_of_mixed_clients_under_faults(tmp_path: Path) -> None:
             run.everybody_stays()
             if LASTS_S:
                 heal(cluster)
-                print(f"settled after members had died: {run.seconds_to_settle()}")
+                print(f"settled after members had died: {run.seconds_to_settle(sessions=2)}")
             run.kill_a_leader()
             heal(cluster)
             settled = run.seconds_to_settle()

@@ -15,5 +15,7 @@ What is judged. *Ownership*: a member has a partition from the end of its "assig
 coordinator; so two of these times may overlap. But then the earlier one has lost its membership, and the coordinator
 must refuse its commits: a commit is wrong that began after another member had received the partition, and is accepted.
 In each description by a coordinator a partition is with one member, and the epoch of a group never decreases. Committed
-offsets never decrease. Each acknowledged record is read in each group.
+offsets never decrease. Each acknowledged record is read in each group. Once nobody goes any more, each group settles
+within two session time-outs: one passes until members that have died are missed. After the death of a node alone it
+settles within one.
 """

@@ -124,8 +124,11 @@ class MixedRun:
         self._staying.set()
         self._until(lambda: len(self._ready) == len(self._slots))
 
-    def seconds_to_settle(self) -> dict[str, float]:
-        """How long each group takes, from now on, until all members have their partitions."""
+    def seconds_to_settle(self, sessions: int = 1) -> dict[str, float]:
+        """How long each group takes, from now on, until all members have their partitions.
+
+        Fails unless they have within so many session time-outs. Members that have just died are missed after one.
+        """
         began, found = time.monotonic(), {}
         places = {(topic, number) for topic in TOPICS for number in range(PARTITIONS)}
 
@@ -135,7 +138,7 @@ class MixedRun:
                     found[group] = time.monotonic() - began
             return len(found) == len(self.journals)
 
-        self._until(all_settled)
+        self._until(all_settled, sessions * self.session_ms / 1000)
         return found
 
     def _is_settled(self, group: str, places: set[tuple[str, int]]) -> bool:
@@ -168,8 +171,8 @@ class MixedRun:
         self._until(is_done)
         return {str(number) for number in range(self.sent)}
 
-    def _until(self, condition: Callable[[], bool]) -> None:
-        eventually(lambda: bool(self._failures) or condition(), timeout_s=PATIENCE_S)
+    def _until(self, condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+        eventually(lambda: bool(self._failures) or condition(), timeout_s=timeout_s)
         if self._failures:
             raise self._failures[0]
 
