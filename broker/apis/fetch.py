@@ -160,20 +160,19 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     asked = await in_steps(_asked(request, context, by_id))
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         sessions.close(request.session_id)
-        wanted = asked
     else:
         now_ms = context.services.now_ms()
         session = sessions.resume(request.session_id, request.session_epoch, by_id=by_id, now_ms=now_ms)
         sessions.update(session, asked, _forgotten(request, context, by_id))
-        wanted = list(session.partitions.values())
         if not session.partitions:  # a session without partitions is closed, and the response is that of no session
             sessions.close(session.id)
-            session, wanted = None, asked
+            session = None
     follows = max(request.replica_id, request.replica_state.replica_id) >= 0
     if session is not None and (follows or not Fetcher.of(request, context).rack):
         session.changes.keys.update(dict.fromkeys(cached.key for cached in asked))
         answers = await _read_changed(request, session, context)
     else:
+        wanted = asked if session is None else list(session.partitions.values())
         answers = await _read_until_enough(request, wanted, context)
     if follows:
         context.connection.follows = True

@@ -1,15 +1,17 @@
 """The leader's side of followers' fetches, and consumers that are sent to a replica in their rack (KIP-392)."""
 
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
-from support.replica_world import TOPIC_ID, Node, World
+from support.replica_world import TOPIC, TOPIC_ID, Node, World
 
 from minikafka.broker.apis import fetch
 from minikafka.broker.partitions.fetch_result import FetchResult
+from minikafka.broker.partitions.fetch_sessions import CachedPartition, SessionKey
 from minikafka.broker.partitions.request_waiters import (
     ChangedPartitions,
     CommitWaiters,
@@ -294,6 +296,62 @@ def test_a_consumers_session_reads_only_partitions_with_news(monkeypatch: pytest
     async def leader_produces(leader: Node) -> None:
         await trio.sleep(0.1)
         leader.produce(b"later")
+
+    in_trio(story)
+
+
+class LookedAt(OrderedDict[SessionKey, CachedPartition]):
+    """The partitions of a session; counts those that are looked at."""
+
+    count = 0
+
+    def __getitem__(self, key: SessionKey) -> CachedPartition:
+        self.count += 1
+        return super().__getitem__(key)
+
+    def get(self, key: SessionKey, default: Any = None) -> Any:
+        self.count += 1
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[SessionKey]:
+        self.count += len(self)
+        return super().__iter__()
+
+    def values(self) -> Any:
+        self.count += len(self)
+        return super().values()
+
+    def items(self) -> Any:
+        self.count += len(self)
+        return super().items()
+
+
+def test_a_consumers_session_without_news_looks_at_none_of_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5,000 partitions; of which 4,999 are stand-ins that never have news."""
+    count = 5_000
+
+    async def story() -> None:
+        leader = World(replicas=(1,)).nodes[1]
+        topic = leader.image.topics[TOPIC]
+        topic.partitions.extend(topic.partitions * (count - 1))
+        others = World(replicas=(1,)).nodes[1].partition
+        monkeypatch.setattr(fetch, "_find", lambda cached, _: others if cached.partition else leader.partition)
+        request = consumer_asks(0)
+        request.topics[0].partitions = [
+            FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1000) for number in range(count)
+        ]
+        session_id = (await ask(leader, request)).session_id
+        [session] = leader.fetch_sessions._sessions.values()
+        await ask(leader, consumer_asks(None, session_id=session_id, epoch=1))
+        looked = session.partitions = LookedAt(session.partitions)
+        for epoch in range(2, 10):
+            looked.count = 0
+            answer = await ask(leader, consumer_asks(None, session_id=session_id, epoch=epoch))
+            assert (answer.responses, looked.count) == ([], 0)
+        leader.produce(b"news")
+        answer = await ask(leader, consumer_asks(None, session_id=session_id, epoch=10))
+        assert [part.partition_index for part in answer.responses[0].partitions] == [0]
+        assert looked.count < 5
 
     in_trio(story)
 

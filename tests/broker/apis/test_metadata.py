@@ -1,0 +1,64 @@
+"""Metadata: pipelined requests for very many partitions are answered in steps, between which other tasks run."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+
+from minikafka.broker.apis import cluster_answers
+from minikafka.broker.apis.metadata import handle
+from minikafka.broker.connections.pauses import EVERY
+from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import PartitionRecord, TopicRecord
+from minikafka.protocol.messages.metadata import MetadataRequest
+
+TOPICS, PARTITIONS, PIPELINED = 10, 500, 8
+
+
+def image() -> Image:
+    made = Image()
+    for number in range(TOPICS):
+        topic_id = number.to_bytes(16, "big")
+        made.apply(TopicRecord(topic_id, f"topic-{number}"))
+        for partition in range(PARTITIONS):
+            made.apply(PartitionRecord(topic_id, partition, (1,), (1,), 1))
+    return made
+
+
+def test_others_run_after_every_few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = SimpleNamespace(
+        image=image(), controller_id=1, replication=SimpleNamespace(recently_lost=lambda node_id: False)
+    )
+    context = RequestContext(cast(Any, services), 9, "client", ConnectionInfo("PLAINTEXT", "127.0.0.1"))
+    answered, steps = 0, list[int]()
+    answer = cluster_answers._partition_answer
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal answered
+        answered += 1
+        return answer(*arguments)
+
+    async def another(done: trio.Event) -> None:
+        before = answered
+        while not done.is_set():
+            await trio.lowlevel.checkpoint()
+            steps.append(answered - before)
+            before = answered
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            done = trio.Event()
+            nursery.start_soon(another, done)
+            for _ in range(PIPELINED):
+                response = await handle(MetadataRequest(topics=None), context)
+                assert sum(len(topic.partitions) for topic in response.topics) == TOPICS * PARTITIONS
+            done.set()
+
+    monkeypatch.setattr(cluster_answers, "_partition_answer", counted)
+    trio.run(main)
+    assert sum(steps) >= answered - 2 * EVERY
+    assert max(steps) <= 3 * EVERY, "two steps, and the end of a request before them"
