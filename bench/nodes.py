@@ -43,7 +43,7 @@ class Node:
         return self._process.pid
 
     def command(self) -> list[str]:
-        server = [sys.executable, "-m", "minikafka.cli.main", "server", "--log-level", "error"]
+        server = [sys.executable, "-m", "minikafka.cli.main", "server", "--log-level", "warn"]
         return [*server, "--port", str(self.port), "--data-dir", str(self.folder / "data")]
 
     def start(self) -> float:

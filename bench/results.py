@@ -73,6 +73,8 @@ class Figure:
 
 def shown(value: float) -> str:
     """A value with three or four significant digits."""
+    if value == 0:
+        return "0"
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"

@@ -26,7 +26,8 @@ from bench.results import Figure, machine, table
 from bench.spark import measure_spark
 from bench.spark_sink import measure_sink
 from bench.startup import measure_log_sizes, measure_start
-from bench.three_nodes import measure_cluster
+from bench.steps import steps_above_budget
+from bench.three_nodes import measure_catching_up, measure_cluster
 from bench.throughput import measure_clients, measure_confluent
 from bench.transactions import measure_transactions
 
@@ -45,6 +46,7 @@ STARTING_NODES: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] 
     "start": measure_start,
     "sizes": measure_log_sizes,
     "cluster": measure_cluster,
+    "catching-up": measure_catching_up,
     "transactions": measure_transactions,
     "groups": measure_groups,
     "compaction": measure_compaction,
@@ -87,6 +89,8 @@ def reported(case: str, kind: type[Node], quick: bool) -> Iterator[Figure]:
         for figure in measure(case, kind, folder, quick):
             print(" ".join(figure.row([kind.name])[:3]), f"({kind.name})", file=sys.stderr, flush=True)
             yield figure
+        if kind is Node:
+            yield from steps_above_budget(folder, kind.name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

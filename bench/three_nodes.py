@@ -1,4 +1,4 @@
-"""Measures clusters of three nodes: startup, replicated writes, failover, catching up, many partitions."""
+"""Measures clusters of three nodes: startup, replicated writes, failover, many partitions; and catching up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.nodes import KAFKA, KafkaNode, Node
-from bench.results import Figure, Goal
+from bench.results import Beside, Figure, Goal
 from bench.throughput import work
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin
@@ -68,10 +68,17 @@ def measure_cluster(kind: type[Node], folder: Path, quick: bool) -> Iterator[Fig
         yield Figure("no topics, idle, all three nodes", "% of a core", goal, {kind.name: idle_percent(cluster)})
         yield from producing(kind.name, cluster, quick)
         yield from losing_leaders(kind.name, cluster, 3 if quick or kind is KafkaNode else 10)
-        yield from catching_up(kind.name, cluster, 50_000 if quick else 600_000)
     for count in (1000,) if quick or kind is KafkaNode else (1000, 5000):
         with running(cluster_of(kind, folder / f"partitions-{count}")) as cluster:
             yield from many_partitions(kind.name, cluster, count)
+
+
+def measure_catching_up(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figure]:
+    """A cluster of its own."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each node compiles all sources
+    with running(cluster_of(kind, folder / "three")) as cluster:
+        time.sleep(SETTLE_S)
+        yield from catching_up(kind.name, cluster, 50_000 if quick else 600_000)
 
 
 @contextmanager
@@ -238,7 +245,7 @@ def catching_up(name: str, cluster: LocalCluster, count: int) -> Iterator[Figure
     before it says that it is ready, differs between the nodes.
     """
     few, many = caught_up_s(cluster, count // 10), caught_up_s(cluster, count + count // 10)
-    yield Figure("a follower catches up", "MB/s", None, {name: count * RECORD_BYTES / 1e6 / (many - few)})
+    yield Figure("a follower catches up", "MB/s", Beside(), {name: count * RECORD_BYTES / 1e6 / (many - few)})
 
 
 def caught_up_s(cluster: LocalCluster, count: int) -> float:
