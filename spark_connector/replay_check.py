@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from minikafka.client.producer.arrow_encoding import blob_sizes
 from minikafka.protocol.records.numpy_varints import Array
@@ -45,7 +47,7 @@ class Content:
         for blobs in (keys, values):
             if blobs is not None:
                 buffer, bounds = blob_buffers(blobs)
-                total += int(buffer[bounds[0] : bounds[-1]].sum(dtype=np.uint64)) * _MIX_SUM
+                total += _sum(buffer[bounds[0] : bounds[-1]]) * _MIX_SUM
         self.rows += len(values)
         self.fingerprint = (self.fingerprint + total) & 0xFFFFFFFFFFFFFFFF
 
@@ -117,6 +119,12 @@ def check_topics(marker: Marker, topics: Collection[str], check: str, task: str)
 def _listed(topics: Collection[str]) -> str:
     found = sorted(topics)
     return f"topic {found[0]}" + (f" and {len(found) - 1} more" if len(found) > 1 else "")
+
+
+def _sum(data: Array) -> int:
+    """The sum of bytes. Arrow takes half the time of numpy."""
+    column = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
+    return int(pc.sum(column, min_count=0).as_py())
 
 
 def _hashes(blobs: Any) -> Array:

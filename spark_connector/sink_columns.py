@@ -221,7 +221,8 @@ def sort_rows(rows: Rows, partitions: Array) -> Sorted:
     keys = rows.topic_of * (int(partitions.max(initial=0)) + 1) + partitions
     records, order = rows.records, None
     if (np.diff(keys) < 0).any():
-        order = np.argsort(keys, kind="stable")
+        narrow = keys.astype(np.uint16) if keys.max() < 1 << 16 else keys  # which numpy sorts in linear time
+        order = np.argsort(narrow, kind="stable")
         keys_taken, headers = (None if one is None else one.take(order) for one in (records.keys, records.headers))
         records = ArrowRecords(keys_taken, records.values.take(order), records.timestamps[order], headers)
         keys, partitions, topic_of = keys[order], partitions[order], rows.topic_of[order]

@@ -71,11 +71,18 @@ def partitions_for_slices(buffer: Any, starts: Any, sizes: Any, partition_count:
     """
     import numpy as np
 
-    hashes = np.empty(len(starts), np.uint32)
-    for size in np.unique(sizes).tolist():
-        chosen = np.flatnonzero(sizes == size)
-        joined = buffer[starts[chosen][:, None] + np.arange(size)].tobytes()
-        hashes[chosen] = _murmur2_of_equal_sizes(joined, size, len(chosen))
+    if not len(starts):
+        return np.empty(0, np.int64)
+    size = int(sizes[0])
+    if (sizes == size).all() and (np.diff(starts) == size).all():  # one after the other: nothing has to be gathered
+        joined = buffer[starts[0] : starts[0] + size * len(sizes)].tobytes()
+        hashes = _murmur2_of_equal_sizes(joined, size, len(sizes))
+    else:
+        hashes = np.empty(len(starts), np.uint32)
+        for size in np.unique(sizes).tolist():
+            chosen = np.flatnonzero(sizes == size)
+            joined = buffer[starts[chosen][:, None] + np.arange(size)].tobytes()
+            hashes[chosen] = _murmur2_of_equal_sizes(joined, size, len(chosen))
     return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(partition_count)).astype(np.int64)
 
 

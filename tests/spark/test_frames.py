@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
+np = pytest.importorskip("numpy")
 pytest.importorskip("pyspark")
 
 from support.node import NodeProcess  # noqa: E402
@@ -28,6 +29,8 @@ from minikafka.protocol.records.compression import Codec  # noqa: E402
 from minikafka.spark_connector import sockets  # noqa: E402
 from minikafka.spark_connector.batch_sender import Outgoing  # noqa: E402
 from minikafka.spark_connector.earlier_attempts import Write  # noqa: E402
+from minikafka.spark_connector.replay_check import Content  # noqa: E402
+from minikafka.spark_connector.sink_columns import rows_of, sort_rows  # noqa: E402
 from minikafka.spark_connector.sink_options import parse_sink  # noqa: E402
 from minikafka.spark_connector.sink_tasks import write_once  # noqa: E402
 from minikafka.spark_connector.task_writer import TaskWriter  # noqa: E402
@@ -155,6 +158,27 @@ def decoded(batches: Sequence[bytes], codec: str) -> list[Any]:
         assert (batch.base_sequence, batch.codec) == (len(found), Codec[codec.upper()])
         found += [(one.timestamp, one.key, one.value, tuple(one.headers)) for one in batch.records()]
     return found
+
+
+def test_fingerprints_are_those_of_the_markers_that_there_are() -> None:
+    """A newer version may repeat the micro-batch of an older one."""
+    keys = pa.array([None, b"", b"k", b"key" * 9], pa.large_binary())
+    values = pa.array([b"\xff" * 300, None, b"", b"value"], pa.large_binary())
+    found = []
+    for some in ((keys, values), (None, values), (keys.slice(1), values.slice(1)), (None, values.slice(0, 0))):
+        content = Content()
+        content.add(*some)
+        found.append((content.rows, content.fingerprint))
+    assert found == [(4, 0xBFE107141FA6DDFC), (4, 0xC38688BF178280D5), (3, 0x36F617CE6E3F3D73), (0, 0)]
+
+
+def test_rows_are_sorted_by_their_partitions_however_many_there_are() -> None:
+    batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b", b"c", b"d", b"e"]})
+    for most in (3, 1 << 16):
+        places = np.array([most, 1, most - 1, 1, 0])
+        some = sort_rows(rows_of(batch, "one", NOW_MS), places)
+        assert some.records.values.to_pylist() == [b"e", b"b", b"d", b"c", b"a"]
+        assert [(tp.partition, first) for tp, first in some.places] == [(0, 0), (1, 1), (most - 1, 3), (most, 4)]
 
 
 @needs_oracle

@@ -89,3 +89,17 @@ def test_partitions_of_slices_are_those_of_the_keys(keys: list[bytes], count: in
     buffer = np.frombuffer(b"".join(keys), np.uint8)
     found = partitions_for_slices(buffer, np.cumsum(sizes) - sizes, sizes, count)
     assert found.tolist() == [partition_for_key(key, count) for key in keys]
+
+
+@given(
+    size=st.integers(0, 9),
+    wanted=st.lists(st.integers(0, 30), unique=True).map(sorted),
+    before=st.integers(0, 5),
+    count=st.integers(1, 1000),
+)
+def test_partitions_of_slices_of_one_size_with_gaps(size: int, wanted: list[int], before: int, count: int) -> None:
+    buffer = np.frombuffer(np.random.default_rng(size).bytes(before + 31 * size), np.uint8)
+    starts = before + size * np.array(wanted, np.int64)
+    found = partitions_for_slices(buffer, starts, np.full(len(wanted), size, np.int64), count)
+    keys = [buffer[start : start + size].tobytes() for start in starts.tolist()]
+    assert found.tolist() == [partition_for_key(key, count) for key in keys]
