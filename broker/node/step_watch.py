@@ -6,10 +6,9 @@ time of the loop's thread is read once per round of the loop and at long steps, 
 earlier steps of the round lasted is subtracted. So a step is never charged with the time of others, or with time when
 the machine ran something else; on a busy machine its CPU time may be understated.
 
-What cannot be cut, and is not counted as a long step's own time:
-
-- A collection of garbage. Bound: the objects made since the start (`gc.freeze`, `main.py`); 0.1 s for a million. It
-  happens in whichever step makes the 50,000th object. It is reported as `collection_ms`, beside the step's CPU time.
+A collection of garbage is not counted as a step's own time. Bound: the objects made since the start (`gc.freeze`,
+`main.py`); 0.1 s for a million. It happens in whichever step makes the 50,000th object, and is reported as
+`collection_ms`, beside the step's CPU time. `docs/operations/limits.md` lists what else is not cut.
 
 Pure: clocks are passed in.
 """

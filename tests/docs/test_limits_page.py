@@ -1,0 +1,52 @@
+"""`docs/operations/limits.md` states the bounds that the code has."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+
+from minikafka.broker import apis
+from minikafka.broker.connections.connection import UNCOUNTED_SIZE_BYTES_MAX
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX, ELEMENTS_MAX_WITH_PAUSES
+from minikafka.broker.connections.long_polls import COPIED_SIZE_BYTES_MAX
+from minikafka.broker.node.step_watch import BUDGET_S
+from minikafka.broker.partitions.batch_validation import AT_ONCE_SIZE_BYTES, Rules, decompressed_size_bytes_max
+from minikafka.broker.partitions.fetch_sessions import PARTITIONS_MAX
+from minikafka.broker.partitions.large_batches import AT_ONCE
+from minikafka.controller.decisions.decision import RECORDS_MAX
+from minikafka.protocol.settings.registry import NODE_SETTINGS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "operations" / "limits.md").read_text()
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"at most {BUDGET_S * 1000:.0f} ms of processor time",
+        f"{RECORDS_MAX:,} records for a request",
+        f"{ELEMENTS_MAX:,} elements, {ELEMENTS_MAX_WITH_PAUSES:,} in ",
+        f"{UNCOUNTED_SIZE_BYTES_MAX // MIB} MiB for each connection",
+        f"`socket.request.max.bytes` ({NODE_SETTINGS['socket.request.max.bytes'].default // MIB} MiB)",
+        f"{AT_ONCE} batches, each of {decompressed_size_bytes_max(Rules(0)) // AT_ONCE_SIZE_BYTES} times",
+        f"{AT_ONCE * decompressed_size_bytes_max(Rules()) // MIB} MiB |",
+        f"{PARTITIONS_MAX:,} partitions together",
+        f"copies of up to {COPIED_SIZE_BYTES_MAX >> 10} KiB",
+    ],
+)
+def test_a_bound_is_that_of_the_code(text: str) -> None:
+    assert text in PAGE
+
+
+def test_the_apis_with_pauses_are_named() -> None:
+    modules = [import_module(f"{apis.__name__}.{found.name}") for found in iter_modules(apis.__path__)]
+    pausing = {
+        module.REQUEST.__name__.removesuffix("Request")
+        for module in modules
+        if getattr(module, "ELEMENTS_MAX", 0) == ELEMENTS_MAX_WITH_PAUSES
+    }
+    names = PAGE.split(f"{ELEMENTS_MAX_WITH_PAUSES:,} in ")[1].split(":")[0]
+    assert set(names.replace(" and ", ", ").split(", ")) == pausing
