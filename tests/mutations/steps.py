@@ -67,6 +67,27 @@ MUTATIONS = (
         (f"{_FETCHING}::test_a_consumers_session_reads_only_partitions_with_news",),
     ),
     Mutation(
+        "a consumer's session without news looks at all its partitions",
+        _FETCH,
+        "    if session is not None and (follows or not Fetcher.of(request, context).rack):\n",
+        "    if session is not None and follows:\n",
+        (f"{_FETCHING}::test_a_consumers_session_without_news_looks_at_none_of_its_partitions",),
+    ),
+    Mutation(
+        "a coordinator loads all its partitions at the same time",
+        "broker/coordinator/runtime.py",
+        "        async with self._loading:\n",
+        "        if self._loading:\n",
+        ("tests/broker/coordinator/test_loading.py",),
+    ),
+    Mutation(
+        "all partitions of metadata are answered in one step",
+        "broker/apis/cluster_answers.py",
+        "        await pause()\n",
+        "",
+        ("tests/broker/apis/test_metadata.py",),
+    ),
+    Mutation(
         "records decompress to any size",
         _VALIDATION,
         "    return DECOMPRESSED_FACTOR * max(rules.max_message_bytes, AT_ONCE_SIZE_BYTES)\n",
