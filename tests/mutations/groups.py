@@ -8,6 +8,7 @@ _STATE = "broker/coordinator/groups/state/"
 _STORIES = "tests/simulation/test_group_stories.py"
 _CLASSIC_MACHINE = ("tests/broker/coordinator/groups/test_group_machine.py",)
 _MACHINE = ("tests/broker/coordinator/groups/consumer/test_consumer_group_machine.py",)
+_MIGRATION_MACHINE = ("tests/broker/coordinator/groups/test_migration_machine.py",)
 
 MUTATIONS = (
     Mutation(
@@ -161,6 +162,78 @@ MUTATIONS = (
         "            self._cancel_member(key.group_id, key.member_id, *REBALANCE_DEADLINES)\n",
         "            self._cancel_member(key.group_id, key.member_id)\n",
         ("tests/broker/coordinator/groups/consumer/test_static_members.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a group that becomes a classic one loses what its members are to have",
+        _CONSUMER + "migration.py",
+        "        known.assignment = write_assignment_bytes(target, metadata, builder.state.image)\n",
+        "        known.assignment = write_assignment_bytes({} if target else target, metadata, builder.state.image)\n",
+        _MIGRATION_MACHINE,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a group that becomes a classic one begins its generations again",
+        _CONSUMER + "migration.py",
+        "    classic.generation = group.epoch\n",
+        "    classic.generation = 0\n",
+        _MIGRATION_MACHINE,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a group that becomes a consumer group loses what its members have",
+        _CONSUMER + "migration.py",
+        "    target = read_assignment(member.assignment, image)\n",
+        "    target = read_assignment(b\"\", image)\n",
+        _MIGRATION_MACHINE,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a group that becomes a consumer group loses its generation",
+        _CONSUMER + "migration.py",
+        "    write_epoch(builder, group.group_id, classic.generation, metadata_hash(image, topics))\n",
+        "    write_epoch(builder, group.group_id, 0, metadata_hash(image, topics))\n",
+        _MIGRATION_MACHINE,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a group becomes a consumer group whatever the policy says",
+        _CONSUMER + "migration.py",
+        "    if not settings.migration_policy.allows_upgrade:\n",
+        "    if not settings.migration_policy:\n",
+        _MIGRATION_MACHINE,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a group becomes a classic one whatever the policy says",
+        _CONSUMER + "migration.py",
+        "        and settings.migration_policy.allows_downgrade\n",
+        "        and settings.migration_policy\n",
+        _MIGRATION_MACHINE,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "members that wait for a rebalance are not told that their group has become a consumer group",
+        _CONSUMER + "migration.py",
+        "    _release_waiting(builder, classic)\n",
+        "    classic.members.clear()\n",
+        _MIGRATION_MACHINE,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "of assignors with equally many votes the one that only the changed member asks for does not count",
+        _CONSUMER + "target_assignment.py",
+        "asked[name] == 1 and name == last), default",
+        "asked[name] == 0), default",
+        ("tests/broker/coordinator/test_conversations.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an unknown member that is refused leaves an empty consumer group to requests that write",
+        "broker/coordinator/groups/classic_requests.py",
+        "        builder.state.forget(group)\n",
+        "",
+        ("tests/broker/coordinator/test_conversations.py",),
         seeds=TEST_ONLY,
     ),
 )

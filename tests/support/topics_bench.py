@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from minikafka.broker.coordinator.groups.consumer.subscription_changes import newest_topic, patterns_resolved
+from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
-from support.coordinator_bench import GROUP, Bench
+from support.coordinator_bench import GROUP, NO_DELAY, Bench
 
 
 class Resolved(NamedTuple):
@@ -27,10 +28,10 @@ class TopicsBench(Bench):
             the requests.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: GroupSettings = NO_DELAY) -> None:
         self.image = Image()
         self.resolved: Resolved | None = None
-        super().__init__()
+        super().__init__(settings)
 
     def new_state(self) -> GroupShard:
         return GroupShard(self.settings, self.random, self.image, resolve_patterns=self._resolve)

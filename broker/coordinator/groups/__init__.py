@@ -12,6 +12,7 @@ is selected, a new generation begins, and the leader receives the list of member
 SyncGroup (`classic/classic_sync.py`); once that is in the log, each member receives its part.
 
     group_coordinator.py    GroupCoordinator: the entry point of the API handlers
+    classic_requests.py     requests of the classic protocol, to groups of either
     group_shard.py          GroupShard: one partition's state machine; loading and deadlines
     decision_builder.py     DecisionBuilder: records and replies of one decision
     group_admin.py          ListGroups, DescribeGroups, DeleteGroups

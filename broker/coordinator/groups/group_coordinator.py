@@ -12,16 +12,13 @@ import trio
 
 from minikafka.broker.connections.at_once import AtOnce
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
-from minikafka.broker.coordinator.error_mapping import coordinator_error
-from minikafka.broker.coordinator.groups.classic.classic_join import check_join, join_group
-from minikafka.broker.coordinator.groups.classic.classic_sync import sync_group
-from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import heartbeat, leave_group
+from minikafka.broker.coordinator.groups.classic.classic_join import check_join
 from minikafka.broker.coordinator.groups.classic.rebalance import join_error
-from minikafka.broker.coordinator.groups.consumer.classic_members import (
-    heartbeat_in_consumer_group,
-    join_consumer_group,
-    leave_consumer_group,
-    sync_consumer_group,
+from minikafka.broker.coordinator.groups.classic_requests import (
+    heartbeat_either,
+    join_either,
+    leave_either,
+    sync_either,
 )
 from minikafka.broker.coordinator.groups.consumer.consumer_description import describe_consumer_group
 from minikafka.broker.coordinator.groups.consumer.consumer_heartbeat import consumer_heartbeat
@@ -132,7 +129,7 @@ class GroupCoordinator:
             return join_error(fault, request.member_id)
         return await self._submit(
             request.group_id,
-            lambda builder, ticket: _join(builder, request, caller, ticket),
+            lambda builder, ticket: join_either(builder, request, caller, ticket),
             lambda error: join_error(error, request.member_id),
         )
 
@@ -140,7 +137,7 @@ class GroupCoordinator:
         """SyncGroup: answered when the leader's assignment is committed."""
         return await self._submit(
             request.group_id,
-            lambda builder, ticket: _sync(builder, request, ticket),
+            lambda builder, ticket: sync_either(builder, request, ticket),
             lambda error: SyncGroupResponse(error_code=error),
         )
 
@@ -148,7 +145,7 @@ class GroupCoordinator:
         """Heartbeat: succeeds while the partition is loading, so that members stay in the group."""
         return self._begin(
             request.group_id,
-            lambda builder, ticket: _heartbeat(builder, request, ticket),
+            lambda builder, ticket: heartbeat_either(builder, request, ticket),
             lambda error: HeartbeatResponse(
                 error_code=ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
             ),
@@ -158,7 +155,7 @@ class GroupCoordinator:
         """LeaveGroup: members are in `request.members` in every version."""
         return await self._submit(
             request.group_id,
-            lambda builder, ticket: _leave(builder, request, ticket),
+            lambda builder, ticket: leave_either(builder, request, ticket),
             lambda error: LeaveGroupResponse(error_code=error),
         )
 
@@ -353,48 +350,6 @@ async def _or_error(reply: Coroutine[Any, Any, Any], failed: Callable[[ErrorCode
         return await reply
     except KafkaError as error:
         return failed(ErrorCode(error.code))
-
-
-def _join(builder: DecisionBuilder, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
-    group = builder.state.consumer_groups.get(request.group_id)
-    if group is not None and group.members:
-        join_consumer_group(builder, group, request, caller, ticket)
-    elif group is None:
-        join_group(builder, request, caller, ticket)
-    elif request.member_id:
-        builder.state.forget(group)
-        join_group(builder, request, caller, ticket)
-    else:
-        for key, _ in group.tombstones():
-            builder.write(key, None)
-        builder.follow(
-            lambda later: join_group(later, request, caller, ticket),
-            lambda later, error: later.answer(ticket, join_error(coordinator_error(error))),
-        )
-
-
-def _sync(builder: DecisionBuilder, request: SyncGroupRequest, ticket: Ticket) -> None:
-    group = builder.state.consumer_groups.get(request.group_id)
-    if group is None:
-        sync_group(builder, request, ticket)
-    else:
-        sync_consumer_group(builder, group, request, ticket)
-
-
-def _heartbeat(builder: DecisionBuilder, request: HeartbeatRequest, ticket: Ticket) -> None:
-    group = builder.state.consumer_groups.get(request.group_id)
-    if group is None:
-        heartbeat(builder, request, ticket)
-    else:
-        heartbeat_in_consumer_group(builder, group, request, ticket)
-
-
-def _leave(builder: DecisionBuilder, request: LeaveGroupRequest, ticket: Ticket) -> None:
-    group = builder.state.consumer_groups.get(request.group_id)
-    if group is None:
-        leave_group(builder, request, ticket)
-    else:
-        leave_consumer_group(builder, group, request, ticket)
 
 
 def _delete_step(names: list[str]) -> Callable[[DecisionBuilder, Ticket], None]:

@@ -24,6 +24,9 @@ before. Each member is told what to revoke, confirms it, and then receives what 
 A decision is made on the members as they are and on the one that sent the heartbeat as it will be: records are applied
 only after it. A group reacts to new, grown and deleted topics with the next heartbeat of any of its members.
 
-Caveats: the assignors ignore racks, as those of Kafka 4.3 do. A change of racks alone is noticed only with the next
+Caveats: heartbeats of classic members compute no target, as in Kafka. If they remain alone and the group may not become
+a classic one (policy `upgrade`), the partitions of those who have left have no reader until one of them joins again.
+
+The assignors ignore racks, as those of Kafka 4.3 do. A change of racks alone is noticed only with the next
 change of members, subscriptions or topics.
 """
