@@ -2,7 +2,7 @@
 
 acks=all, idempotence, replication factor 3, min.insync.replicas 2. The gap, the longest time without an acknowledgement
 of a partition whose leader failed, is printed (`pytest -s`), not asserted, since it depends on the load of the machine.
-`MINIKAFKA_KILLS=50` kills the leader fifty times.
+`MINIKAFKA_KILLS=50` kills the leader fifty times, with the clients' defaults.
 
 The tests with librdkafka avoid a leader that steps down and is elected again at once: librdkafka takes
 NOT_LEADER_OR_FOLLOWER to mean that nothing was written. If its next request but one reaches the returned leader and
@@ -17,7 +17,7 @@ from contextlib import suppress
 
 import pytest
 from support.clients import closing, connect, eventually, read
-from support.cluster_load import LOADS, Ledger, load, read_back, wrongs
+from support.cluster_load import LOADS, WITH_DEFAULTS, Ledger, load, read_back, wrongs
 from support.clusters import PATIENCE_S, ROUNDS, Topic, active_controller, heal
 
 from minikafka.cli.local_cluster import LocalCluster
@@ -46,7 +46,7 @@ def survive(
     return gaps
 
 
-@every_client
+@pytest.mark.parametrize("client", WITH_DEFAULTS)
 def test_the_leader_is_killed_again_and_again(three: LocalCluster, client: str, name: str) -> None:
     def mistreat(topic: Topic, ledger: Ledger) -> list[float]:
         gaps: list[float] = []
@@ -56,7 +56,7 @@ def test_the_leader_is_killed_again_and_again(three: LocalCluster, client: str, 
             ledger.wait_acknowledged(GOES_ON, partition=0)
             gaps.append(ledger.gap_s(0, moment))
             heal(three)
-            if client == "confluent-kafka":
+            if client == "confluent-kafka-with-defaults":
                 ledger.wait_acknowledged(GOES_ON, partition=0)  # by the newly elected leader, see the module docstring
         return gaps
 

@@ -147,12 +147,15 @@ class ClusterLoad(Load):
 
 
 class ConfluentLoad(ClusterLoad):
-    """librdkafka."""
+    """librdkafka with short timeouts."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(bootstrap, topic)
+        self._producer = self._made()
+
+    def _made(self) -> Librdkafka:
         patience = {"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "socket.timeout.ms": 1000}
-        self._producer = Librdkafka(bootstrap, **patience)
+        return Librdkafka(self.bootstrap, **patience)
 
     def send_keyed(self, key: bytes, value: bytes) -> None:
         self._producer.produce(self.topic, value, key=key, on_delivery=self._hear)
@@ -168,6 +171,13 @@ class ConfluentLoad(ClusterLoad):
         else:
             offset = message.offset()
             self.ledger.hear(message.partition(), -1 if offset is None else offset, message.value())
+
+
+class DefaultLibrdkafkaLoad(ConfluentLoad):
+    """librdkafka with its defaults, but idempotent: its times of reconnecting and of asking for metadata, too."""
+
+    def _made(self) -> Librdkafka:
+        return Librdkafka(self.bootstrap, quick=False)
 
 
 class MinikafkaLoad(ClusterLoad):
@@ -204,8 +214,12 @@ class _Hearer:
 
 
 LOADS: dict[str, type[ClusterLoad]] = {"confluent-kafka": ConfluentLoad, "minikafka": MinikafkaLoad}
+WITH_DEFAULTS: dict[str, type[ClusterLoad]] = {
+    "confluent-kafka-with-defaults": DefaultLibrdkafkaLoad,
+    "minikafka": MinikafkaLoad,
+}
 
 
 def load(client: str, bootstrap: str, topic: str) -> ClusterLoad:
     """Create a producer of the named client."""
-    return LOADS[client](bootstrap, topic)
+    return {**LOADS, **WITH_DEFAULTS}[client](bootstrap, topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -46,17 +46,18 @@ class Load(ABC):
 
 
 class Librdkafka:
-    """confluent-kafka's producer with acks=all, idempotence and short timeouts."""
+    """confluent-kafka's producer with acks=all, idempotence and short timeouts, or with its own."""
 
-    def __init__(self, bootstrap: str, **options: object) -> None:
+    QUICK: ClassVar[dict[str, object]] = {"linger.ms": 1, "reconnect.backoff.max.ms": 200}
+
+    def __init__(self, bootstrap: str, *, quick: bool = True, **options: object) -> None:
         confluent_kafka = pytest.importorskip("confluent_kafka")
         self._producer: Any = confluent_kafka.Producer({
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
             "acks": "all",
-            "linger.ms": 1,
-            "reconnect.backoff.max.ms": 200,
             "log_level": 0,
+            **(self.QUICK if quick else {}),
             **options,
         })
 
