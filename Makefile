@@ -21,7 +21,7 @@ SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference questions quick lint types sim sim-raft mutants kills compaction-kills upgrade chaos bank streams mixed-groups prometheus sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages docs clean help
+.PHONY: demo test reference questions quick lint types sim sim-raft mutants kills compaction-kills upgrade chaos bank streams mixed-groups prometheus tool-outcomes sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages docs clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -68,7 +68,7 @@ sim-raft: $(VENV)/.with-test  ## Simulate Raft alone with message loss, partitio
 mutants: $(VENV)/.with-test  ## Plant bugs one at a time; the suite must catch each (MUTANTS=part of a name)
 	PYTHONPATH=tests $(BIN)/python -m mutations.run $(MUTANTS)
 
-kills: $(VENV)/.with-test  ## Kill the leader of three nodes fifty times under load
+kills: $(VENV)/.with-test  ## Kill the leader of three nodes fifty times under load, with the clients' defaults
 	MINIKAFKA_KILLS=50 $(BIN)/python -m pytest tests/cluster/test_failover.py -k killed_again -s
 
 compaction-kills: $(VENV)/.with-test  ## Kill a node fifty times while it compacts; then Apache Kafka, if beside the checkout, opens its directory
@@ -108,6 +108,10 @@ docker-test: docker-image  ## Run the tests of the image and of docker-compose.y
 chaos-docker: docker-image  ## Kill, pause, cut off and restart the brokers of docker-compose.yml under load (MINUTES=10; SEED=number)
 	MINIKAFKA_CHAOS_MINUTES=$(or $(MINUTES),10) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) \
 		MINIKAFKA_CHAOS_FOLDER=build/chaos-docker $(BIN)/python -m pytest tests/containers/test_chaos.py -s
+
+tool-outcomes: $(VENV)/.with-test  ## Record what Kafka's tools do with Apache Kafka, and where minikafka differs on purpose
+	MINIKAFKA_RECORD_TOOLS=1 $(BIN)/python -m pytest tests/tools -k "kafka- and not minikafka"
+	MINIKAFKA_RECORD_TOOLS=1 $(BIN)/python -m pytest tests/tools -k minikafka
 
 sink-outcomes: $(VENV)/.with-test  ## Record what Spark's own Kafka sink does with the writes of the differential test
 	MINIKAFKA_RECORD_SINK=1 $(BIN)/python -m pytest tests/spark/test_sink_differential.py -k df_write -m reference
