@@ -14,6 +14,7 @@
 
 import posixpath
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from random import Random
 
@@ -105,6 +106,13 @@ class DataDirectory:
             named = {"directory.id": self.directory_id, "version": "1", "cluster.id": cluster_id}
             complete = {**found, "node.id": str(node_id), **named}
             checkpoint_files.write_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES), complete)
+
+    def sizes(self) -> tuple[int, int] | None:
+        """The bytes of the disk, and those that are free; None for a directory that is offline or cannot be asked."""
+        if self.failure is None:
+            with suppress(OSError):  # it fails from now on, and goes offline when it is used next
+                return self._disk.total_bytes(self.path), self._disk.free_bytes(self.path)
+        return None
 
     @property
     def id(self) -> bytes:

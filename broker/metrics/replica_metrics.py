@@ -1,6 +1,6 @@
 """Metrics of the replicas on a node: partitions, their logs and followers, and the data directories."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from minikafka.broker.metrics.family import Collector, Family, Sample, gauge, total
@@ -219,18 +219,27 @@ def _of_all(partitions: list[Partition], read: Callable[[Partition], int]) -> It
 
 
 def directory_metrics(logs: Callable[[], LogManager]) -> Collector:
-    """The data directories."""
+    """The data directories: which have failed or are full, and the room on the disks of the others."""
 
     def collect() -> Iterator[Family | None]:
         directories = logs().directories
         failed = [directory for directory in directories if directory.failure is not None]
         yield gauge("kafka_log_logmanager_offlinelogdirectorycount", "Data directories that have failed.", len(failed))
-        yield Family(
+        yield _of_directories(
             "kafka_log_logmanager_logdirectoryoffline",
-            "gauge",
             "1 for a data directory that has failed.",
-            [((directory.path,), float(directory.failure is not None)) for directory in directories],
-            ("logDirectory",),
+            {one.path: one.failure is not None for one in directories},
         )
+        full = {one.path: one.room.is_full for one in directories}
+        yield _of_directories("minikafka_log_directory_full", "1 for a data directory that refused a write.", full)
+        sizes = {one.path: found for one in directories if (found := one.sizes()) is not None}
+        of_disks = {path: total for path, (total, _) in sizes.items()}
+        yield _of_directories("minikafka_log_directory_size_bytes", "Bytes of the disk of a data directory.", of_disks)
+        free = {path: found for path, (_, found) in sizes.items()}
+        yield _of_directories("minikafka_log_directory_free_bytes", "Those that are free for this node.", free)
 
     return collect
+
+
+def _of_directories(name: str, text: str, values: Mapping[str, int]) -> Family:
+    return Family(name, "gauge", text, [((path,), float(value)) for path, value in values.items()], ("logDirectory",))

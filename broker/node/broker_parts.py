@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 import trio
 
@@ -175,12 +174,10 @@ class BrokerParts:
         return [self._log_directory(one) for one in self.logs.directories]
 
     def _log_directory(self, directory: DataDirectory) -> LogDirectory:
-        path = directory.path
-        if directory.failure is None:
-            with suppress(OSError):  # it fails from now on, and goes offline when it is used next
-                sizes = self._disk.total_bytes(path), self._disk.free_bytes(path)
-                return LogDirectory(path, *sizes, False, directory.cordoned, directory.logs, directory.futures)
-        return LogDirectory(path, failed=True)
+        sizes = directory.sizes()
+        if sizes is None:
+            return LogDirectory(directory.path, failed=True)
+        return LogDirectory(directory.path, *sizes, False, directory.cordoned, directory.logs, directory.futures)
 
     @property
     def kraft_versions(self) -> KraftVersions:

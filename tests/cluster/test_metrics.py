@@ -202,7 +202,7 @@ def test_alerts_and_dashboard_name_metrics_that_exist() -> None:
     alerts = EXPRESSION.findall((PAGE.parent / "prometheus-alerts.yml").read_text())
     panels = json.loads((PAGE.parent / "grafana-dashboard.json").read_text())["panels"]
     queries = [*alerts, *(target["expr"] for panel in panels for target in panel["targets"])]
-    assert (len(alerts), len(queries)) == (12, 43)
+    assert (len(alerts), len(queries)) == (14, 46)
     for query in queries:
         named = set(re.findall(r"(?:kafka|minikafka|process|python)_[a-z_0-9]+", query))
         assert {re.sub("_(sum|count)$", "", name) for name in named} <= documented | METRICS_ON_COUNTS, query

@@ -32,6 +32,7 @@ from minikafka.client.blocking import Admin
 
 DOCS = Path(__file__).parents[2] / "docs"
 RULES, DASHBOARD = DOCS / "prometheus-alerts.yml", DOCS / "grafana-dashboard.json"
+CASES = Path(__file__).with_name("alert-rules.yml")
 HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 PATIENCE_S = 120.0
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
@@ -47,6 +48,19 @@ def test_promtool_accepts_the_alert_rules() -> None:
     checked = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{len(re.findall('- alert:', RULES.read_text()))} rules found" in checked.stdout
+
+
+@needs_promtool
+def test_each_alert_fires_after_its_time_and_clears() -> None:
+    """In a table of values, on Prometheus's own clock: those that a dead leader does not cause, too."""
+    checked = subprocess.run(["promtool", "test", "rules", CASES], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_table_of_values_has_each_alert() -> None:
+    told = re.findall(r"^  - name: (\w+)$", CASES.read_text(), re.MULTILINE)
+    assert told == re.findall(r"- alert: (\w+)", RULES.read_text())
+    assert CASES.read_text().count("exp_alerts: [{") == len(told)
 
 
 class Prometheus:
