@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 TOPICS = "kafka_server_brokertopicmetrics"
 PARTS = ("requestqueue", "local", "remote", "throttle", "responsesend")
+ACTIVE_CONTROLLERS = "kafka_controller_kafkacontroller_activecontrollercount"
 UNDER_REPLICATED = "kafka_server_replicamanager_underreplicatedpartitions"
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 EXPRESSION = re.compile(r"^ +expr: (.+)$", re.MULTILINE)
@@ -217,9 +218,11 @@ def test_a_node_is_alive_before_it_is_ready(three: LocalCluster) -> None:
     status, reason = page(three, 2, "/readyz")
     assert (status, reason) == (503, "starting: waits for the registration of this broker")
     assert value(three, 2, "minikafka_ready") == 0
+    assert value(three, 2, ACTIVE_CONTROLLERS) == 0
     three.start(1, 3)
     eventually(lambda: page(three, 2, "/readyz") == (200, "ready"), timeout_s=PATIENCE_S)
     assert value(three, 2, "minikafka_ready") == 1
+    assert _sum(three, three.node_ids, ACTIVE_CONTROLLERS) == 1
 
 
 def test_a_cluster_without_metrics_listeners_gets_them_once(tmp_path: Path) -> None:
