@@ -92,12 +92,13 @@ def test_a_log_that_lost_its_end_begins_to_commit_there(tell: Tell) -> None:
     assert story.read(TOPIC) == [*kept, "new"]
 
 
-def test_records_of_a_topic_that_flushes_each_survive_a_power_failure(tell: Tell) -> None:
+@pytest.mark.parametrize("acks", ["all", 1])
+def test_records_of_a_topic_that_flushes_each_survive_a_power_failure(tell: Tell, acks: str | int) -> None:
     story = tell(nodes=1)
     story.make_forgetful(1)
     story.start()
     story.create(TOPIC, [1], {"flush.messages": "1"})
-    story.produce(TOPIC, *values(0, 5))
+    story.produce(TOPIC, *values(0, 5), acks=acks, enable_idempotence=acks == "all")
     story.crash(1)
     story.start()
     assert story.read(TOPIC) == values(0, 5)
