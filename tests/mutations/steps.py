@@ -8,6 +8,7 @@ _VALIDATION = "broker/partitions/batch_validation.py"
 _VALIDATIONS = "tests/broker/partitions/test_batch_validation.py"
 _SCAN = "broker/partitions/record_scan.py"
 _SESSIONS = "broker/partitions/fetch_sessions.py"
+_PARTS = "tests/broker/coordinator/groups/offsets/test_request_parts.py"
 
 MUTATIONS = (
     Mutation(
@@ -79,6 +80,20 @@ MUTATIONS = (
         "        async with self._loading:\n",
         "        if self._loading:\n",
         ("tests/broker/coordinator/test_loading.py",),
+    ),
+    Mutation(
+        "offsets of very many partitions are committed in one step",
+        "broker/coordinator/groups/group_coordinator.py",
+        "                if begun:\n                    await trio.lowlevel.checkpoint()\n",
+        "",
+        (f"{_PARTS}::test_each_part_is_a_batch_and_others_run_in_between",),
+    ),
+    Mutation(
+        "the whole of a delete of offsets fails with its later part",
+        "broker/coordinator/groups/offsets/request_parts.py",
+        "    if not reply.error_code:\n        return reply\n",
+        "    return reply\n",
+        (f"{_PARTS}::test_what_refuses_a_later_part_of_a_delete_is_the_error_of_its_partitions",),
     ),
     Mutation(
         "all partitions of metadata are answered in one step",

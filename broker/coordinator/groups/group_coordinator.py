@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from minikafka.broker.connections.at_once import AtOnce
+from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.groups.classic.classic_join import check_join
 from minikafka.broker.coordinator.groups.classic.rebalance import join_error
@@ -36,6 +36,7 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     delete_partition_offsets,
     fetch_offsets,
 )
+from minikafka.broker.coordinator.groups.offsets.request_parts import deleted_in_parts, is_large, parts, whole
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
 from minikafka.broker.coordinator.shard import Status
@@ -72,6 +73,8 @@ from minikafka.protocol.names import TopicPartition
 
 TOPIC = "__consumer_offsets"
 R = TypeVar("R")
+A = TypeVar("A", OffsetCommitResponse, TxnOffsetCommitResponse)
+Q = TypeVar("Q", OffsetCommitRequest, TxnOffsetCommitRequest, OffsetDeleteRequest)
 
 
 class GroupCoordinator:
@@ -210,6 +213,10 @@ class GroupCoordinator:
 
     def commit(self, request: OffsetCommitRequest, version: int) -> AtOnce[OffsetCommitResponse]:
         """OffsetCommit: topics have name and id; topics and partitions exist."""
+        if is_large(request):
+            return self._commit_in_parts(
+                request, lambda builder, part, ticket: commit_offsets(builder, part, version, ticket), _commit_error
+            )
         return self._begin(
             request.group_id,
             lambda builder, ticket: commit_offsets(builder, request, version, ticket),
@@ -221,9 +228,18 @@ class GroupCoordinator:
     ) -> TxnOffsetCommitResponse:
         """TxnOffsetCommit.
 
+        The parts of a large one do not wait for anything in between. Those that come after a marker of the transaction
+        are refused, as late batches are.
+
         Args:
             verification: Shows that the group's partition belongs to the transaction; None if it is open there.
         """
+        if is_large(request):
+            return await self._commit_in_parts(
+                request,
+                lambda builder, part, ticket: commit_offsets_in_transaction(builder, part, ticket, verification),
+                transactional_commit_error,
+            )
         return await self._submit(
             request.group_id,
             lambda builder, ticket: commit_offsets_in_transaction(builder, request, ticket, verification),
@@ -241,10 +257,12 @@ class GroupCoordinator:
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         """OffsetDelete: topics and partitions exist."""
+        if is_large(request):
+            return deleted_in_parts(request, await self._in_parts(request, delete_offsets, _delete_offsets_error))
         return await self._submit(
             request.group_id,
             lambda builder, ticket: delete_offsets(builder, request, ticket),
-            lambda error: OffsetDeleteResponse(error_code=error),
+            partial(_delete_offsets_error, request),
         )
 
     async def partitions_deleted(self, partitions: list[TopicPartition]) -> None:
@@ -338,6 +356,38 @@ class GroupCoordinator:
             return failed(ErrorCode(error.code))
         return _or_error(reply, failed) if isinstance(reply, CoroutineType) else reply
 
+    async def _commit_in_parts(
+        self, request: Q, step: Callable[[DecisionBuilder, Q, Ticket], None], failed: Callable[[Q, ErrorCode], A]
+    ) -> A:
+        return whole(request, [reply for _, reply in await self._in_parts(request, step, failed)])
+
+    async def _in_parts(
+        self, request: Q, step: Callable[[DecisionBuilder, Q, Ticket], None], failed: Callable[[Q, ErrorCode], R]
+    ) -> list[tuple[Q, R]]:
+        """Decide about each part of a large request, while others run in between; then await the replies."""
+        partition = self.partition_of(request.group_id)
+        begun: list[tuple[Q, AtOnce[R]]] = []
+        try:
+            for part in parts(request):
+                if begun:
+                    await trio.lowlevel.checkpoint()
+                try:
+                    reply = self.runtime.decide(partition, partial(_decide, partial(_with_part, step, part)))
+                except KafkaError as error:
+                    reply = failed(part, ErrorCode(error.code))
+                begun.append((part, reply))
+            return [(part, await _or_error(completed(reply), partial(failed, part))) for part, reply in begun]
+        finally:
+            for _, reply in begun:
+                if isinstance(reply, CoroutineType):
+                    reply.close()
+
+
+def _with_part(
+    step: Callable[[DecisionBuilder, Q, Ticket], None], part: Q, builder: DecisionBuilder, ticket: Ticket
+) -> None:
+    step(builder, part, ticket)
+
 
 def _decide(step: Callable[[DecisionBuilder, Ticket], None], state: GroupShard, now: Now, ticket: Ticket) -> Decision:
     builder = DecisionBuilder(state, now)
@@ -358,6 +408,10 @@ def _delete_step(names: list[str]) -> Callable[[DecisionBuilder, Ticket], None]:
 
 def _delete_error(names: list[str], error: ErrorCode) -> list[DeletableGroupResult]:
     return [DeletableGroupResult(group_id=name, error_code=error) for name in names]
+
+
+def _delete_offsets_error(_: OffsetDeleteRequest, error: ErrorCode) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=error)
 
 
 def _commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
