@@ -18,7 +18,7 @@ from minikafka.controller.decisions import producer_id_blocks, standalone_regist
 from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
-from minikafka.controller.decisions.request_table import DECISIONS, DESCRIPTIONS
+from minikafka.controller.decisions.request_table import DESCRIPTIONS, IN_STEPS
 from minikafka.controller.decisions.standalone_registration import Registration
 from minikafka.controller.metadata.change_log import MetadataChanges
 from minikafka.controller.metadata.cluster_ids import (
@@ -31,6 +31,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.metadata.snapshot_encoding import records_of, snapshot_content
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.settings.metadata_log_settings import (
     data_directories,
     metadata_directory,
@@ -125,7 +126,8 @@ class StandaloneController:
         try:
             task_status.started()
             while True:
-                batch = self._queue.decide(await self._queue.next(), self._decided)
+                first = await self._queue.next()
+                batch = await in_steps(self._queue.deciding(first, self._decided))
                 await self._commit(batch)
         finally:  # Fail every request that still waits. Decisions that were appended may be durable or not.
             for pending in batch + self._queue.close():
@@ -161,7 +163,7 @@ class StandaloneController:
         describe = DESCRIPTIONS.get(type(request))
         if describe is not None:
             return describe(self.image, request, context.version)
-        decide = DECISIONS[type(request)]
+        decide = IN_STEPS[type(request)]
         return await self.submit(lambda image: decide(image, request, context))
 
     async def register(
@@ -207,8 +209,9 @@ class StandaloneController:
         """Append, commit, apply, reply. If the disk is full, nothing was appended, and the requests fail."""
         changes = [pending.records for pending in batch if pending.records]
         if changes:
+            encoded = await in_steps(self._log.encoding(changes))
             try:
-                end = self._log.append(changes)
+                end = self._log.append_batches(encoded)
             except KafkaStorageError as error:
                 if self._log.is_offline:
                     raise
@@ -231,8 +234,10 @@ class StandaloneController:
     async def _finish(self, pending: PendingDecision[Any]) -> None:
         if pending.records:
             changes = MetadataChanges(self.image, pending.records)
+            if len(pending.records) > RECORDS_IN_A_STEP:
+                await trio.lowlevel.checkpoint()
             self._apply(self.image, pending.records)
-            changes.log()
+            await in_steps(changes.logging())
             for subscriber in self._subscribers:
                 await subscriber(pending.records)
         for logger, level in pending.decided.log_levels.items():

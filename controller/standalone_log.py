@@ -8,13 +8,13 @@ quorum.
         00000000000000000123-0000000002.checkpoint   a snapshot: all records below offset 123, leader epoch 2
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from minikafka.controller.metadata.metadata_log import (
     NO_SNAPSHOT,
     claim_directory,
     delete_before,
-    encode_decision,
+    encoding_decisions,
     open_log,
     records_in,
 )
@@ -22,6 +22,7 @@ from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.snapshot_encoding import decode_snapshot
 from minikafka.controller.metadata.snapshot_files import SnapshotFiles
 from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import batches
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
@@ -92,14 +93,21 @@ class StandaloneLog:
                     offset = batch.next_offset
 
     def append(self, decisions: Sequence[Sequence[Record]]) -> int:
-        """Append the records of each decision as one batch; returns the new end offset.
+        """Append the records of each decision as one batch, at once; see `encoding` and `append_batches`."""
+        return self.append_batches(at_once(self.encoding(decisions)))
+
+    def encoding(self, decisions: Sequence[Sequence[Record]]) -> Generator[None, None, bytes]:
+        """The batches to append, one for each decision with records, in steps."""
+        return encoding_decisions(decisions, self._now_ms())
+
+    def append_batches(self, encoded: bytes) -> int:
+        """Append the batches that `encoding` has made; returns the new end offset.
 
         Raises:
             KafkaStorageError: nothing was appended; unless the log `is_offline`, it can be tried again.
         """
-        now = self._now_ms()
-        data = bytearray().join(encode_decision(records, now) for records in decisions if records)
-        if data:
+        if encoded:
+            data = bytearray(encoded)
             self._log.append(data, list(batches(data)), leader_epoch=self.leader_epoch)
         return self._log.end_offset
 

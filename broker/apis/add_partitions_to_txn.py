@@ -6,10 +6,9 @@ be verified (KIP-890).
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-import trio
-
 from minikafka.broker.apis.services import ClusterView, TransactionService
 from minikafka.broker.connections.at_once import AtOnce, completed
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.protocol.errors import ErrorCode
@@ -94,7 +93,7 @@ def _add(transaction: AddPartitionsToTxnTransaction, context: Context) -> AtOnce
 async def _after_pause(
     transaction: AddPartitionsToTxnTransaction, names: list[TopicPartition], context: Context
 ) -> Results:
-    await trio.lowlevel.checkpoint()
+    await Pauses(every=1)()
     return await completed(_decide(transaction, names, context))
 
 

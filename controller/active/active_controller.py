@@ -18,7 +18,7 @@ from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome,
 from minikafka.controller.decisions import broker_fencing, leader_balancing
 from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.request_table import DECISIONS
+from minikafka.controller.decisions.request_table import IN_STEPS
 from minikafka.controller.metadata.cluster_ids import new_cluster_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.static_settings import StaticSettings
@@ -105,7 +105,7 @@ class ActiveController:
         Raises:
             KafkaError: the request fails as a whole; TermEnded.
         """
-        decide = DECISIONS.get(type(request))
+        decide = IN_STEPS.get(type(request))
         if decide is None:
             raise UnsupportedVersionError(f"the controller does not handle {type(request).__name__}")
         if isinstance(request, BrokerHeartbeatRequest):

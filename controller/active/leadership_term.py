@@ -15,9 +15,10 @@ import trio
 from minikafka.controller.active.request_queue import QUEUE_MAX, Decide, PendingDecision, RequestQueue
 from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.metadata.image import Image, Topic
-from minikafka.controller.metadata.metadata_log import encode_decision
+from minikafka.controller.metadata.metadata_log import encoding_decisions
 from minikafka.controller.metadata.records import Record
 from minikafka.controller.raft.raft import NotLeader
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import NotControllerError
 
 __all__ = ["LeadershipTerm", "Outcome", "TermEnded", "copy_image"]
@@ -84,8 +85,8 @@ class LeadershipTerm:
             if self._ended:  # the term ended after the queue handed it over and before this task ran
                 first.fail(TermEnded(certain=True))
                 return
-            decided = self._queue.decide(first, self._decided)
-            if self._write(decided):
+            decided = await in_steps(self._queue.deciding(first, self._decided))
+            if await self._write(decided):
                 self._pending += decided
                 self.applied(self._applied)  # Decisions without records that depend on applied ones only are done.
             while len(self._pending) >= QUEUE_MAX:
@@ -127,19 +128,27 @@ class LeadershipTerm:
                 pending.fail(TermEnded(certain=not pending.records))
         self._pending = committed
 
-    def _write(self, decided: Sequence[PendingDecision[Any]]) -> bool:
-        """Append the decisions, one batch each, without waiting: several writes may be in flight.
+    async def _write(self, decided: Sequence[PendingDecision[Any]]) -> bool:
+        """Append the decisions, one batch each, without waiting for them: several writes may be in flight.
 
-        Returns False, having written nothing, if this node is no longer the leader: `end` will follow.
+        Others run while they are encoded, but only this task decides. Returns False, having written nothing, if this
+        node is no longer the leader: `end` follows, or came meanwhile.
         """
-        now = self._now_ms()
-        data = b"".join(encode_decision(pending.records, now) for pending in decided if pending.records)
+        written = False
+        try:
+            data = await in_steps(encoding_decisions([one.records for one in decided], self._now_ms()))
+            written = not self._ended and self._append_batches(data, decided)
+        finally:
+            if not written:
+                for pending in decided:
+                    pending.fail(TermEnded(certain=True))
+        return written
+
+    def _append_batches(self, data: bytes, decided: Sequence[PendingDecision[Any]]) -> bool:
         if data:
             try:
                 end_offset = self._append(data)
             except NotLeader:
-                for pending in decided:
-                    pending.fail(TermEnded(certain=True))
                 return False
             # Raft may have appended records of the voters since the last decision.
             self._end_offset = end_offset - sum(len(pending.records) for pending in decided)

@@ -1,7 +1,8 @@
 """The queue of requests that wait for a controller's decision. Many are decided at a time. Trio: senders wait."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from types import GeneratorType
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -9,12 +10,14 @@ import trio
 from minikafka.controller.decisions.decision import RECORDS_MAX, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, applying
 
 __all__ = ["QUEUE_MAX", "Decide", "PendingDecision", "RequestQueue"]
 
 QUEUE_MAX = 1000
 Reply = TypeVar("Reply")
-Decide = Callable[[Image], Decision[Reply]]
+Decide = Callable[[Image], Decision[Reply] | Generator[None, None, Decision[Reply]]]
+"""Makes a decision, at once or in steps."""
 
 
 @dataclass(slots=True, eq=False)
@@ -80,26 +83,36 @@ class RequestQueue:
         """Wait for the next request. Raises trio.ClosedResourceError."""
         return await self._receive.receive()
 
-    def decide(self, first: PendingDecision[Any], image: Image) -> list[PendingDecision[Any]]:
+    def deciding(
+        self, first: PendingDecision[Any], image: Image
+    ) -> Generator[None, None, list[PendingDecision[Any]]]:
         """Decide `first` and the requests queued behind it, as many as fit into one write, each against the effects of
-        those before it.
+        those before it, in steps. Nobody else may change the image meanwhile.
 
-        A request whose decision raises is failed, and is not among those returned.
+        A request whose decision raises is failed, and is not among those returned. All are if this is closed early.
         """
         decided: list[PendingDecision[Any]] = []
-        records_count = 0
+        records_count = yielded_at = 0
         pending: PendingDecision[Any] | None = first
-        while pending is not None:
-            try:
-                pending.decision = pending.decide(image)
-            except Exception as error:  # noqa: BLE001 (the image has not changed; the sender gets the error)
-                pending.fail(error)
-            else:
-                for record in pending.records:
-                    image.apply(record)
-                decided.append(pending)
-                records_count += len(pending.records)
-            pending = self._queued() if records_count < RECORDS_MAX else None
+        try:
+            while pending is not None:
+                try:
+                    pending.decision = yield from _decision(pending, image)
+                except Exception as error:  # noqa: BLE001 (the image has not changed; the sender gets the error)
+                    pending.fail(error)
+                else:
+                    yield from applying(image, pending.records)
+                    decided.append(pending)
+                    records_count += len(pending.records)
+                if records_count - yielded_at >= RECORDS_IN_A_STEP:
+                    yielded_at = records_count
+                    yield
+                pending = self._queued() if records_count < RECORDS_MAX else None
+        except GeneratorExit:
+            for abandoned in [*decided, pending]:
+                if abandoned is not None:
+                    abandoned.fail(self._closed())
+            raise
         return decided
 
     def close(self) -> list[PendingDecision[Any]]:
@@ -113,5 +126,13 @@ class RequestQueue:
     def _queued(self) -> PendingDecision[Any] | None:
         try:
             return self._receive.receive_nowait()
-        except trio.WouldBlock:
+        except (trio.WouldBlock, trio.ClosedResourceError):
             return None
+
+
+def _decision(pending: PendingDecision[Any], image: Image) -> Generator[None, None, Decision[Any]]:
+    made = pending.decide(image)
+    if isinstance(made, GeneratorType):
+        made = yield from made
+    assert isinstance(made, Decision), "a generator returns a decision"
+    return made

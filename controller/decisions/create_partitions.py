@@ -4,12 +4,15 @@ Source: `ControllerApis.createPartitions`, `ReplicationControlManager.createPart
 """
 
 from collections import Counter
+from collections.abc import Generator
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
-from minikafka.controller.decisions.manual_assignments import check_assignment, new_partition
-from minikafka.controller.decisions.replica_placement import place_partitions
+from minikafka.controller.decisions.manual_assignments import check_assignment, new_partitions
+from minikafka.controller.decisions.replica_placement import placing_partitions
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import PartitionRecord, Record
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
@@ -26,11 +29,18 @@ from minikafka.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-__all__ = ["decide"]
+__all__ = ["decide", "deciding"]
 
 
 def decide(image: Image, request: CreatePartitionsRequest, context: Context) -> Decision[CreatePartitionsResponse]:
     """The new partitions of each valid topic. A topic whose records do not fit into the batch is rejected."""
+    return at_once(deciding(image, request, context))
+
+
+def deciding(
+    image: Image, request: CreatePartitionsRequest, context: Context
+) -> Generator[None, None, Decision[CreatePartitionsResponse]]:
+    """As `decide`, in steps. Nobody else may change the image meanwhile."""
     counts = Counter(topic.name for topic in request.topics)
     if request.timeout_ms <= 0 and 1 in counts.values():
         timed_out = [_result(topic.name, RequestTimedOutError()) for topic in request.topics]
@@ -38,16 +48,20 @@ def decide(image: Image, request: CreatePartitionsRequest, context: Context) -> 
     duplicate = InvalidRequestError("Duplicate topic name.")
     results = [_result(name, duplicate) for name in counts if counts[name] > 1]
     records: list[Record] = []
+    count = 0
     for wanted in request.topics:
         if counts[wanted.name] > 1:
             continue
         try:
-            extended = [*records, *_new_partitions(wanted, image, context)]
-            check_size(extended)
+            added = yield from _new_partitions(wanted, image, context)
+            check_size(records, added)
         except KafkaError as error:
             results.append(_result(wanted.name, error))
         else:
-            records = extended
+            records += added
+            before, count = count, count + len(added) + 1
+            if count // RECORDS_IN_A_STEP > before // RECORDS_IN_A_STEP:
+                yield
             results.append(_result(wanted.name, None))
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
@@ -58,14 +72,16 @@ def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.detail)
 
 
-def _new_partitions(wanted: CreatePartitionsTopic, image: Image, context: Context) -> list[PartitionRecord]:
+def _new_partitions(
+    wanted: CreatePartitionsTopic, image: Image, context: Context
+) -> Generator[None, None, list[PartitionRecord]]:
     topic = image.topics.get(wanted.name)
     if topic is None:
         raise UnknownTopicOrPartitionError
     now = len(topic.partitions)
     additional = _additional(wanted, now)
     if wanted.assignments is None:
-        replicas = place_partitions(
+        replicas = yield from placing_partitions(
             image,
             partitions=additional,
             replication_factor=len(topic.partitions[0].replicas),
@@ -73,10 +89,7 @@ def _new_partitions(wanted: CreatePartitionsTopic, image: Image, context: Contex
         )
     else:
         replicas = _assigned(wanted, topic, additional, image)
-    records: list[PartitionRecord] = []
-    for index, broker_ids in enumerate(replicas, now):
-        records.append(new_partition(image, topic.id, index, broker_ids))
-    return records
+    return (yield from new_partitions(image, topic.id, now, replicas))
 
 
 def _additional(wanted: CreatePartitionsTopic, now: int) -> int:

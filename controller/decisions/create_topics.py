@@ -7,14 +7,17 @@ Source: `ControllerApis.createTopics`, `ReplicationControlManager.createTopics`.
 """
 
 from collections import Counter
+from collections.abc import Generator
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
-from minikafka.controller.decisions.manual_assignments import check_assignment, initial_isr, new_partition
-from minikafka.controller.decisions.replica_placement import place_partitions
+from minikafka.controller.decisions.manual_assignments import check_assignment, initial_isr, new_partitions
+from minikafka.controller.decisions.replica_placement import placing_partitions
 from minikafka.controller.decisions.topic_config_validation import check_topic_settings
 from minikafka.controller.metadata.image import Image, has_collision_characters, unify_collision_characters
-from minikafka.controller.metadata.records import ConfigRecord, PartitionRecord, Record, TopicRecord
-from minikafka.controller.settings.effective_settings import ResourceType
+from minikafka.controller.metadata.records import ConfigRecord, Record, TopicRecord
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
+from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
@@ -36,22 +39,31 @@ from minikafka.protocol.messages.create_topics import (
 )
 from minikafka.protocol.names import check_topic_name
 
-__all__ = ["decide"]
+__all__ = ["decide", "deciding"]
 
 METADATA_TOPIC = "__cluster_metadata"
 TIMED_OUT = RequestTimedOutError()
 FROM_NODE = -1
 """The number of partitions or replicas that stands for the broker's default."""
+AS_PARTITIONS = 20
+"""A topic takes as long as so many of its partitions: about 0.1 ms."""
 
 
 def decide(image: Image, request: CreateTopicsRequest, context: Context) -> Decision[CreateTopicsResponse]:
     """The records of the valid topics, and the first error of each of the others."""
+    return at_once(deciding(image, request, context))
+
+
+def deciding(
+    image: Image, request: CreateTopicsRequest, context: Context
+) -> Generator[None, None, Decision[CreateTopicsResponse]]:
+    """As `decide`, in steps. Nobody else may change the image meanwhile."""
     refused, wanted = _refuse_names(request.topics)
     if wanted and request.timeout_ms <= 0:
         return Decision([], CreateTopicsResponse(topics=[_refusal(one.name, TIMED_OUT) for one in request.topics]))
     try:
         _check_count(wanted, context)
-        records, results = _create_all(wanted, image, context)
+        records, results = yield from _create_all(wanted, image, context)
         check_size(records)
     except PolicyViolationError as error:
         records, results = [], [_refusal(topic.name, error) for topic in wanted]
@@ -79,12 +91,17 @@ def _check_count(topics: list[CreatableTopic], context: Context) -> None:
 
 def _create_all(
     topics: list[CreatableTopic], image: Image, context: Context
-) -> tuple[list[Record], list[CreatableTopicResult]]:
+) -> Generator[None, None, tuple[list[Record], list[CreatableTopicResult]]]:
     records: list[Record] = []
     results: list[CreatableTopicResult] = []
-    for topic in topics:
+    yielded_at = 0
+    effective = context.settings(image)
+    for number, topic in enumerate(topics):
+        if number * AS_PARTITIONS + len(records) - yielded_at >= RECORDS_IN_A_STEP:
+            yielded_at = number * AS_PARTITIONS + len(records)
+            yield
         try:
-            created, result = _create(topic, image, context)
+            created, result = yield from _create(topic, image, context, effective)
         except KafkaError as error:
             results.append(_refusal(topic.name, error))
         else:
@@ -97,14 +114,17 @@ def _refusal(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=error.detail)
 
 
-def _create(topic: CreatableTopic, image: Image, context: Context) -> tuple[list[Record], CreatableTopicResult]:
+def _create(
+    topic: CreatableTopic, image: Image, context: Context, effective: EffectiveSettings
+) -> Generator[None, None, tuple[list[Record], CreatableTopicResult]]:
     _check_name(topic.name, image)
     if topic.name in image.topics:
         raise TopicAlreadyExistsError(f"Topic '{topic.name}' already exists.")
     settings = _settings(topic)
     check_topic_settings(settings)
     topic_id = context.new_id()
-    partitions = _partitions(topic, topic_id, image, context)
+    replicas = _assigned(topic, image) if topic.assignments else (yield from _counted(topic, image, context))
+    partitions = yield from new_partitions(image, topic_id, 0, replicas)
     records: list[Record] = [TopicRecord(topic_id, topic.name)]
     records.extend(ConfigRecord(ResourceType.TOPIC, topic.name, *pair) for pair in sorted(settings.items()))
     records.extend(partitions)
@@ -116,7 +136,7 @@ def _create(topic: CreatableTopic, image: Image, context: Context) -> tuple[list
         replication_factor=len(partitions[0].replicas),
         configs=[
             CreatableTopicConfigs(name=name, value=value, config_source=source)
-            for name, value, source in context.settings(image).of_new_topic(settings)
+            for name, value, source in effective.of_new_topic(settings)
         ],
     )
     return records, result
@@ -137,14 +157,6 @@ def _settings(topic: CreatableTopic) -> dict[str, str]:
     if without:
         raise InvalidConfigError(f"Null value not supported for topic configs: {','.join(without)}")
     return {config.name: config.value for config in topic.configs if config.value is not None}
-
-
-def _partitions(topic: CreatableTopic, topic_id: bytes, image: Image, context: Context) -> list[PartitionRecord]:
-    replicas = _assigned(topic, image) if topic.assignments else _counted(topic, image, context)
-    records: list[PartitionRecord] = []
-    for index, broker_ids in enumerate(replicas):
-        records.append(new_partition(image, topic_id, index, broker_ids))
-    return records
 
 
 def _assigned(topic: CreatableTopic, image: Image) -> list[tuple[int, ...]]:
@@ -171,18 +183,20 @@ def _assigned(topic: CreatableTopic, image: Image) -> list[tuple[int, ...]]:
     return [assigned[index] for index in sorted(assigned)]
 
 
-def _counted(topic: CreatableTopic, image: Image, context: Context) -> list[tuple[int, ...]]:
+def _counted(
+    topic: CreatableTopic, image: Image, context: Context
+) -> Generator[None, None, list[tuple[int, ...]]]:
     """Automatically placed replicas for the requested numbers of partitions and replicas."""
     if topic.replication_factor < FROM_NODE or topic.replication_factor == 0:
         raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 to use the default value.")
     if topic.num_partitions < FROM_NODE or topic.num_partitions == 0:
         raise InvalidPartitionsError("Number of partitions was set to an invalid non-positive value.")
-    return place_partitions(
+    return (yield from placing_partitions(
         image,
         partitions=_or_default(topic.num_partitions, "num.partitions", context),
         replication_factor=_or_default(topic.replication_factor, "default.replication.factor", context),
         random=context.random,
-    )
+    ))
 
 
 def _or_default(number: int, name: str, context: Context) -> int:

@@ -1,6 +1,6 @@
 """The types of a decision: its context, its records and its reply."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, Protocol, TypeVar
@@ -92,11 +92,11 @@ class Context:
         return new_id(self.random)
 
 
-def check_size(records: list[Record]) -> None:
+def check_size(records: Sequence[Record], more: Sequence[Record] = ()) -> None:
     """Rejects a decision that does not fit into one batch.
 
     Raises:
         PolicyViolationError: there are more than `RECORDS_MAX` records.
     """
-    if len(records) > RECORDS_MAX:
+    if len(records) + len(more) > RECORDS_MAX:
         raise PolicyViolationError("Unable to perform excessively large batch operation.")

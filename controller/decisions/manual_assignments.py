@@ -3,13 +3,14 @@
 Source: `ReplicationControlManager.validateManualPartitionAssignment`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionRecord
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.protocol.errors import InvalidReplicaAssignmentError
 
-__all__ = ["check_assignment", "initial_isr", "new_partition"]
+__all__ = ["check_assignment", "initial_isr", "new_partition", "new_partitions"]
 
 FENCED = "are fenced or in controlled shutdown."
 
@@ -50,6 +51,18 @@ def new_partition(image: Image, topic_id: bytes, index: int, replicas: tuple[int
     isr = initial_isr(image, replicas, index)
     directories = tuple(image.new_directory(node) for node in replicas)
     return PartitionRecord(topic_id, index, replicas, isr, isr[0], directories=directories)
+
+
+def new_partitions(
+    image: Image, topic_id: bytes, first: int, replicas: Sequence[tuple[int, ...]]
+) -> Generator[None, None, list[PartitionRecord]]:
+    """The records of new partitions, from index `first` on, in steps. Raises as `initial_isr`."""
+    records: list[PartitionRecord] = []
+    for index, broker_ids in enumerate(replicas, first):
+        records.append(new_partition(image, topic_id, index, broker_ids))
+        if len(records) % RECORDS_IN_A_STEP == 0:
+            yield
+    return records
 
 
 def initial_isr(image: Image, broker_ids: Sequence[int], partition: int) -> tuple[int, ...]:

@@ -5,19 +5,21 @@ Unfenced brokers come before fenced ones, and only an unfenced one leads. After 
 brokers the order is shuffled, so that the same sets of brokers do not repeat. Source: `StripedReplicaPlacer`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import InvalidReplicationFactorError
 
-__all__ = ["UsableBroker", "place", "place_partitions"]
+__all__ = ["UsableBroker", "place", "placing_partitions"]
 
 
-def place_partitions(
+def placing_partitions(
     image: Image, *, partitions: int, replication_factor: int, random: Random
-) -> list[tuple[int, ...]]:
+) -> Generator[None, None, list[tuple[int, ...]]]:
     """The replicas of new partitions, none of them on a broker in controlled shutdown, or one whose data directories
     are all cordoned.
 
@@ -30,7 +32,7 @@ def place_partitions(
         if broker.takes_replicas and (not broker.in_controlled_shutdown or broker.fenced)
     ]
     try:
-        return place(brokers, partitions=partitions, replication_factor=replication_factor, random=random)
+        return (yield from _placing(_Stripes(brokers, random), partitions, replication_factor))
     except InvalidReplicationFactorError as error:
         raise InvalidReplicationFactorError(
             f"Unable to replicate the partition {replication_factor} time(s): {error.message}"
@@ -54,7 +56,12 @@ def place(
     Raises:
         InvalidReplicationFactorError: it is not positive or exceeds the number of brokers, or all brokers are fenced.
     """
-    stripes = _Stripes(brokers, random)
+    return at_once(_placing(_Stripes(brokers, random), partitions, replication_factor))
+
+
+def _placing(
+    stripes: "_Stripes", partitions: int, replication_factor: int
+) -> Generator[None, None, list[tuple[int, ...]]]:
     if replication_factor <= 0:
         raise InvalidReplicationFactorError(
             f"Invalid replication factor {replication_factor}: the replication factor must be positive."
@@ -68,7 +75,12 @@ def place(
             f"The target replication factor of {replication_factor} cannot be reached because only "
             f"{stripes.count} broker(s) are registered or some brokers have all their log directories cordoned."
         )
-    return [stripes.next(replication_factor) for _ in range(partitions)]
+    placed: list[tuple[int, ...]] = []
+    while len(placed) < partitions:
+        placed.append(stripes.next(replication_factor))
+        if len(placed) % RECORDS_IN_A_STEP == 0:
+            yield
+    return placed
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
-"""Maps each request type to the function that decides or answers it."""
+"""Maps each request type to the function that decides or answers it, at once or in steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from minikafka.controller.decisions import (
@@ -50,7 +50,9 @@ from minikafka.protocol.messages.unregister_broker import UnregisterBrokerReques
 from minikafka.protocol.messages.update_features import UpdateFeaturesRequest
 from minikafka.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 
-__all__ = ["DECISIONS", "DESCRIPTIONS"]
+__all__ = ["DECISIONS", "DESCRIPTIONS", "IN_STEPS", "Deciding"]
+
+Deciding = Callable[[Image, Any, Context], Decision[Any] | Generator[None, None, Decision[Any]]]
 
 DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
     AddRaftVoterRequest: fixed_voters.add,
@@ -82,3 +84,10 @@ DESCRIPTIONS: dict[type, Callable[[Image, Any, int], Any]] = {
     ListPartitionReassignmentsRequest: lambda image, request, _: list_partition_reassignments.describe(image, request),
 }
 """Requests that only read: image, request and version in, response out."""
+
+IN_STEPS: dict[type, Deciding] = {
+    **DECISIONS,
+    CreatePartitionsRequest: create_partitions.deciding,
+    CreateTopicsRequest: create_topics.deciding,
+}
+"""As `DECISIONS`, for the queue of a controller; those that may take long are generators."""

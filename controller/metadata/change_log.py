@@ -1,13 +1,13 @@
 """Logs what the active controller changed: topics, leaders, ISRs, reassignments, brokers, settings. One line for many.
 
     changes = MetadataChanges(image, records)     before the records are applied: the image is the state before them
-    changes.log()                                 after they are committed and applied
+    await in_steps(changes.logging())             after they are committed and applied
 
 A decision that changes a thousand partitions in the same way, as when a broker is fenced, is one line, with the first
 names. Source: what Kafka's `ReplicationControlManager`, `ClusterControlManager` and `ConfigurationControlManager` log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import structlog
 
@@ -36,6 +36,7 @@ log = structlog.get_logger("minikafka.controller")
 
 NAMES_MAX = 10
 """So many partitions are named in a line; `partitions` is the number of all."""
+LINES_IN_A_STEP = 100
 HIDDEN = "[hidden]"
 _RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
 _TOPIC, _BROKER = 2, 4
@@ -147,10 +148,10 @@ class MetadataChanges:
 
     # -- the lines -----------------------------------------------------------------------------------------------
 
-    def log(self) -> None:
-        """Log the changes."""
+    def logging(self) -> Generator[None, None, None]:
+        """Log the changes, in steps. Nobody else may change the image meanwhile."""
         self._log_brokers()
-        self._log_topics()
+        yield from self._log_topics()
         self._log_partitions()
         if not self._is_new_cluster:
             self._log_settings()
@@ -175,8 +176,8 @@ class MetadataChanges:
         elif change.fenced and change.node_id in self._shutting_down:
             log.info("broker shut down", broker=change.node_id)
 
-    def _log_topics(self) -> None:
-        for topic_id, name in self._created.items():
+    def _log_topics(self) -> Generator[None, None, None]:
+        for number, (topic_id, name) in enumerate(self._created.items(), 1):
             log.info(
                 "topic created",
                 topic=name,
@@ -184,6 +185,8 @@ class MetadataChanges:
                 replication_factor=self._replicas.get(topic_id, 0),
                 settings=self._settings.pop((_TOPIC, name), {}),
             )
+            if number % LINES_IN_A_STEP == 0:
+                yield
         for topic_id, count in self._new_partitions.items():
             topic = self._image.topics_by_id[topic_id]
             log.info("partitions added", topic=topic.name, added=count, partitions=len(topic.partitions))

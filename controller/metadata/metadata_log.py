@@ -4,7 +4,7 @@ Shared by the log of a standalone node (`standalone_log.py`) and that of a quoru
 same layout, so that a standalone node can become part of a cluster.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from minikafka.controller.metadata.records import Record, UnreadableRecord, decode_record, encode_record
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
@@ -25,6 +25,7 @@ __all__ = [
     "decoded_records",
     "delete_before",
     "encode_decision",
+    "encoding_decisions",
     "open_log",
     "records_in",
 ]
@@ -84,12 +85,21 @@ def delete_before(log: Log, offset: int) -> None:
 
 def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:
     """The batch of one decision. A batch survives a crash as a whole or not at all."""
-    return encode_batch(
-        [
-            LogRecord(offset=index, timestamp=now_ms, key=None, value=encode_record(record), headers=())
-            for index, record in enumerate(records)
-        ]
-    )
+    return at_once(encoding_decisions([records], now_ms))
+
+
+def encoding_decisions(decisions: Iterable[Sequence[Record]], now_ms: int) -> Generator[None, None, bytes]:
+    """The batches of decisions, in steps; of those without records none."""
+    parts: list[bytes] = []
+    for records in decisions:
+        encoded: list[LogRecord] = []
+        for index, record in enumerate(records):
+            encoded.append(LogRecord(index, now_ms, None, encode_record(record)))
+            if len(encoded) % RECORDS_IN_A_STEP == 0:
+                yield
+        if encoded:
+            parts.append(encode_batch(encoded))
+    return b"".join(parts)
 
 
 def records_in(batch: Batch) -> list[Record]:

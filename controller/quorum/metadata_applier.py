@@ -24,7 +24,7 @@ from minikafka.controller.metadata.snapshot_encoding import (
     snapshot_records,
 )
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
-from minikafka.controller.metadata.steps import applying
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, applying
 from minikafka.controller.quorum.applied_offset import AppliedOffset
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
@@ -130,10 +130,12 @@ class MetadataApplier:
         own = None if self.term is None else self.term.records_at(batch.base_offset)
         records = await in_steps(decoded_records(batch)) if own is None else own
         changes = None if own is None else MetadataChanges(self.image, own)
+        if len(records) > RECORDS_IN_A_STEP:
+            await trio.lowlevel.checkpoint()
         for record in records:
             self.image.apply(record)
         if changes is not None:
-            changes.log()
+            await in_steps(changes.logging())
         await self._notify(records)
         self._epoch = batch.leader_epoch
         self._advance(batch.next_offset)

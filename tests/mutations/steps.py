@@ -9,6 +9,7 @@ _VALIDATIONS = "tests/broker/partitions/test_batch_validation.py"
 _SCAN = "broker/partitions/record_scan.py"
 _SESSIONS = "broker/partitions/fetch_sessions.py"
 _PARTS = "tests/broker/coordinator/groups/offsets/test_request_parts.py"
+_RECORDS = "tests/controller/active/test_many_records.py"
 
 MUTATIONS = (
     Mutation(
@@ -94,6 +95,34 @@ MUTATIONS = (
         "    if not reply.error_code:\n        return reply\n",
         "    return reply\n",
         (f"{_PARTS}::test_what_refuses_a_later_part_of_a_delete_is_the_error_of_its_partitions",),
+    ),
+    Mutation(
+        "the partitions of a new topic are placed and made in one step",
+        "controller/decisions/request_table.py",
+        "    CreateTopicsRequest: create_topics.deciding,\n",
+        "",
+        (f"{_RECORDS}::test_a_large_decision_is_made_in_steps_and_is_the_one_that_is_made_at_once",),
+    ),
+    Mutation(
+        "the records of a large decision are encoded in one step",
+        "controller/metadata/metadata_log.py",
+        "            if len(encoded) % RECORDS_IN_A_STEP == 0:\n                yield\n",
+        "",
+        (f"{_RECORDS}::test_records_are_encoded_in_steps",),
+    ),
+    Mutation(
+        "a decision is written in a term that ended while it was encoded",
+        "controller/active/leadership_term.py",
+        "            written = not self._ended and ",
+        "            written = ",
+        (f"{_RECORDS}::test_a_term_that_ends_while_a_decision_is_made_or_encoded_writes_nothing",),
+    ),
+    Mutation(
+        "who waits for a decision that is abandoned half-way hears nothing",
+        "controller/active/request_queue.py",
+        "                    abandoned.fail(self._closed())\n",
+        "                    pass\n",
+        (f"{_RECORDS}::test_a_term_that_ends_while_a_decision_is_made_or_encoded_writes_nothing",),
     ),
     Mutation(
         "all partitions of metadata are answered in one step",

@@ -7,8 +7,9 @@ from support.decided_cluster import DecidedCluster
 from support.images import applied, name_of
 
 from minikafka.controller.decisions.decision import Decision
-from minikafka.controller.decisions.replica_placement import place_partitions
+from minikafka.controller.decisions.replica_placement import placing_partitions
 from minikafka.controller.metadata.records import BrokerChange, FeatureRecord
+from minikafka.controller.steps import at_once
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
@@ -156,7 +157,7 @@ def test_a_broker_whose_directories_are_all_cordoned_gets_no_new_replicas() -> N
     cluster.heartbeat(1, cordoned_log_dirs=[two, one])
     assert cluster.image.brokers[1].cordoned == (one, two)
     assert not cluster.image.brokers[1].takes_replicas
-    placed = place_partitions(cluster.image, partitions=6, replication_factor=1, random=Random(1))
+    placed = at_once(placing_partitions(cluster.image, partitions=6, replication_factor=1, random=Random(1)))
     assert all(1 not in replicas for replicas in placed)
     cluster.heartbeat(1)  # without a list, nothing changes
     assert not cluster.image.brokers[1].takes_replicas

@@ -26,6 +26,7 @@ from minikafka.controller.metadata.records import (
     ScramRecord,
     TopicRecord,
 )
+from minikafka.controller.steps import at_once
 
 Line = dict[str, Any]
 
@@ -37,7 +38,7 @@ def logged(image: Image, *records: Record) -> list[Line]:
         for record in records:
             image.apply(record)
         assert lines == [], "nothing is logged before it is applied"
-        changes.log()
+        at_once(changes.logging())
     return [dict(line) for line in lines]
 
 

@@ -1,0 +1,175 @@
+"""Decisions with very many records are made, encoded and logged in steps; nobody else decides in between."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from support.images import cluster, three_brokers
+
+from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
+from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.decisions.request_table import DECISIONS, IN_STEPS
+from minikafka.controller.metadata import metadata_log
+from minikafka.controller.metadata.change_log import LINES_IN_A_STEP, MetadataChanges
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import FeatureRecord, Record, TopicRecord
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.protocol.records.batch import batches
+
+MANY = 9_000
+
+
+def create_topic() -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[CreatableTopic(name="t", num_partitions=MANY, replication_factor=3)], timeout_ms=1000
+    )
+
+
+def create_topics() -> CreateTopicsRequest:
+    topics = [CreatableTopic(name=f"t{number}", num_partitions=2, replication_factor=3) for number in range(MANY // 3)]
+    return CreateTopicsRequest(topics=topics, timeout_ms=1000)
+
+
+def create_partitions() -> CreatePartitionsRequest:
+    topic = CreatePartitionsTopic(name="old", count=MANY, assignments=None)
+    return CreatePartitionsRequest(topics=[topic], timeout_ms=1000)
+
+
+def with_old_topic() -> Image:
+    image = three_brokers()
+    request = CreateTopicsRequest(
+        topics=[CreatableTopic(name="old", num_partitions=1, replication_factor=3)], timeout_ms=1000
+    )
+    for record in DECISIONS[CreateTopicsRequest](image, request, context()).records:
+        image.apply(record)
+    return image
+
+
+def context() -> Context:
+    return Context(StaticSettings(1), Random(1), 7)
+
+
+@pytest.mark.parametrize("request_", [create_topic(), create_topics(), create_partitions()])
+def test_a_large_decision_is_made_in_steps_and_is_the_one_that_is_made_at_once(request_: Any) -> None:
+    image = with_old_topic()
+    deciding = IN_STEPS[type(request_)](image, request_, context())
+    assert isinstance(deciding, Generator)
+    steps, decision = taken(deciding)
+    assert steps >= MANY // RECORDS_IN_A_STEP
+    assert decision == DECISIONS[type(request_)](image, request_, context())
+    assert len(decision.records) >= MANY - 1
+
+
+def test_records_are_encoded_in_steps() -> None:
+    records: list[Record] = [FeatureRecord("x", number) for number in range(MANY)]
+    steps, encoded = taken(metadata_log.encoding_decisions([[], records, records], 7))
+    assert steps == 2 * MANY // RECORDS_IN_A_STEP
+    assert encoded == 2 * metadata_log.encode_decision(records, 7)
+
+
+def test_created_topics_are_logged_in_steps() -> None:
+    image = cluster()
+    records = [TopicRecord(number.to_bytes(16, "big"), f"t{number}") for number in range(5 * LINES_IN_A_STEP)]
+    steps, _ = taken(MetadataChanges(image, records).logging())
+    assert steps == 5
+
+
+def taken(steps: Generator[None, None, Any]) -> tuple[int, Any]:
+    """How many pauses a generator made, and its result."""
+    count = 0
+    try:
+        while True:
+            next(steps)
+            count += 1
+    except StopIteration as done:
+        return count, done.value
+
+
+class Term:
+    """A leadership term with a fake log; what its requests were answered, in that order."""
+
+    def __init__(self) -> None:
+        self.replies: list[object] = []
+        self.appended: list[int] = []
+        self.turns = 0
+        self.term = LeadershipTerm(1, Image(), 0, self.append, lambda: 0)
+
+    def append(self, data: bytes) -> int:
+        self.appended += [batch.record_count for batch in batches(data)]
+        return sum(self.appended)
+
+    async def submit(self, count: int) -> None:
+        def decide(image: Image) -> Decision[int]:
+            before = image.features.get("x", 0)
+            return Decision([FeatureRecord("x", before + 1)] * count, before)
+
+        try:
+            self.replies.append((await self.term.submit(decide)).reply)
+        except TermEnded as error:
+            self.replies.append(error.certain)
+
+    async def count_turns(self) -> None:
+        while True:
+            self.turns += 1
+            await trio.lowlevel.checkpoint()
+
+
+def test_others_run_while_a_decision_is_written_but_none_is_decided_before() -> None:
+    async def main() -> None:
+        made = Term()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(made.term.run)
+            nursery.start_soon(made.submit, MANY)
+            await trio.testing.wait_all_tasks_blocked()
+            assert made.appended == [MANY]
+            nursery.start_soon(made.submit, MANY)
+            nursery.start_soon(made.count_turns)
+            nursery.start_soon(made.submit, 1)
+            while sum(made.appended) < 2 * MANY + 1:
+                await trio.lowlevel.checkpoint()
+            made.term.applied(2 * MANY + 1)
+            await trio.lowlevel.checkpoint()
+            while len(made.replies) < 3:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        assert made.turns > 2 * MANY // RECORDS_IN_A_STEP
+        assert sorted(made.replies) == [0, 1, 2]  # type: ignore[type-var]
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("turns", [1, MANY // RECORDS_IN_A_STEP + 3])
+def test_a_term_that_ends_while_a_decision_is_made_or_encoded_writes_nothing(turns: int, *, cancelled: bool) -> None:
+    async def main() -> None:
+        made = Term()
+        async with trio.open_nursery() as nursery:
+            scope = trio.CancelScope()
+
+            async def run() -> None:
+                with scope:
+                    await made.term.run()
+
+            nursery.start_soon(run)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(made.submit, MANY)
+            for _ in range(turns + 2):
+                await trio.lowlevel.checkpoint()
+            assert made.replies == []
+            if cancelled:
+                scope.cancel()
+            made.term.end(0)
+            await trio.testing.wait_all_tasks_blocked()
+            assert made.replies == [True]
+            assert made.appended == []
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
