@@ -17,8 +17,10 @@ import structlog
 from minikafka.broker.connections.large_messages import (
     ELEMENTS_AT_ONCE,
     ELEMENTS_MAX_WITH_PAUSES,
+    FETCH_WAITS_MS_MAX,
     LARGE_MESSAGES,
     LargeMessages,
+    count_elements,
 )
 from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, Principal, RequestContext
@@ -139,10 +141,25 @@ class Dispatcher(Generic[S]):
         return self._authorizer is None and self._quotas is None and (observer is None or not observer.enabled)
 
     async def _answer_large(self, frame: bytearray, connection: ConnectionInfo, began_s: float) -> Answer:
-        try:
-            decoded = await self._large_messages.run(self._decode, frame, ELEMENTS_MAX_WITH_PAUSES)
-        except ManyElements:
-            raise Disconnect("a request with too many elements in its arrays") from None
+        api_key = int.from_bytes(frame[:2], "big")
+        elements_max = min(len(frame), self._routes[api_key].elements_max)
+        async with self._large_messages.room(api_key, elements_max) as counted:
+            try:
+                decoded, count = await self._large_messages.run(self._decode_and_count, frame)
+            except ManyElements:
+                raise Disconnect("a request with too many elements in its arrays") from None
+            counted(count)
+            return await self._answer_decoded(decoded, frame, connection, began_s)
+
+    def _decode_and_count(self, frame: bytearray) -> "tuple[Decoded[S], int]":
+        decoded = self._decode(frame, ELEMENTS_MAX_WITH_PAUSES)
+        return decoded, count_elements(decoded[3])
+
+    async def _answer_decoded(
+        self, decoded: "Decoded[S]", frame: bytearray, connection: ConnectionInfo, began_s: float
+    ) -> Answer:
+        if frame[:2] == FETCH:
+            decoded[3].max_wait_ms = min(decoded[3].max_wait_ms, FETCH_WAITS_MS_MAX)
         answer = self._handle(decoded, frame, connection, None, began_s)
         assert not isinstance(answer, Parked), "nobody waits for the response"
         return answer if isinstance(answer, tuple) else await answer

@@ -2,18 +2,42 @@
 
 A message costs time and memory by the elements of its arrays, about 1 µs and 200 bytes for each, not by its bytes. Up
 to `ELEMENTS_AT_ONCE` it is decoded and encoded at once, above in a thread; above the bound of its API it is refused.
+
+Large requests share memory. A request holds what the elements of itself and its response may take, from before it is
+decoded until its response is encoded. Others that find no room wait in their order; their frames are not decoded yet.
+That cannot be a deadlock, since what holds room of a pool never waits for a request that needs room of the same pool:
+
+- *reads*: Fetch, for at most `FETCH_WAITS_MS_MAX`, and OffsetForLeaderEpoch wait for no other request. Followers send
+  them, and most of the others wait for followers.
+- *writes*: Produce waits for its followers, that is for reads.
+- *others* wait for followers and for the controller: for its quorum, which sends no requests of these APIs.
+- `UNCOUNTED` APIs hold nothing: members of a group wait for each other's, and other nodes' transactions for the rest.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
+
+from minikafka.broker.connections.request_memory import RequestMemory
 
 ELEMENTS_AT_ONCE = 4_000
 ELEMENTS_MAX = 10_000
 """The bound of most APIs. Apache Kafka has none on the wire; of changes by one request it has the same."""
 ELEMENTS_MAX_WITH_PAUSES = 100_000
 """The bound of APIs whose handlers pause: their `ELEMENTS_MAX`."""
+
+ELEMENT_SIZE_BYTES = 1_300
+"""What an element takes in memory with what is answered about it, measured with Metadata, Fetch and ListOffsets."""
+MEMORY_SIZE_BYTES_MAX = 128 << 20
+"""Of each pool: while less is held, one more request is admitted."""
+FETCH_WAITS_MS_MAX = 500
+"""How long a large Fetch may wait for records; the default of Kafka's consumers and followers."""
+UNCOUNTED = {11: "JoinGroup", 14: "SyncGroup", 24: "AddPartitionsToTxn", 27: "WriteTxnMarkers"}
+"""By API key; of `ELEMENTS_MAX` elements at most."""
+_POOLS = {1: "reads", 23: "reads", 0: "writes"}
+"""By API key, Fetch, OffsetForLeaderEpoch and Produce; all else is in "others"."""
 
 Run = Callable[..., Awaitable[Any]]
 
@@ -28,6 +52,35 @@ class LargeMessages:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._free = trio.Semaphore(1)
+        self._memory = {name: RequestMemory(MEMORY_SIZE_BYTES_MAX) for name in ("reads", "writes", "others")}
+
+    @asynccontextmanager
+    async def room(self, api_key: int, elements_max: int) -> AsyncIterator[Callable[[int], None]]:
+        """Hold memory for the elements of a request and its response. Cancellation while it waits holds nothing.
+
+        Args:
+            elements_max: How many there may be.
+
+        Returns:
+            To be called with their number once that is known.
+        """
+        if api_key in UNCOUNTED:
+            yield lambda _: None
+            return
+        memory = self._memory[_POOLS.get(api_key, "others")]
+        held_bytes = elements_max * ELEMENT_SIZE_BYTES
+        await memory.reserve(held_bytes)
+
+        def counted(elements: int) -> None:
+            nonlocal held_bytes
+            excess_bytes = held_bytes - elements * ELEMENT_SIZE_BYTES
+            held_bytes -= excess_bytes
+            memory.release(excess_bytes)
+
+        try:
+            yield counted
+        finally:
+            memory.release(held_bytes)
 
     async def run(self, function: Callable[..., Any], *args: object) -> Any:
         """The function's result. Cancellation waits for the function to return.
@@ -36,6 +89,20 @@ class LargeMessages:
         """
         async with self._free:
             return await self._run(function, *args)
+
+
+def count_elements(message: Any) -> int:
+    """How many elements the arrays of a message have, and those of the messages in it."""
+    count = 0
+    for name in message.__slots__:
+        part = getattr(message, name)
+        if isinstance(part, list):
+            count += len(part)
+            if part and hasattr(part[0], "__slots__"):
+                count += sum(map(count_elements, part))
+        elif hasattr(part, "__slots__"):
+            count += count_elements(part)
+    return count
 
 
 async def _at_once(function: Callable[..., Any], *args: object) -> Any:

@@ -10,8 +10,17 @@ import pytest
 
 from minikafka.broker import apis
 from minikafka.broker.connections.connection import UNCOUNTED_SIZE_BYTES_MAX
-from minikafka.broker.connections.large_messages import ELEMENTS_MAX, ELEMENTS_MAX_WITH_PAUSES
+from minikafka.broker.connections.large_messages import (
+    ELEMENT_SIZE_BYTES,
+    ELEMENTS_AT_ONCE,
+    ELEMENTS_MAX,
+    ELEMENTS_MAX_WITH_PAUSES,
+    FETCH_WAITS_MS_MAX,
+    MEMORY_SIZE_BYTES_MAX,
+    UNCOUNTED,
+)
 from minikafka.broker.connections.long_polls import COPIED_SIZE_BYTES_MAX
+from minikafka.broker.coordinator.groups.offsets.request_parts import PARTITIONS_AT_ONCE
 from minikafka.broker.node.step_watch import BUDGET_S
 from minikafka.broker.partitions.batch_validation import AT_ONCE_SIZE_BYTES, Rules, decompressed_size_bytes_max
 from minikafka.broker.partitions.fetch_sessions import PARTITIONS_MAX
@@ -27,8 +36,14 @@ MIB = 1 << 20
     "text",
     [
         f"at most {BUDGET_S * 1000:.0f} ms of processor time",
+        f"more than {PARTITIONS_AT_ONCE:,} partitions are decided",
         f"{RECORDS_MAX:,} records for a request",
         f"{ELEMENTS_MAX:,} elements, {ELEMENTS_MAX_WITH_PAUSES:,} in ",
+        f"{MEMORY_SIZE_BYTES_MAX // MIB} MiB and one request",
+        f"{', '.join(UNCOUNTED.values())} up to {ELEMENTS_MAX:,}",
+        f"more than {ELEMENTS_AT_ONCE:,} elements wait",
+        f"waits at most {FETCH_WAITS_MS_MAX} ms for records",
+        f"{ELEMENTS_MAX * ELEMENT_SIZE_BYTES // 10**6} MiB for each connection",
         f"{UNCOUNTED_SIZE_BYTES_MAX // MIB} MiB for each connection",
         f"`socket.request.max.bytes` ({NODE_SETTINGS['socket.request.max.bytes'].default // MIB} MiB)",
         f"{AT_ONCE} batches, each of {decompressed_size_bytes_max(Rules(0)) // AT_ONCE_SIZE_BYTES} times",

@@ -10,6 +10,8 @@ _SCAN = "broker/partitions/record_scan.py"
 _SESSIONS = "broker/partitions/fetch_sessions.py"
 _PARTS = "tests/broker/coordinator/groups/offsets/test_request_parts.py"
 _RECORDS = "tests/controller/active/test_many_records.py"
+_LARGE = "broker/connections/large_messages.py"
+_LARGE_TESTS = "tests/broker/connections/test_large_messages.py"
 
 MUTATIONS = (
     Mutation(
@@ -123,6 +125,20 @@ MUTATIONS = (
         "                    abandoned.fail(self._closed())\n",
         "                    pass\n",
         (f"{_RECORDS}::test_a_term_that_ends_while_a_decision_is_made_or_encoded_writes_nothing",),
+    ),
+    Mutation(
+        "large requests of any number of connections are in memory together",
+        _LARGE,
+        "        await memory.reserve(held_bytes)\n",
+        "        memory.hold(held_bytes)\n",
+        (f"{_LARGE_TESTS}::test_large_requests_wait_for_those_that_fill_the_memory",),
+    ),
+    Mutation(
+        "the fetches of followers wait for room that requests hold which wait for followers",
+        _LARGE,
+        '_POOLS.get(api_key, "others")',
+        '"others"',
+        (f"{_LARGE_TESTS}::test_large_requests_wait_for_those_that_fill_the_memory",),
     ),
     Mutation(
         "all partitions of metadata are answered in one step",

@@ -1,0 +1,187 @@
+"""Large requests of several connections share memory, and none waits for ever for one that waits for it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from minikafka.broker.connections.dispatcher import Dispatcher
+from minikafka.broker.connections.large_messages import (
+    ELEMENT_SIZE_BYTES,
+    ELEMENTS_AT_ONCE,
+    ELEMENTS_MAX_WITH_PAUSES,
+    FETCH_WAITS_MS_MAX,
+    MEMORY_SIZE_BYTES_MAX,
+    LargeMessages,
+    count_elements,
+)
+from minikafka.broker.connections.request_context import ConnectionInfo, Disconnect
+from minikafka.broker.connections.routes import routes_of
+from minikafka.protocol.headers import encode_request
+from minikafka.protocol.message import ManyElements, decode, encode
+from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from minikafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+CLIENT = ConnectionInfo("PLAINTEXT", "127.0.0.1")
+MANY = 60_000
+AT_A_TIME = -(-MEMORY_SIZE_BYTES_MAX // (MANY * ELEMENT_SIZE_BYTES))
+"""As many as hold less than the limit, and one more."""
+
+
+def metadata(count: int = MANY) -> tuple[MetadataRequest, int]:
+    return MetadataRequest(topics=[MetadataRequestTopic(name="t") for _ in range(count)]), 1
+
+
+def fetch(count: int = MANY, max_wait_ms: int = 10_000) -> tuple[FetchRequest, int]:
+    partitions = [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1) for _ in range(count - 1)]
+    topics = [FetchTopic(topic="t", partitions=partitions)]
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=topics), 11
+
+
+def produce(count: int = MANY) -> tuple[ProduceRequest, int]:
+    data = [PartitionProduceData(index=0, records=None) for _ in range(count - 1)]
+    return ProduceRequest(acks=-1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=data)]), 9
+
+
+def join(count: int = 2 * ELEMENTS_AT_ONCE) -> tuple[JoinGroupRequest, int]:
+    protocols = [JoinGroupRequestProtocol(name="p", metadata=b"") for _ in range(count)]
+    return JoinGroupRequest(
+        group_id="g", session_timeout_ms=1, member_id="", protocol_type="c", protocols=protocols
+    ), 0
+
+
+class Node:
+    """A dispatcher whose handlers of Metadata, Produce and JoinGroup wait for an event, as for the controller, for
+    followers and for members.
+
+    Attributes:
+        waiting: Requests that are handled now.
+        most: The most so far.
+    """
+
+    def __init__(self) -> None:
+        self.go = trio.Event()
+        self.waiting = self.most = self.answered = 0
+        self.fetches: list[FetchRequest] = []
+        self.large = LargeMessages(self._run)
+        apis: Any = [
+            self._api(MetadataRequest, MetadataResponse(), "0-1"),
+            self._api(ProduceRequest, ProduceResponse(), "3-9"),
+            self._api(JoinGroupRequest, JoinGroupResponse(protocol_name="", leader="", member_id=""), "0"),
+            SimpleNamespace(REQUEST=FetchRequest, VERSIONS="4-11", handle=self._fetch, ELEMENTS_MAX=10**5),
+        ]
+        self.dispatcher: Dispatcher[None] = Dispatcher(
+            None, routes_of(apis), clock=trio.current_time, large_messages=self.large
+        )
+
+    def _api(self, request: type, response: Any, versions: str) -> Any:
+        async def handle(_: Any, context: Any) -> Any:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+            await self.go.wait()
+            self.waiting -= 1
+            return response
+
+        return SimpleNamespace(
+            REQUEST=request, VERSIONS=versions, handle=handle, ELEMENTS_MAX=ELEMENTS_MAX_WITH_PAUSES
+        )
+
+    async def _fetch(self, request: FetchRequest, context: Any) -> FetchResponse:
+        self.fetches.append(request)
+        return FetchResponse()
+
+    @staticmethod
+    async def _run(function: Any, *args: object) -> Any:
+        await trio.lowlevel.checkpoint()
+        return function(*args)
+
+    async def ask(self, asked: tuple[Any, int]) -> None:
+        await self.dispatcher.answer(bytearray(encode_request(*asked, 7, "me")[4:]), CLIENT)
+        self.answered += 1
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(memory.held_bytes for memory in self.large._memory.values())
+
+
+@pytest.mark.parametrize("request_", [metadata, produce])
+def test_large_requests_wait_for_those_that_fill_the_memory(request_: Any) -> None:
+    async def main() -> None:
+        node = Node()
+        async with trio.open_nursery() as nursery:
+            for _ in range(AT_A_TIME + 3):
+                nursery.start_soon(node.ask, request_())
+            await trio.testing.wait_all_tasks_blocked()
+            assert node.waiting == AT_A_TIME
+            assert node.held_bytes <= MEMORY_SIZE_BYTES_MAX + ELEMENTS_MAX_WITH_PAUSES * ELEMENT_SIZE_BYTES
+            with trio.fail_after(1):
+                await node.ask(fetch())
+            node.go.set()
+        assert (node.answered, node.held_bytes) == (AT_A_TIME + 4, 0)
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_small_requests_and_those_of_members_that_wait_for_one_another_hold_nothing() -> None:
+    async def main() -> None:
+        node = Node()
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(node.ask, join())
+                nursery.start_soon(node.ask, metadata(10))
+            await trio.testing.wait_all_tasks_blocked()
+            assert (node.waiting, node.held_bytes) == (100, 0)
+            node.go.set()
+
+    trio.run(main)
+
+
+def test_a_request_holds_what_its_elements_take_once_they_are_counted() -> None:
+    async def main() -> None:
+        node = Node()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node.ask, metadata())
+            await trio.testing.wait_all_tasks_blocked()
+            assert node.held_bytes == MANY * ELEMENT_SIZE_BYTES
+            nursery.cancel_scope.cancel()
+        assert node.held_bytes == 0
+        with pytest.raises(Disconnect):
+            await node.ask(metadata(ELEMENTS_MAX_WITH_PAUSES + 1))
+        assert node.held_bytes == 0
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(
+    ("count", "asked_ms", "waits_ms"), [(MANY, 10_000, FETCH_WAITS_MS_MAX), (MANY, 3, 3), (100, 10_000, 10_000)]
+)
+def test_a_large_fetch_waits_only_for_a_short_time(count: int, asked_ms: int, waits_ms: int) -> None:
+    async def main() -> None:
+        node = Node()
+        await node.ask(fetch(count, asked_ms))
+        [request] = node.fetches
+        assert request.max_wait_ms == waits_ms
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("asked", [metadata(10), fetch(10), produce(10), join(10)])
+def test_elements_are_counted_as_the_decoder_counts_them(asked: tuple[Any, int]) -> None:
+    request, version = asked
+    data = encode(request, version)
+    count = count_elements(decode(type(request), version, data))
+    assert count == 10
+    decode(type(request), version, data, 0, count)
+    with pytest.raises(ManyElements):
+        decode(type(request), version, data, 0, count - 1)
