@@ -47,7 +47,7 @@ MUTATIONS = (
         "protocol/records/numpy_scan.py",
         "        if not np.array_equal(offset_deltas, np.arange(count)):\n            return None\n",
         "",
-        ("tests/protocol/records/test_numpy_scan.py::test_damaged_records_are_never_taken_for_others",),
+        ("tests/protocol/records/test_numpy_scan.py::test_offset_deltas_with_a_gap_are_left_to_the_loop",),
     ),
     Mutation(
         "the scan with numpy takes records with headers",

@@ -81,3 +81,12 @@ def test_a_count_of_headers_without_headers_is_malformed() -> None:
     payload[-1] = 2
     assert looped(bytes(payload), 3) is None
     assert scan_usual(bytes(payload), 3) is None
+
+
+def test_offset_deltas_with_a_gap_are_left_to_the_loop() -> None:
+    payload = bytearray(payload_of([Record(0, 1_700_000_000_000, b"key", b"value", ())] * 3))
+    last = 2 * len(payload) // 3
+    assert payload[last + 3] == 4  # 2 as a varint, after the length, the attributes and the timestamp delta
+    payload[last + 3] = 6
+    assert looped(bytes(payload), 3) is None
+    assert scan_usual(bytes(payload), 3) is None
