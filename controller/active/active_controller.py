@@ -21,6 +21,7 @@ from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.decisions.request_table import IN_STEPS
 from minikafka.controller.metadata.cluster_ids import new_cluster_id
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import BrokerChange
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -173,11 +174,11 @@ class ActiveController:
 
     async def _fence(self, node_id: int) -> None:
         def decide(image: Image, context: Context) -> Decision[bool]:
-            broker = image.brokers.get(node_id)
-            if broker is None or self.sessions.is_live(node_id, broker.epoch, context.now_ms):
-                return Decision([], False)  # the broker made contact while this was queued
-            log.warning("broker fenced", broker=node_id, epoch=broker.epoch, reason="session timed out")
-            return broker_fencing.decide(image, node_id, context)
+            decision = broker_fencing.decide(image, node_id, context)  # none if it made contact while this was queued
+            for record in decision.records[:1]:
+                if isinstance(record, BrokerChange):
+                    log.warning("broker fenced", broker=node_id, epoch=record.epoch, reason="session timed out")
+            return decision
 
         await self._decide_all(decide)
         self._wake()

@@ -206,4 +206,12 @@ MUTATIONS = (
         'PushedBackStream(stream, b"")',
         ("tests/controller/quorum/test_peers.py",),
     ),
+    Mutation(
+        "a broker that is in contact again before it is fenced as a whole stays in the other ISRs",
+        "controller/decisions/broker_fencing.py",
+        "(not broker.fenced and context.sessions",
+        "(context.sessions",
+        ("tests/controller/decisions/test_broker_fencing.py",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -4,7 +4,8 @@ from support.decided_cluster import DecidedCluster
 from support.images import applied
 
 from minikafka.controller.decisions import broker_fencing, leader_balancing
-from minikafka.controller.decisions.decision import RECORDS_MAX
+from minikafka.controller.decisions.broker_fencing import RECORDS_AT_ONCE
+from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.metadata.records import BrokerChange, ConfigRecord
 
 
@@ -120,9 +121,23 @@ def test_fencing_a_fenced_or_unknown_broker_changes_nothing() -> None:
 
 def test_a_broker_with_many_partitions_is_fenced_in_several_decisions() -> None:
     cluster = DecidedCluster()
-    cluster.topic(*[(1, 2)] * 12_000)
+    cluster.topic(*[(1, 2)] * 3 * RECORDS_AT_ONCE)
+    cluster.sessions.forget(1)
     decision = broker_fencing.decide(cluster.image, 1, cluster.context())
-    assert (len(decision.records), decision.reply) == (RECORDS_MAX, True)
+    assert (len(decision.records), decision.reply) == (RECORDS_AT_ONCE, True)
     assert decision.records[0] == BrokerChange(1, cluster.epoch(1), fenced=True)
     cluster.fence(1)
     assert {state.isr for state in cluster.image.topics["t"].partitions} == {(2,)}
+
+
+def test_a_broker_that_is_in_contact_again_leaves_its_remaining_isrs_unless_it_is_unfenced() -> None:
+    cluster = DecidedCluster()
+    cluster.topic(*[(1, 2)] * 2 * RECORDS_AT_ONCE)
+    cluster.sessions.forget(1)
+    more = cluster.carry_out(broker_fencing.decide(cluster.image, 1, cluster.context()))
+    cluster.sessions.contact(1, cluster.epoch(1), cluster.now_ms)
+    while more:
+        more = cluster.carry_out(broker_fencing.decide(cluster.image, 1, cluster.context()))
+    assert {state.isr for state in cluster.image.topics["t"].partitions} == {(2,)}
+    cluster.carry_out(Decision([BrokerChange(1, cluster.epoch(1), fenced=False)], None))
+    assert broker_fencing.decide(cluster.image, 1, cluster.context()) == Decision([], False)
