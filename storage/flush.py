@@ -67,7 +67,8 @@ class Flush:
 
     def give_back(self, log: LogState) -> None:
         """After a `sync` that was not possible, without descriptors: the next flush is to do all of it."""
-        log.touched = [*self._touched, *(one for one in log.touched if one not in self._touched)]
+        touched = [*self._touched, *(one for one in log.touched if one not in self._touched)]
+        log.touched = [one for one in touched if not one.is_deleted]
         log.snapshots.unsynced = [*self._snapshots, *log.snapshots.unsynced]
         log.unsynced_paths = [*self._small, *log.unsynced_paths]
         log.epochs.unsynced |= self._epochs

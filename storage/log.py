@@ -412,9 +412,8 @@ class Log(GuardedLog):
     def drop(self, segments: list[Segment]) -> None:
         """Deletes segments removed from `segments`, the last one first, so that a crash leaves no gap."""
         for segment in reversed(segments):
-            if segment in self.touched:
-                self.touched.remove(segment)
             self.delete_later(segment.mark_deleted())
+        self.touched = [one for one in self.touched if not one.is_deleted]  # some are there twice
         self.directory_unsynced = self._dirty = True
         self._sizes_known = None
 

@@ -401,6 +401,7 @@ class Loader:
         self.report.damage = f"the log ends at offset {self.end_offset}, before its start offset {self.start_offset}"
         for segment in self.segments.take(0, len(self.segments)):
             segment.mark_deleted()
+        self.touched.clear()
         self.epochs.clear()
         self._create(self.start_offset)
 

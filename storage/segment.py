@@ -42,8 +42,8 @@ class Segment:
 
     __slots__ = (
         "_disk", "_indexes", "_is_damaged", "_latest_known", "_log", "_recent", "base_offset",
-        "bytes_since_entry", "config", "created_ms", "first_timestamp", "is_full", "jitter_ms", "latest_offset",
-        "latest_timestamp", "next_base", "prefix", "size_bytes", "transactions",
+        "bytes_since_entry", "config", "created_ms", "first_timestamp", "is_deleted", "is_full", "jitter_ms",
+        "latest_offset", "latest_timestamp", "next_base", "prefix", "size_bytes", "transactions",
     )  # fmt: skip
 
     def __init__(
@@ -52,7 +52,7 @@ class Segment:
         self._disk = disk
         self._log: File | None = None
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
-        self._latest_known = self._is_damaged = False
+        self._latest_known = self._is_damaged = self.is_deleted = False
         self._recent: dict[int, BatchPosition] = {}
         self.prefix = f"{directory}/{offset_name(base_offset)}"
         self.base_offset = base_offset
@@ -476,6 +476,7 @@ class Segment:
 
     def mark_deleted(self) -> list[str]:
         """Marks the segment as deleted by renaming its files; returns the new paths."""
+        self.is_deleted = True
         self.close()
         marked: dict[str, str] = {}
         for suffix in SUFFIXES:

@@ -172,4 +172,12 @@ MUTATIONS = (
         ("tests/storage/test_crash.py", "tests/simulation/test_failed_schedules.py"),
         seeds=STORY_ONLY,
     ),
+    Mutation(
+        "a segment that was truncated and rolled is still to be flushed when its files are removed",
+        "storage/log.py",
+        "        self.touched = [one for one in self.touched if not one.is_deleted]  # some are there twice\n",
+        "        self.touched = [one for one in self.touched if one not in segments or self.touched.count(one) > 1]\n",
+        ("tests/storage/test_log.py",),
+        seeds=TEST_ONLY,
+    ),
 )

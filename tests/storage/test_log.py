@@ -25,10 +25,11 @@ from minikafka.protocol.errors import KafkaStorageError, RecordListTooLargeError
 from minikafka.protocol.records.batch import batches, stamp_log_append_time
 from minikafka.storage.checkpoint_files import BrokenCheckpoint, read_epochs, read_topic_id
 from minikafka.storage.disk import RealDisk
+from minikafka.storage.flush import Flush
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_results import Appended, OffsetOutOfRange
-from minikafka.storage.off_loop import in_line
+from minikafka.storage.off_loop import in_line, off_loop
 
 START_MS = 1_700_000_000_000
 
@@ -321,6 +322,35 @@ def test_many_unflushed_segments_are_flushed_a_few_at_a_time(tmp_path: Path) -> 
         assert log.recovery_point == 150
         log.close()
         assert disk._open_count <= 20 + 3
+
+
+def test_a_segment_that_was_truncated_and_rolled_is_not_flushed_once_it_is_deleted(tmp_path: Path) -> None:
+    """Its file is removed later: the flush would open it, and take the data directory for failed."""
+    clock = Clock()
+    log = open_log(RealDisk(), directory=str(tmp_path / "flights-0"), now_ms=clock)
+    append(log, b"kept")
+    append(log, b"truncated")
+    log.flush()
+    log.truncate_to(1)
+    log.roll()
+    append(log, b"new")
+    log.advance_start_offset(1)
+    assert log.delete_old_segments(1) == 1
+    clock.ms += log.config.file_delete_delay_ms
+    trio.run(off_loop, log.disk, log.removing_deleted())
+    log.flush()
+    assert log.recovery_point == 2
+
+
+def test_a_flush_that_is_given_back_leaves_out_what_was_deleted_meanwhile() -> None:
+    log = filled(30)
+    log.roll()
+    flush = Flush(log, log.end_offset)
+    log.advance_start_offset(30)
+    log.delete_old_segments(30)
+    flush.release()
+    flush.give_back(log)
+    assert not any(segment.is_deleted for segment in log.touched)
 
 
 def test_a_flush_during_a_truncation_keeps_the_recovery_point() -> None:
