@@ -51,14 +51,16 @@ class _Fault:
 
 
 class MemoryFile:
-    """A `disk.File` in memory."""
+    """A `disk.File` in memory. Like `RealFile` it is opened again by its path when it is used after `close`."""
 
-    __slots__ = ("_content", "_disk", "_generation", "path", "size_bytes")
+    __slots__ = ("_closing", "_content", "_disk", "_generation", "_holds", "_is_open", "path", "size_bytes")
 
     def __init__(self, disk: "MemoryDisk", path: str, content: Content) -> None:
         self._disk = disk
         self._content = content
         self._generation = disk.generation
+        self._holds = 0
+        self._is_open, self._closing = True, False
         self.path = path
         self.size_bytes = content.current.size_bytes
 
@@ -99,8 +101,7 @@ class MemoryFile:
         self._disk.step()
 
     def sync(self) -> None:
-        if self._generation != self._disk.generation:
-            raise self._outdated()
+        self._reopen()
         try:
             self._disk.call("sync", self.path)
         except OSError:
@@ -114,18 +115,28 @@ class MemoryFile:
         return -1
 
     def hold(self) -> None:
-        pass
+        self._reopen()
+        self._holds += 1
 
     def release(self) -> None:
-        pass
+        self._holds -= 1
+        if self._closing and not self._holds:
+            self._is_open = self._closing = False
 
     def close(self) -> None:
-        pass
+        self._closing = self._holds > 0
+        self._is_open = self._closing
 
     def _check(self, kind: str) -> None:
+        self._reopen()
+        self._disk.call(kind, self.path)
+
+    def _reopen(self) -> None:
         if self._generation != self._disk.generation:
             raise self._outdated()
-        self._disk.call(kind, self.path)
+        if not self._is_open and not self._disk.names(self.path, self._content):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", self.path)
+        self._is_open = True
 
     def _outdated(self) -> OSError:
         return OSError(errno.EIO, "opened before the power failure", self.path)
@@ -222,6 +233,10 @@ class MemoryDisk:
     def exists(self, path: str) -> bool:
         self.call("stat", path)
         return self._find(path) is not None
+
+    def names(self, path: str, content: Content) -> bool:
+        """Whether a path names this file."""
+        return self._find(path) is content
 
     def is_directory(self, path: str) -> bool:
         self.call("stat", path)

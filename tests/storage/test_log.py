@@ -324,10 +324,12 @@ def test_many_unflushed_segments_are_flushed_a_few_at_a_time(tmp_path: Path) -> 
         assert disk._open_count <= 20 + 3
 
 
-def test_a_segment_that_was_truncated_and_rolled_is_not_flushed_once_it_is_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("real", [True, False])
+def test_a_segment_that_was_truncated_and_rolled_is_not_flushed_once_it_is_deleted(real: bool, tmp_path: Path) -> None:
     """Its file is removed later: the flush would open it, and take the data directory for failed."""
     clock = Clock()
-    log = open_log(RealDisk(), directory=str(tmp_path / "flights-0"), now_ms=clock)
+    disk = RealDisk() if real else memory_disk()
+    log = open_log(disk, directory=str(tmp_path / "flights-0"), now_ms=clock)
     append(log, b"kept")
     append(log, b"truncated")
     log.flush()
