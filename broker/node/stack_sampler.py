@@ -36,13 +36,17 @@ class StackSampler:
         self._stopped.set()
         self._thread.join()
 
+    def sample(self) -> None:
+        """Take the sample of the step in progress, if it exceeds the budget and has none yet."""
+        began = self._watch.began
+        if self._clock() - began > self._watch.budget_s and self._watch.sampled[0] != began:
+            frame = sys._current_frames().get(self._sampled_thread)
+            if self._watch.began == began:
+                self._watch.sampled = began, _stack(frame)
+
     def _run(self) -> None:
         while not self._stopped.wait(PERIOD_S):
-            began = self._watch.began
-            if self._clock() - began > self._watch.budget_s:
-                frame = sys._current_frames().get(self._sampled_thread)
-                if self._watch.began == began:
-                    self._watch.sampled = began, _stack(frame)
+            self.sample()
 
 
 def _stack(frame: FrameType | None) -> tuple[str, ...]:

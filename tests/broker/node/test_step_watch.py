@@ -120,25 +120,26 @@ def test_deadlines_are_a_step_of_the_loop_itself(clocks: Clocks) -> None:
     assert [step.task for step in found] == [TRIO_ITSELF]
 
 
-def test_a_sampler_shows_the_stack_of_a_real_step() -> None:
+def test_a_sampler_shows_where_a_step_was_when_it_first_exceeded_the_budget(clocks: Clocks) -> None:
     found: list[LongStep] = []
-    watch = StepWatch(found.append, clock=time.perf_counter, cpu_clock=time.thread_time, budget_s=10 * MS)
-    sampler = StackSampler(watch, time.perf_counter)
+    watch = clocks.watch(found)
+    sampler = StackSampler(watch, lambda: clocks.now)
 
     def compute() -> None:
-        """Works until it was seen, so that a busy machine needs no patience."""
-        while watch.sampled[0] != watch.began or time.thread_time() - began < 20 * MS:
-            sum(range(1000))
+        """Works until the sampler's thread saw it."""
+        clocks.work(21 * MS)
+        while watch.sampled[0] != watch.began:
+            time.sleep(0)
 
     async def task() -> None:
-        nonlocal began
-        began = time.thread_time()
         compute()
+        clocks.work(21 * MS)
+        sampler.sample()
 
-    began = 0.0
     trio.run(task, instruments=[watch])
     sampler.stop()
-    assert [name.split()[-1] for name in found[0].stack[:2]] == ["task", "compute"]
+    [step] = found
+    assert [name.split()[-1] for name in step.stack[:2]] == ["task", "compute"]
 
 
 def test_the_log_is_limited_and_says_how_many_were_left_out(clocks: Clocks) -> None:
