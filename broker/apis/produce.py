@@ -292,11 +292,14 @@ def _append(
     *,
     validated: bool = False,
 ) -> None:
-    """Append a batch, or put the error into the answer. Raises LargeBatch."""
+    """Append a batch, or put the error into the answer. Raises LargeBatch unless it is validated."""
+    services = appends.context.services
+    large_batches = services.partitions.large_batches
+    began = large_batches.clock() if validated else large_batches.begin()
     try:
         written = partition.append(
             batch,
-            now_ms=appends.context.services.now_ms(),
+            now_ms=services.now_ms(),
             acks=appends.request.acks,
             verification=appends.verified.token(partition) if batch.is_transactional else None,
             validated=validated,
@@ -310,6 +313,8 @@ def _append(
         answer.log_append_time_ms = written.append_time_ms
         answer.log_start_offset = partition.log.start_offset
         appends.pending.append((partition, written, answer))
+    finally:
+        large_batches.end(began)
 
 
 async def _append_large(

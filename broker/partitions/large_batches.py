@@ -2,42 +2,76 @@
 
 Records are decompressed in a worker thread, of the disk that the batch is for. Memory is bounded: `AT_ONCE` batches of
 `decompressed_size_bytes_max` each.
+
+Small batches are validated and appended at once. One takes up to some milliseconds, and many may arrive together, in
+one request or in many. So their time is added up; after `AT_ONCE_S` the next one waits here until other tasks have run.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import trio
 
-from minikafka.broker.partitions.batch_validation import Rules, validate_in_steps
+from minikafka.broker.partitions.batch_validation import LargeBatch, Rules, validate, validate_in_steps
 from minikafka.protocol.records.batch import Batch
 from minikafka.storage.disk import Disk
 
 AT_ONCE = 4
 """How many are validated at a time; the others wait their turn."""
+AT_ONCE_S = 0.005
 
 
 class LargeBatches:
-    """The large batches of a node."""
+    """The large batches of a node.
 
-    def __init__(self) -> None:
+    Args:
+        clock: Seconds that only grow; on that of the event loop, a simulated step takes none. By default nothing takes
+            any time.
+
+    Attributes:
+        clock: The same.
+    """
+
+    def __init__(self, clock: Callable[[], float] = float) -> None:
+        self.clock = clock
         self._free = trio.Semaphore(AT_ONCE)
+        self._used_s = 0.0
+
+    def begin(self) -> float:
+        """The time, before a batch is appended at once. Raises LargeBatch if those before it took long together."""
+        if self._used_s > AT_ONCE_S:
+            raise LargeBatch
+        return self.clock()
+
+    def end(self, began: float) -> None:
+        """Count the time since `begin`."""
+        self._used_s += self.clock() - began
 
     async def validated(self, batch: Batch, rules: Rules, now_ms: int, disk: Disk) -> Batch:
         """The batch to append. Cancellation leaves nothing behind.
 
-        Raises: As `batch_validation.validate`.
+        Raises: As `batch_validation.validate`, without LargeBatch.
         """
         async with self._free:
-            steps = validate_in_steps(batch, rules, now_ms)
-            result: Any = None
+            await trio.lowlevel.checkpoint()
+            self._used_s = 0.0
             try:
-                while True:
-                    function = steps.send(result)
-                    if function is None:
-                        await trio.lowlevel.checkpoint()
-                    result = None if function is None else await disk.run(function)
-            except StopIteration as done:
-                validated: Batch = done.value
-                return validated
-            finally:
-                steps.close()
+                return validate(batch, rules, now_ms)
+            except LargeBatch:
+                return await _validated_in_steps(batch, rules, now_ms, disk)
+
+
+async def _validated_in_steps(batch: Batch, rules: Rules, now_ms: int, disk: Disk) -> Batch:
+    steps = validate_in_steps(batch, rules, now_ms)
+    result: Any = None
+    try:
+        while True:
+            function = steps.send(result)
+            if function is None:
+                await trio.lowlevel.checkpoint()
+            result = None if function is None else await disk.run(function)
+    except StopIteration as done:
+        validated: Batch = done.value
+        return validated
+    finally:
+        steps.close()

@@ -1,6 +1,6 @@
 """Partitions: all replicas of this node, by name, and the lookup of topic ids."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from minikafka.broker.partitions.large_batches import LargeBatches
 from minikafka.broker.partitions.partition import Partition
@@ -20,14 +20,15 @@ class Partitions:
 
     Args:
         image: The metadata, to distinguish partitions of other nodes from unknown ones.
+        clock: Of `LargeBatches`.
 
     Attributes:
         large_batches: Validates batches that take long.
         traffic: What was appended here, by topic with a replica here.
     """
 
-    def __init__(self, image: Image) -> None:
-        self.large_batches = LargeBatches()
+    def __init__(self, image: Image, clock: Callable[[], float] = float) -> None:
+        self.large_batches = LargeBatches(clock)
         self.traffic: dict[str, Traffic] = {}
         self._image = image
         self._by_name: dict[tuple[str, int], Partition] = {}

@@ -20,7 +20,7 @@ from crc32c import crc32c
 
 from minikafka.protocol.records.batch import HEADER_SIZE, LENGTH_MIN, MAGIC, Batch, parse_header
 from minikafka.protocol.records.compression import Buffer, decompress, too_much
-from minikafka.protocol.records.numpy_varints import Array, read_varints
+from minikafka.protocol.records.numpy_varints import Array, read_short_varints, read_varints
 from minikafka.protocol.records.record import RECORD_SIZE_MIN, CorruptRecords, read_varint
 
 _HEADER = np.dtype([
@@ -323,16 +323,18 @@ def _starts_by_zeros(buffer: Array, position: int, end: int, count: int) -> Arra
     if not count - 1 <= len(places) <= 2 * count:
         return None
     places = np.append(0, places)
-    lengths, after = read_varints(data, places)
-    plausible = (lengths > 0) & (lengths <= len(data) - after) & (data.take(after, mode="clip") == 0)
-    places, nexts = places[plausible], (after + lengths)[plausible]
+    lengths, after, is_short = read_short_varints(data, places)
+    nexts = after + lengths
+    kept = np.flatnonzero(is_short & (lengths > 0) & (nexts <= len(data)) & (data.take(after, mode="clip") == 0))
+    places, nexts = places[kept], nexts[kept]
     for _ in range(_ZEROS_ROUNDS):
         if len(places) <= count:
             break
         led_to = np.zeros(len(data) + 1, np.bool_)
         led_to[nexts] = True
         led_to[0] = True
-        places, nexts = places[led_to[places]], nexts[led_to[places]]
+        kept = np.flatnonzero(led_to[places])
+        places, nexts = places[kept], nexts[kept]
     if len(places) != count or not np.array_equal(np.append(places[1:], len(data)), nexts) or places[0]:
         return None
     return position + places

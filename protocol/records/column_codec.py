@@ -81,11 +81,22 @@ def encode_columns(
 
 def scan_usual(payload: bytes | memoryview, count: int) -> tuple[int, int] | None:
     """See `numpy_scan.scan_usual`; None also if numpy is not installed. The first call imports it."""
+    numpy_scan = _load_numpy_scan()
+    return None if numpy_scan is None else numpy_scan.scan_usual(payload, count)
+
+
+def is_scan_loaded() -> bool:
+    """Whether `scan_usual` has nothing to import, which takes a tenth of a second: its first call is for a thread."""
+    return _load_numpy_scan.cache_info().currsize > 0
+
+
+@cache
+def _load_numpy_scan() -> ModuleType | None:
     try:
         from minikafka.protocol.records import numpy_scan
     except ImportError:
         return None
-    return numpy_scan.scan_usual(payload, count)
+    return numpy_scan
 
 
 @cache

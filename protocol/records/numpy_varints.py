@@ -25,15 +25,20 @@ def read_varints(buffer: Array, position: Array, size_bytes_max: int = 5) -> tup
     Raises CorruptRecords if one exceeds `size_bytes_max`: 5 for a varint, 10 for a varlong.
     """
     first = buffer.take(position, mode="clip")
-    longer = first >= 0x80
-    if not longer.any():
+    if not (first >= 0x80).any():
         return _SIGNED.take(first), position + 1
-    second = buffer.take(position + 1, mode="clip")
-    if (longer & (second >= 0x80)).any():
-        return _read_long(buffer, position, size_bytes_max)
-    number = first.astype(np.int64)
-    number += (second.astype(np.int64) << 7) * longer - 128 * longer
-    return (number >> 1) ^ -(number & 1), position + 1 + longer
+    numbers, after, is_short = read_short_varints(buffer, position)
+    return (numbers, after) if is_short.all() else _read_long(buffer, position, size_bytes_max)
+
+
+def read_short_varints(buffer: Array, position: Array) -> tuple[Array, Array, Array]:
+    """As `read_varints`, with a third array: whether the varint has one or two bytes. What else is returned for a
+    longer one has no meaning."""
+    first, second = buffer.take(position, mode="clip"), buffer.take(position + 1, mode="clip")
+    longer = first >= 0x80
+    number = first.astype(np.int16)  # 14 bits; narrow numbers are faster
+    number += ((second.astype(np.int16) << 7) - 128) * longer
+    return ((number >> 1) ^ -(number & 1)).astype(np.int64), position + 1 + longer, (first & second) < 0x80
 
 
 def _read_long(buffer: Array, position: Array, size_bytes_max: int) -> tuple[Array, Array]:

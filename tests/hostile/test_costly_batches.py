@@ -7,11 +7,14 @@ import time
 
 import crc32c
 import pytest
+from support.clients_raw import RawConnection, request
 from support.node import ServerProcess
 from support.oracle import Oracle
-from support.raw_produce import produce, writable_topics
+from support.raw_produce import PRODUCE_VERSION, produce, produce_request, writable_topics
 
 from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.headers import decode_response
+from minikafka.protocol.messages.produce import ProduceResponse
 from minikafka.protocol.records.batch import HEADER_SIZE, encode_batch
 from minikafka.protocol.records.compression import Codec, compress
 from minikafka.protocol.records.record import Record
@@ -21,6 +24,7 @@ NOW_MS = int(time.time() * 1000)
 DAYS_MS = 86_400_000
 PLAIN, COMPACTED, RECOMPRESSED = "plain-topic", "compacted-topic", "recompressed-topic"
 TOPICS = {PLAIN: {}, COMPACTED: {"cleanup.policy": "compact"}, RECOMPRESSED: {"compression.type": "gzip"}}
+WIDE, TOGETHER = "topic-with-many-partitions", 250
 CRC_AT, ATTRIBUTES_AT, LAST_DELTA_AT, COUNT_AT = 17, 21, 23, 57
 
 
@@ -29,7 +33,9 @@ def topics(node: ServerProcess) -> None:
     """Creates the topics, and waits until they can be written."""
     if isinstance(node, Oracle):
         pytest.skip("Apache Kafka makes an object for each header, and runs out of memory")
-    writable_topics(node, TOPICS, Record(0, NOW_MS, b"key", b"value"))
+    first = Record(0, NOW_MS, b"key", b"value")
+    writable_topics(node, TOPICS, first)
+    writable_topics(node, {WIDE: {}}, first, partitions=TOGETHER)
 
 
 def varint(number: int) -> bytes:
@@ -104,3 +110,31 @@ def test_a_million_records_are_looked_at_in_steps(node: ServerProcess, timestamp
 def test_a_malformed_record_behind_many_headers_is_found(node: ServerProcess) -> None:
     damaged = MANY_HEADERS[:-1] + b"\x01"
     assert produce(node, PLAIN, batch_of(damaged + b"\x00", Codec.ZSTD)) == ErrorCode.INVALID_RECORD
+
+
+COSTLY = {
+    "headers": batch_of(with_headers(4_000), Codec.ZSTD),
+    "records": batch_of(tiny_records(9_000), Codec.ZSTD, count=9_000),
+    "bytes": encode_batch([Record(0, NOW_MS, b"key", bytes(MIB - 100))], codec=Codec.GZIP),
+}
+"""Compressed batches that take milliseconds each, and are validated at once where one comes alone."""
+
+
+@pytest.mark.parametrize("what", COSTLY)
+def test_costly_batches_of_many_requests_are_validated_in_many_steps(node: ServerProcess, what: str) -> None:
+    with RawConnection(node.address) as connection:
+        connection.send(request(produce_request(PLAIN, [COSTLY[what]]), PRODUCE_VERSION) * TOGETHER)
+        answers = [connection.receive_frame() for _ in range(TOGETHER)]
+    assert [error_codes(answer) for answer in answers] == [[ErrorCode.NONE]] * TOGETHER
+
+
+@pytest.mark.parametrize("what", COSTLY)
+def test_costly_batches_of_one_request_are_validated_in_many_steps(node: ServerProcess, what: str) -> None:
+    with RawConnection(node.address) as connection:
+        connection.send(request(produce_request(WIDE, [COSTLY[what]] * TOGETHER), PRODUCE_VERSION))
+        assert error_codes(connection.receive_frame()) == [ErrorCode.NONE] * TOGETHER
+
+
+def error_codes(answer: bytes) -> list[int]:
+    response = decode_response(ProduceResponse, PRODUCE_VERSION, answer)[1]
+    return [one.error_code for topic in response.responses for one in topic.partition_responses]

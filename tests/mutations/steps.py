@@ -155,6 +155,20 @@ MUTATIONS = (
         (f"{_VALIDATIONS}::test_records_may_decompress_to_sixteen_times_the_largest_batch",),
     ),
     Mutation(
+        "the small batches of all requests are validated in one step",
+        "broker/partitions/large_batches.py",
+        "        if self._used_s > AT_ONCE_S:\n            raise LargeBatch\n",
+        "",
+        ("tests/broker/partitions/test_large_batches.py",),
+    ),
+    Mutation(
+        "numpy is imported in a step of the event loop",
+        _VALIDATION,
+        " or (record_count >= MANY_RECORDS and not is_scan_loaded())",
+        "",
+        (f"{_VALIDATIONS}::test_the_first_scan_is_for_a_thread_as_it_imports_numpy",),
+    ),
+    Mutation(
         "the headers of a record are skipped in one step",
         _SCAN,
         "now = min(left, HEADERS_AT_ONCE - seen)",

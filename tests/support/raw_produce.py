@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -19,21 +19,26 @@ NOT_YET = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWE
 
 def produce(node: ServerProcess, topic: str, batch: bytes, transactional_id: str | None = None) -> int:
     """The error code of partition 0; the connection must survive."""
-    data = PartitionProduceData(index=0, records=batch)
-    topics = [TopicProduceData(name=topic, partition_data=[data])]
-    message = ProduceRequest(
-        transactional_id=transactional_id, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=topics
-    )
+    message = produce_request(topic, [batch], transactional_id)
     with RawConnection(node.address) as connection:
         return connection.ask(message, PRODUCE_VERSION).responses[0].partition_responses[0].error_code
 
 
-def writable_topics(node: ServerProcess, configs: Mapping[str, Mapping[str, str]], first: Record) -> None:
-    """Create topics of one partition with their settings, and write one record to each."""
+def produce_request(topic: str, batches: Sequence[bytes], transactional_id: str | None = None) -> ProduceRequest:
+    """A request with a batch for each of the first partitions of a topic."""
+    data = [PartitionProduceData(index=index, records=batch) for index, batch in enumerate(batches)]
+    topics = [TopicProduceData(name=topic, partition_data=data)]
+    return ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=topics)
+
+
+def writable_topics(
+    node: ServerProcess, configs: Mapping[str, Mapping[str, str]], first: Record, partitions: int = 1
+) -> None:
+    """Create topics with their settings, and write one record to each."""
     wanted = [
         CreatableTopic(
             name=name,
-            num_partitions=1,
+            num_partitions=partitions,
             replication_factor=1,
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
         )

@@ -6,7 +6,9 @@ from collections.abc import Callable
 import pytest
 from crc32c import crc32c
 
+from minikafka.broker.partitions import batch_validation
 from minikafka.broker.partitions.batch_validation import (
+    AT_ONCE_RECORDS,
     MANY_RECORDS,
     SCANNED_RECORDS_MAX,
     LargeBatch,
@@ -65,12 +67,25 @@ def decoded_or_reason(batch: Batch) -> int | str:
 def test_a_valid_batch_is_stored_unchanged(codec: Codec, count: int) -> None:
     data = buffer(encode_batch(records(count), codec=codec))
     before = bytes(data)
-    if codec is not Codec.NONE and count >= MANY_RECORDS:
-        with pytest.raises(LargeBatch):
-            check(data)
-        assert bytes(in_steps(data)[0].data) == before
-    else:
-        assert bytes(check(data).data) == before
+    assert bytes(in_steps(bytearray(data))[0].data) == before
+    assert bytes(check(data).data) == before
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+def test_a_compressed_batch_of_very_many_records_is_for_a_thread(codec: Codec) -> None:
+    small = [Record(offset, NOW_MS, b"k", b"v") for offset in range(AT_ONCE_RECORDS + 1)]
+    data = buffer(encode_batch(small, codec=codec))
+    with pytest.raises(LargeBatch):
+        check(bytearray(data))
+    assert bytes(in_steps(bytearray(data))[0].data) == bytes(data)
+
+
+def test_the_first_scan_is_for_a_thread_as_it_imports_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_validation, "is_scan_loaded", lambda: False)
+    few, many = (buffer(encode_batch(records(count), codec=Codec.LZ4)) for count in (MANY_RECORDS - 1, MANY_RECORDS))
+    check(few)
+    with pytest.raises(LargeBatch):
+        check(many)
 
 
 def test_no_batch_and_an_incomplete_batch_are_invalid_records() -> None:
