@@ -4,7 +4,8 @@ Records are decompressed in a worker thread, of the disk that the batch is for. 
 `decompressed_size_bytes_max` each.
 
 Small batches are validated and appended at once. One takes up to some milliseconds, and many may arrive together, in
-one request or in many. So their time is added up; after `AT_ONCE_S` the next one waits here until other tasks have run.
+one request or in many. So their time is added up; after `AT_ONCE_S` the next one waits here until other tasks have run,
+but not for large ones.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from minikafka.protocol.records.batch import Batch
 from minikafka.storage.disk import Disk
 
 AT_ONCE = 4
-"""How many are validated at a time; the others wait their turn."""
+"""How many large ones are validated at a time; the others wait their turn."""
 AT_ONCE_S = 0.005
 
 
@@ -52,12 +53,12 @@ class LargeBatches:
 
         Raises: As `batch_validation.validate`, without LargeBatch.
         """
-        async with self._free:
-            await trio.lowlevel.checkpoint()
-            self._used_s = 0.0
-            try:
-                return validate(batch, rules, now_ms)
-            except LargeBatch:
+        await trio.lowlevel.checkpoint()
+        self._used_s = 0.0
+        try:
+            return validate(batch, rules, now_ms)
+        except LargeBatch:
+            async with self._free:
                 return await _validated_in_steps(batch, rules, now_ms, disk)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import trio
+import trio.testing
 
-from minikafka.broker.partitions.batch_validation import LargeBatch, Rules, produced_batch
-from minikafka.broker.partitions.large_batches import AT_ONCE_S, LargeBatches
-from minikafka.protocol.records.batch import Codec, encode_batch
+from minikafka.broker.partitions.batch_validation import AT_ONCE_RECORDS, LargeBatch, Rules, produced_batch
+from minikafka.broker.partitions.large_batches import AT_ONCE, AT_ONCE_S, LargeBatches
+from minikafka.protocol.records.batch import Batch, Codec, encode_batch
 from minikafka.protocol.records.record import Record
 from minikafka.storage.memory_disk import MemoryDisk
 
@@ -28,13 +32,27 @@ def append(large_batches: LargeBatches, clock: Clock, takes_s: float) -> None:
     large_batches.end(began)
 
 
-def test_after_a_while_the_next_batch_lets_other_tasks_run() -> None:
-    clock, ran = Clock(), list[str]()
-    large_batches = LargeBatches(clock)
-    batch = produced_batch(bytearray(encode_batch([Record(0, NOW_MS, b"k", b"v")], codec=Codec.ZSTD)), 9)
+def batch_of(count: int) -> Batch:
+    records = [Record(offset, NOW_MS, b"k", b"v") for offset in range(count)]
+    return produced_batch(bytearray(encode_batch(records, codec=Codec.ZSTD)), 9)
 
-    async def other() -> None:
-        ran.append("another task")
+
+class HangingDisk(MemoryDisk):
+    """What runs in its threads does not end before `goes_on`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = trio.Event()
+
+    async def run(self, function: Callable[..., Any], *arguments: object) -> Any:
+        await self.goes_on.wait()
+        return function(*arguments)
+
+
+def test_after_a_while_the_next_batch_lets_other_tasks_run() -> None:
+    clock = Clock()
+    large_batches = LargeBatches(clock)
+    batch = batch_of(1)
 
     async def program() -> None:
         for _ in range(3):
@@ -42,10 +60,23 @@ def test_after_a_while_the_next_batch_lets_other_tasks_run() -> None:
         clock.now += 1  # what others do does not count
         with pytest.raises(LargeBatch):
             large_batches.begin()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(other)
+        with trio.testing.assert_checkpoints():
             assert await large_batches.validated(batch, Rules(), NOW_MS, MemoryDisk()) is batch
-            assert ran
         append(large_batches, clock, AT_ONCE_S)
+
+    trio.run(program)
+
+
+def test_a_small_batch_does_not_wait_for_large_ones() -> None:
+    large_batches, disk = LargeBatches(), HangingDisk()
+    small, large = batch_of(1), batch_of(AT_ONCE_RECORDS + 1)
+
+    async def program() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(2 * AT_ONCE):
+                nursery.start_soon(large_batches.validated, large, Rules(), NOW_MS, disk)
+            await trio.testing.wait_all_tasks_blocked()
+            assert await large_batches.validated(small, Rules(), NOW_MS, disk) is small
+            disk.goes_on.set()
 
     trio.run(program)
