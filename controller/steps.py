@@ -1,10 +1,12 @@
 """Generators that do long work in steps, between which other tasks run. Trio: checkpoints."""
 
-from collections.abc import Generator
-from typing import TypeVar
+from collections.abc import Callable, Generator
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import trio
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -29,3 +31,13 @@ def at_once(steps: Generator[None, None, T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+def without_pauses(steps: Callable[P, Generator[None, None, T]]) -> Callable[P, T]:
+    """The function that does the same `at_once`."""
+
+    @wraps(steps)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        return at_once(steps(*args, **kwargs))
+
+    return run

@@ -6,7 +6,7 @@ its connection was reset. A heartbeat counts as contact when it arrives, not whe
 (KAFKA-15019). A controller that was itself delayed reads waiting heartbeats before it fences. Trio: it has timers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from random import Random
 from typing import Any
 
@@ -38,7 +38,7 @@ LATE_MS = 200
 """A timer that fires this much late means that the process was stalled: heartbeats may be waiting unread."""
 LEADERLESS_CHECK_S = 5.0
 KNOWN_TO_ALL_MS_MAX = 30_000
-PeriodicDecision = Callable[[Image, Context], Decision[bool]]
+PeriodicDecision = Callable[[Image, Context], Generator[None, None, Decision[bool]]]
 
 
 class ActiveController:
@@ -79,10 +79,10 @@ class ActiveController:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.term.run)
             nursery.start_soon(self._fence_expired_brokers)
-            nursery.start_soon(self._repeat, LEADERLESS_CHECK_S, leader_balancing.leaderless)
+            nursery.start_soon(self._repeat, LEADERLESS_CHECK_S, leader_balancing.electing_leaderless)
             if static.value("auto.leader.rebalance.enable"):
                 interval_s = float(static.number("leader.imbalance.check.interval.seconds"))
-                nursery.start_soon(self._repeat, interval_s, leader_balancing.preferred)
+                nursery.start_soon(self._repeat, interval_s, leader_balancing.electing_preferred)
 
     async def create_cluster(self, cluster_id: str | None) -> None:
         """Write the first records of a new cluster."""
@@ -173,27 +173,28 @@ class ActiveController:
                     await self._fence(node_id)
 
     async def _fence(self, node_id: int) -> None:
-        def decide(image: Image, context: Context) -> Decision[bool]:
-            decision = broker_fencing.decide(image, node_id, context)  # none if it made contact while this was queued
+        def deciding(image: Image, context: Context) -> Generator[None, None, Decision[bool]]:
+            # No record if the broker made contact while this was queued.
+            decision = yield from broker_fencing.deciding(image, node_id, context)
             for record in decision.records[:1]:
                 if isinstance(record, BrokerChange):
                     log.warning("broker fenced", broker=node_id, epoch=record.epoch, reason="session timed out")
             return decision
 
-        await self._decide_all(decide)
+        await self._decide_all(deciding)
         self._wake()
 
-    async def _repeat(self, interval_s: float, decide: PeriodicDecision) -> None:
+    async def _repeat(self, interval_s: float, deciding: PeriodicDecision) -> None:
         while True:
             await trio.sleep(interval_s)
-            await self._decide_all(decide)
+            await self._decide_all(deciding)
 
-    async def _decide_all(self, decide: PeriodicDecision) -> None:
+    async def _decide_all(self, deciding: PeriodicDecision) -> None:
         """Decide until there is no more to do. An error is logged, and the decision is retried later."""
         more = True
         while more:
             try:
-                outcome = await self.term.submit(lambda image: decide(image, self._context()))
+                outcome = await self.term.submit(lambda image: deciding(image, self._context()))
             except TermEnded:
                 await trio.sleep_forever()  # until the end of the term cancels this task
             except KafkaError as error:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from types import GeneratorType
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -90,9 +89,10 @@ class RequestQueue:
         those before it, in steps. Nobody else may change the image meanwhile.
 
         A request whose decision raises is failed, and is not among those returned. All are if this is closed early.
+        After `QUEUE_MAX` requests it ends even if more arrive between the steps, so that none waits for ever.
         """
         decided: list[PendingDecision[Any]] = []
-        records_count = yielded_at = 0
+        requests_count = records_count = yielded_at = 0
         pending: PendingDecision[Any] | None = first
         try:
             while pending is not None:
@@ -107,7 +107,8 @@ class RequestQueue:
                 if records_count - yielded_at >= RECORDS_IN_A_STEP:
                     yielded_at = records_count
                     yield
-                pending = self._queued() if records_count < RECORDS_MAX else None
+                requests_count += 1
+                pending = self._queued() if records_count < RECORDS_MAX and requests_count < QUEUE_MAX else None
         except GeneratorExit:
             for abandoned in [*decided, pending]:
                 if abandoned is not None:
@@ -132,7 +133,8 @@ class RequestQueue:
 
 def _decision(pending: PendingDecision[Any], image: Image) -> Generator[None, None, Decision[Any]]:
     made = pending.decide(image)
-    if isinstance(made, GeneratorType):
-        made = yield from made
-    assert isinstance(made, Decision), "a generator returns a decision"
-    return made
+    if isinstance(made, Decision):
+        return made
+    decision = yield from made
+    yield  # It may have worked for almost a step since it paused, as may the next one.
+    return decision

@@ -5,6 +5,9 @@ once they are committed. It has no side effects and does not wait. A request tha
 `decide(image, request, context)`; a request that only reads has `describe`. Checks are in Apache Kafka's order, which
 determines the error that a client gets, and error messages to clients are Kafka's.
 
+What may be about many partitions or resources has a generator `deciding`, which is `decide` in steps: others run where
+it yields, but nobody changes the image. Broker sessions may change: a decision reads each of them once.
+
 The path of an AlterPartition request::
 
     request_table.py          finds `alter_partition.decide` by the type of the request

@@ -1,28 +1,37 @@
 """AlterConfigs: replaces all dynamic configs of a resource (KIP-133)."""
 
-from minikafka.controller.decisions.config_changes import Alteration, Operation, OperationKind, alter
+from collections.abc import Generator
+
+from minikafka.controller.decisions.config_changes import Alteration, Operation, OperationKind, altering
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.messages.alter_configs import (
     AlterConfigsRequest,
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 
-__all__ = ["decide"]
+__all__ = ["decide", "deciding"]
 
 
-def decide(image: Image, request: AlterConfigsRequest, context: Context) -> Decision[AlterConfigsResponse]:
+def deciding(
+    image: Image, request: AlterConfigsRequest, context: Context
+) -> Generator[None, None, Decision[AlterConfigsResponse]]:
     """A result for each resource; each is changed as a whole or not at all."""
-    alterations = [
-        Alteration(
-            kind=resource.resource_type,
-            name=resource.resource_name,
-            operations=tuple(Operation(one.name, OperationKind.SET, one.value) for one in resource.configs),
-            replace=True,
-        )
-        for resource in request.resources
-    ]
-    altered = alter(image, alterations, context)
-    responses = altered.answers(AlterConfigsResourceResponse, alterations)
-    return Decision([] if request.validate_only else altered.records, AlterConfigsResponse(responses=responses))
+    altered = yield from altering(image, request.resources, _alteration, AlterConfigsResourceResponse, context)
+    reply = AlterConfigsResponse(responses=altered.responses)
+    return Decision([] if request.validate_only else altered.records, reply)
+
+
+decide = without_pauses(deciding)
+
+
+def _alteration(resource: AlterConfigsResource) -> Alteration:
+    return Alteration(
+        kind=resource.resource_type,
+        name=resource.resource_name,
+        operations=tuple(Operation(one.name, OperationKind.SET, one.value) for one in resource.configs),
+        replace=True,
+    )

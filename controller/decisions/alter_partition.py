@@ -10,6 +10,7 @@ Unlike in Kafka, a repeated request that has already been applied succeeds.
 Source: `ReplicationControlManager.alterPartition`.
 """
 
+from collections.abc import Generator
 from dataclasses import replace
 
 from minikafka.controller.decisions.broker_heartbeat import is_stale
@@ -18,6 +19,8 @@ from minikafka.controller.decisions.leader_election import TopicRules
 from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image, PartitionState, Topic, changed
 from minikafka.controller.metadata.records import PartitionChange
+from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -28,13 +31,15 @@ from minikafka.protocol.messages.alter_partition import (
     ResponseTopicData,
 )
 
-__all__ = ["decide"]
+__all__ = ["decide", "deciding"]
 
 ANY_EPOCH = -1
 RECOVERED = 0
 
 
-def decide(image: Image, request: AlterPartitionRequest, context: Context) -> Decision[AlterPartitionResponse]:
+def deciding(
+    image: Image, request: AlterPartitionRequest, context: Context
+) -> Generator[None, None, Decision[AlterPartitionResponse]]:
     """A result for each partition: its new state, or the error."""
     if is_stale(image, request.broker_id, request.broker_epoch):
         return Decision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
@@ -43,15 +48,21 @@ def decide(image: Image, request: AlterPartitionRequest, context: Context) -> De
     rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
     reply = AlterPartitionResponse()
+    pauses = Pauses()
     for requested in request.topics:
         topic = image.topics_by_id.get(requested.topic_id)
         answer = ResponseTopicData(topic_id=requested.topic_id)
         reply.topics.append(answer)
         for partition in requested.partitions:
+            if pauses.due():
+                yield
             change, result = _alter(image, topic, partition, request.broker_id, rules)
             records += [change] if change else []
             answer.partitions.append(result)
     return Decision([*records], reply)
+
+
+decide = without_pauses(deciding)
 
 
 def _alter(

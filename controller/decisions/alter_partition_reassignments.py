@@ -8,7 +8,7 @@ replica among the adding and removing ones until it has caught up.)
 Source: `ReplicationControlManager`, `PartitionReassignmentReplicas`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
@@ -17,6 +17,8 @@ from minikafka.controller.decisions.manual_assignments import check_assignment
 from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.metadata.records import PartitionChange
+from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
@@ -34,12 +36,12 @@ from minikafka.protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 
-__all__ = ["decide"]
+__all__ = ["decide", "deciding"]
 
 
-def decide(
+def deciding(
     image: Image, request: AlterPartitionReassignmentsRequest, context: Context
-) -> Decision[AlterPartitionReassignmentsResponse]:
+) -> Generator[None, None, Decision[AlterPartitionReassignmentsResponse]]:
     """A result for each partition."""
     rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
@@ -57,34 +59,38 @@ def decide(
     if not request.topics:
         return Decision([], AlterPartitionReassignmentsResponse(error_message=""))
     if request.timeout_ms <= 0:
-        return Decision([], _refuse(request, RequestTimedOutError()))
-    reply = _reply(request, answer)
+        return Decision([], (yield from _refusing(request, RequestTimedOutError())))
+    reply = yield from _replying(request, answer)
     if len(records) > RECORDS_MAX:
         problem = PolicyViolationError("Unable to perform excessively large batch operation.")
-        return Decision([], _refuse(request, problem))
+        return Decision([], (yield from _refusing(request, problem)))
     return Decision([*records], reply)
 
 
-def _refuse(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
-    reply = _reply(request, lambda *_: error)
+decide = without_pauses(deciding)
+Replying = Generator[None, None, AlterPartitionReassignmentsResponse]
+
+
+def _refusing(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> Replying:
+    reply = yield from _replying(request, lambda *_: error)
     reply.error_code, reply.error_message = error.code, error.detail
     return reply
 
 
-def _reply(
+def _replying(
     request: AlterPartitionReassignmentsRequest, answer: Callable[[str, ReassignablePartition], KafkaError | None]
-) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=requested.name,
-                partitions=[_answer(one.partition_index, answer(requested.name, one)) for one in requested.partitions],
-            )
-            for requested in request.topics
-        ],
-    )
+) -> Replying:
+    factor_change = request.allow_replication_factor_change
+    reply = AlterPartitionReassignmentsResponse(allow_replication_factor_change=factor_change, error_message=None)
+    pauses = Pauses()
+    for requested in request.topics:
+        topic = ReassignableTopicResponse(name=requested.name)
+        reply.responses.append(topic)
+        for one in requested.partitions:
+            if pauses.due():
+                yield
+            topic.partitions.append(_answer(one.partition_index, answer(requested.name, one)))
+    return reply
 
 
 def _answer(index: int, error: KafkaError | None) -> ReassignablePartitionResponse:

@@ -6,7 +6,7 @@ leader. One that is found again may lead.
 Source: `ReplicationControlManager.handleAssignReplicasToDirs`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from minikafka.controller.decisions.broker_heartbeat import is_stale
@@ -15,6 +15,8 @@ from minikafka.controller.decisions.leader_election import TopicRules, without
 from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import PartitionChange
+from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -24,12 +26,12 @@ from minikafka.protocol.messages.assign_replicas_to_dirs import (
     ResponseTopicData,
 )
 
-__all__ = ["decide"]
+__all__ = ["decide", "deciding"]
 
 
-def decide(
+def deciding(
     image: Image, request: AssignReplicasToDirsRequest, context: Context
-) -> Decision[AssignReplicasToDirsResponse]:
+) -> Generator[None, None, Decision[AssignReplicasToDirsResponse]]:
     """A result for each replica. STALE_BROKER_EPOCH for an older registration, POLICY_VIOLATION for too many."""
     if is_stale(image, request.broker_id, request.broker_epoch):
         return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
@@ -38,12 +40,15 @@ def decide(
     rules = TopicRules(image, context.settings(image))
     records: dict[tuple[bytes, int], PartitionChange] = {}
     reply = AssignReplicasToDirsResponse()
+    pauses = Pauses()
     for directory in request.directories:
         topics: list[ResponseTopicData] = []
         for requested in directory.topics:
             topic = image.topics_by_id.get(requested.topic_id)
             results: list[ResponsePartitionData] = []
             for index in [one.partition_index for one in requested.partitions]:
+                if pauses.due():
+                    yield
                 error = _error(topic, index, request.broker_id)
                 results.append(ResponsePartitionData(partition_index=index, error_code=error))
                 if topic is not None and error is ErrorCode.NONE:
@@ -52,6 +57,9 @@ def decide(
             topics.append(ResponseTopicData(topic_id=requested.topic_id, partitions=results))
         reply.directories.append(ResponseDirectoryData(id=directory.id, topics=topics))
     return Decision([*records.values()], reply)
+
+
+decide = without_pauses(deciding)
 
 
 def _replicas(request: AssignReplicasToDirsRequest) -> Iterator[int]:

@@ -6,37 +6,41 @@ remove a broker from its ISRs or bring it back: heartbeats, registration, unregi
 Source: `ReplicationControlManager.handleBrokerFenced`, `.handleBrokerUnfenced`.
 """
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Generator
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
 from minikafka.controller.decisions.leader_election import TopicRules
-from minikafka.controller.decisions.partition_changes import changes_where
+from minikafka.controller.decisions.partition_changes import Changes, changes_where
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import BrokerChange, PartitionChange, Record
+from minikafka.controller.metadata.records import BrokerChange, Record
+from minikafka.controller.steps import without_pauses
 
-__all__ = ["RECORDS_AT_ONCE", "decide", "elect_with_returned", "limited", "remove_from_isrs"]
+__all__ = ["RECORDS_AT_ONCE", "decide", "deciding", "elect_with_returned", "limited", "remove_from_isrs"]
 
 RECORDS_AT_ONCE = 1_000
-"""Of one decision, which takes some 13 ms."""
+"""Of one decision: it changes the image of each node in one step."""
 
 
-def decide(image: Image, node_id: int, context: Context) -> Decision[bool]:
+def deciding(image: Image, node_id: int, context: Context) -> Generator[None, None, Decision[bool]]:
     """Fences a broker whose session has expired, or removes a fenced one from its remaining ISRs, in contact or not.
 
-    The reply is whether more changes remain than fit into one decision; then decide again.
+    The reply is whether more changes remain than fit into one decision; then decide again. A broker that makes contact
+    between the steps is fenced as one that does so shortly after the decision.
     """
     broker = image.brokers.get(node_id)
     if broker is None or (not broker.fenced and context.sessions.is_live(node_id, broker.epoch, context.now_ms)):
         return Decision([], False)
     records: list[Record] = [] if broker.fenced else [BrokerChange(node_id, broker.epoch, fenced=True)]
-    records, more = limited(records, remove_from_isrs(image, node_id, context), RECORDS_AT_ONCE)
+    records, more = yield from limited(records, remove_from_isrs(image, node_id, context), RECORDS_AT_ONCE)
     return Decision(records, more)
+
+
+decide = without_pauses(deciding)
 
 
 def remove_from_isrs(
     image: Image, node_id: int, context: Context, *, unclean_shutdown: bool = False
-) -> Iterator[PartitionChange]:
+) -> Changes:
     """Removes a broker from every ISR, and elects leaders for the partitions that it led.
 
     Args:
@@ -51,7 +55,7 @@ def remove_from_isrs(
         may_lead=lambda node: node != node_id and image.may_lead(node),
         unclean_shutdown=node_id if unclean_shutdown else None,
     )
-    yield from changes_where(
+    return changes_where(
         image,
         rules,
         where=lambda state: node_id in state.isr or (unclean_shutdown and node_id in state.elr),
@@ -59,19 +63,26 @@ def remove_from_isrs(
     )
 
 
-def elect_with_returned(image: Image, node_id: int, context: Context) -> Iterator[PartitionChange]:
+def elect_with_returned(image: Image, node_id: int, context: Context) -> Changes:
     """Elects leaders for the leaderless partitions of a broker that is unfenced."""
     rules = TopicRules(
         image, context.settings(image), may_lead=lambda node: node == node_id or image.may_lead(node)
     )
-    yield from changes_where(
+    return changes_where(
         image, rules, where=lambda state: state.leader < 0 and node_id in state.replicas
     )
 
 
 def limited(
-    records: list[Record], changes: Iterator[PartitionChange], count_max: int = RECORDS_MAX
-) -> tuple[list[Record], bool]:
+    records: list[Record], changes: Changes, count_max: int = RECORDS_MAX
+) -> Generator[None, None, tuple[list[Record], bool]]:
     """As many records as fit into one decision, and whether changes remain."""
-    found = [*records, *islice(changes, count_max - len(records))]
-    return found, len(found) == count_max and next(changes, None) is not None
+    found = [*records]
+    for change in changes:
+        if change is None:
+            yield
+        elif len(found) == count_max:
+            return found, True
+        else:
+            found.append(change)
+    return found, False

@@ -13,20 +13,35 @@ changes nothing else.
 Source: `BrokerHeartbeatManager.calculateNextBrokerState`, `ReplicationControlManager.processBrokerHeartbeat`.
 """
 
+from collections.abc import Collection, Generator
+
 from minikafka.controller.decisions.broker_fencing import elect_with_returned, limited, remove_from_isrs
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.directory_failures import directories_failed
+from minikafka.controller.decisions.directory_failures import directories_failed, lost_directories
 from minikafka.controller.metadata.features import cordons_directories
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
+from minikafka.controller.metadata.steps import partitions_where
+from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
-__all__ = ["decide", "is_stale", "leads"]
+__all__ = ["decide", "deciding", "is_stale"]
 
 
-def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> Decision[BrokerHeartbeatResponse]:
-    """The broker's next state; STALE_BROKER_EPOCH for an older registration or none."""
+Reply = Decision[BrokerHeartbeatResponse]
+Deciding = Generator[None, None, Reply]
+
+
+def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> Reply:
+    """As `deciding`, at once."""
+    made = deciding(image, request, context)
+    return made if isinstance(made, Decision) else at_once(made)
+
+
+def deciding(image: Image, request: BrokerHeartbeatRequest, context: Context) -> Reply | Deciding:
+    """The broker's next state; STALE_BROKER_EPOCH for an older registration or none. At once, as most heartbeats change
+    nothing, or in steps."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision([], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
@@ -34,9 +49,9 @@ def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> D
         is_caught_up=context.sessions.is_caught_up(request.broker_id, request.current_metadata_offset),
         is_fenced=broker.fenced,
     )
-    failed = directories_failed(image, broker, request.offline_log_dirs, context)
-    if failed:
-        return Decision(failed, reply)  # the next heartbeat changes the state
+    lost = lost_directories(broker, request.offline_log_dirs)
+    if lost:
+        return _without(image, broker, lost, context, reply)  # the next heartbeat changes the state
     cordoned = request.cordoned_log_dirs if cordons_directories(image.features) else None
     if cordoned is not None and tuple(sorted(set(cordoned))) != broker.cordoned:
         changed = BrokerChange(broker.node_id, broker.epoch, cordoned=tuple(sorted(set(cordoned))))
@@ -44,7 +59,7 @@ def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> D
     if broker.fenced:
         return _fenced(image, broker, request, context, reply)
     if request.want_fence:
-        return _fence(image, broker, context, reply, shuts_down=request.want_shut_down)
+        return _fencing(image, broker, context, reply, shuts_down=request.want_shut_down)
     if not request.want_shut_down:
         return Decision([], reply)
     return _shutting_down(image, broker, context, reply)
@@ -56,12 +71,10 @@ def is_stale(image: Image, broker_id: int, broker_epoch: int) -> bool:
     return broker is None or broker.epoch != broker_epoch
 
 
-def leads(image: Image, node_id: int) -> bool:
-    """Whether a node leads any partition."""
-    return any(state.leader == node_id for topic in image.topics.values() for state in topic.partitions)
-
-
-Reply = Decision[BrokerHeartbeatResponse]
+def _without(
+    image: Image, broker: BrokerRecord, lost: Collection[bytes], context: Context, reply: BrokerHeartbeatResponse
+) -> Deciding:
+    return Decision((yield from directories_failed(image, broker, lost, context)), reply)
 
 
 def _fenced(
@@ -70,42 +83,56 @@ def _fenced(
     request: BrokerHeartbeatRequest,
     context: Context,
     reply: BrokerHeartbeatResponse,
-) -> Reply:
+) -> Reply | Deciding:
     """A fenced broker may shut down at once; it is unfenced once it has applied its own registration."""
     if request.want_shut_down:
         reply.should_shut_down = True
         return Decision([], reply)
     if request.want_fence or not reply.is_caught_up:
         return Decision([], reply)
+    return _unfencing(image, broker, context, reply)
+
+
+def _unfencing(image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse) -> Deciding:
     reply.is_fenced = False
     unfenced: list[Record] = [BrokerChange(broker.node_id, broker.epoch, fenced=False, in_controlled_shutdown=False)]
-    records, _ = limited(unfenced, elect_with_returned(image, broker.node_id, context))
+    records, _ = yield from limited(unfenced, elect_with_returned(image, broker.node_id, context))
     return Decision(records, reply)
 
 
-def _fence(
+def _fencing(
     image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse, *, shuts_down: bool
-) -> Reply:
+) -> Deciding:
     """Fences the broker. One that shuts down may register again at once, before its session times out."""
     reply.is_fenced, reply.should_shut_down = True, shuts_down
     in_shutdown = True if shuts_down else None
     fenced: list[Record] = [BrokerChange(broker.node_id, broker.epoch, fenced=True, in_controlled_shutdown=in_shutdown)]
-    records, _ = limited(fenced, remove_from_isrs(image, broker.node_id, context))
+    records, _ = yield from limited(fenced, remove_from_isrs(image, broker.node_id, context))
     return Decision(records, reply)
 
 
-def _shutting_down(image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse) -> Reply:
-    """Moves its leaderships; it may shut down once it leads nothing and all other brokers have applied that."""
+def _shutting_down(image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse) -> Deciding:
+    """Moves its leaderships; it may shut down once it leads nothing and all other brokers have applied that. These may
+    apply it between the steps, so they are looked at last."""
     node_id = broker.node_id
-    if not broker.in_controlled_shutdown and not leads(image, node_id):
-        return _fence(image, broker, context, reply, shuts_down=True)
+    if not broker.in_controlled_shutdown and not (yield from _leading(image, node_id)):
+        return (yield from _fencing(image, broker, context, reply, shuts_down=True))
     moving: list[Record] = []
     if not broker.in_controlled_shutdown:
         moving.append(BrokerChange(node_id, broker.epoch, in_controlled_shutdown=True))
-    records, _ = limited(moving, remove_from_isrs(image, node_id, context))
+    records, _ = yield from limited(moving, remove_from_isrs(image, node_id, context))
     if records:
         return Decision(records, reply)
     others = [other for other in image.live_brokers() if image.may_lead(other)]
     if not context.sessions.others_caught_up(node_id, others):
         return Decision([], reply)
-    return _fence(image, broker, context, reply, shuts_down=True)
+    return (yield from _fencing(image, broker, context, reply, shuts_down=True))
+
+
+def _leading(image: Image, node_id: int) -> Generator[None, None, bool]:
+    """Whether a node leads any partition."""
+    for found in partitions_where(image.topics.values(), lambda state: state.leader == node_id):
+        if found is not None:
+            return True
+        yield
+    return False

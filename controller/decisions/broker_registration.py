@@ -9,12 +9,14 @@ data directory. It lists the directories that it can use; a replica in another o
 Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager.handleBrokerShutdown`.
 """
 
+from collections.abc import Generator
 from dataclasses import replace
 
 from minikafka.controller.decisions.broker_fencing import limited, remove_from_isrs
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerRecord, Endpoint, Record
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -23,16 +25,16 @@ from minikafka.protocol.messages.broker_registration import (
 )
 from minikafka.storage.directory_ids import is_reserved
 
-__all__ = ["SECURITY_PROTOCOLS", "decide"]
+__all__ = ["SECURITY_PROTOCOLS", "decide", "deciding"]
 
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 """Name by protocol id."""
 
 
-def decide(
+def deciding(
     image: Image, request: BrokerRegistrationRequest, context: Context
-) -> Decision[BrokerRegistrationResponse]:
-    """The broker epoch, or the error.
+) -> Generator[None, None, Decision[BrokerRegistrationResponse]]:
+    """The broker epoch, or the error. Whether the known process has a session is read before the first step ends.
 
     REQUEST_TIMED_OUT if the broker is in more ISRs than one decision can change; the next registration continues.
     """
@@ -54,10 +56,13 @@ def decide(
     )
     unclean_shutdown = known is None or known.epoch != request.previous_broker_epoch
     removed = remove_from_isrs(image, request.broker_id, context, unclean_shutdown=unclean_shutdown)
-    records, more = limited([registered], removed)
+    records, more = yield from limited([registered], removed)
     if more:
         return Decision(records[1:], BrokerRegistrationResponse(error_code=ErrorCode.REQUEST_TIMED_OUT))
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+decide = without_pauses(deciding)
 
 
 def _error(

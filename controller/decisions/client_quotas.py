@@ -5,11 +5,13 @@ Source: `ClientQuotaControlManager`, `ClientQuotasImage`.
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from minikafka.controller.decisions.decision import Context, Decision, check_size
 from minikafka.controller.metadata.image import Entity, Image
 from minikafka.controller.metadata.records import ClientQuotaRecord
+from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from minikafka.protocol.messages import describe_client_quotas as described
 from minikafka.protocol.messages.alter_client_quotas import (
@@ -21,18 +23,23 @@ from minikafka.protocol.messages.alter_client_quotas import (
 )
 from minikafka.protocol.settings.registry import QUOTA_SETTINGS, SettingType
 
-__all__ = ["decide", "describe"]
+__all__ = ["decide", "deciding", "describe"]
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 KEYS_OF_IPS = {"connection_creation_rate": SettingType.INT}
 KEYS = {name: setting.type for name, setting in QUOTA_SETTINGS.items()}
 
 
-def decide(image: Image, request: AlterClientQuotasRequest, context: Context) -> Decision[AlterClientQuotasResponse]:
+def deciding(
+    image: Image, request: AlterClientQuotasRequest, context: Context
+) -> Generator[None, None, Decision[AlterClientQuotasResponse]]:
     """A result for each entity. One that is listed twice is refused, after its first entry is in force, as in Kafka."""
     records: list[ClientQuotaRecord] = []
     answers: dict[Entity, KafkaError | None] = {}
+    pauses = Pauses()
     for entry in request.entries:
+        if pauses.due():
+            yield
         entity = _entity(entry.entity)
         repeated = entity in answers
         answers.setdefault(entity, None)
@@ -40,13 +47,19 @@ def decide(image: Image, request: AlterClientQuotasRequest, context: Context) ->
             if repeated:
                 raise InvalidRequestError(f"Ignoring duplicate entity {_shown(entity)}")
             changes = _changes(entry, entity, image)
-            check_size([*records, *changes])
+            check_size(records, changes)
             records += changes
         except KafkaError as error:
             answers[entity] = error
-    entries = [_answer(entity, error) for entity, error in answers.items()]
-    reply = AlterClientQuotasResponse(entries=entries)
+    reply = AlterClientQuotasResponse()
+    for entity, refusal in answers.items():
+        if pauses.due():
+            yield
+        reply.entries.append(_answer(entity, refusal))
     return Decision([] if request.validate_only else [*records], reply)
+
+
+decide = without_pauses(deciding)
 
 
 def _entity(parts: list[EntityData]) -> Entity:

@@ -7,10 +7,10 @@ Source: `ConfigAdminManager`, `ConfigurationControlManager`, `ControllerConfigur
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from minikafka.controller.decisions import (
     broker_config_rules,
@@ -24,6 +24,7 @@ from minikafka.controller.decisions.eligible_leader_replicas import cleared_by_c
 from minikafka.controller.decisions.topic_config_validation import check_topic_settings
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, Record
+from minikafka.controller.metadata.steps import Pauses
 from minikafka.controller.settings.effective_settings import ResourceType
 from minikafka.controller.settings.metadata_log_settings import data_directories
 from minikafka.protocol.errors import (
@@ -37,8 +38,9 @@ from minikafka.protocol.messages import alter_configs, incremental_alter_configs
 from minikafka.protocol.names import check_topic_name
 from minikafka.protocol.settings.registry import ANY_TOPIC_SETTINGS, GROUP_SETTINGS, NODE_SETTINGS, Setting, SettingType
 
-__all__ = ["Alteration", "Altered", "Operation", "OperationKind", "alter"]
+__all__ = ["Alteration", "Altered", "Operation", "OperationKind", "altering"]
 
+Resource = TypeVar("Resource", alter_configs.AlterConfigsResource, incremental_alter_configs.AlterConfigsResource)
 Answer = TypeVar(
     "Answer", alter_configs.AlterConfigsResourceResponse, incremental_alter_configs.AlterConfigsResourceResponse
 )
@@ -77,56 +79,80 @@ class Alteration:
 
 
 @dataclass(slots=True)
-class Altered:
-    """The result of all alterations: records, log levels, and an error or None for each alteration."""
+class Altered(Generic[Answer]):
+    """The result of all alterations: records, log levels, and a response for each alteration."""
 
     records: list[Record]
     log_levels: dict[str, str]
-    errors: list[KafkaError | None]
-
-    def answers(self, kind: type[Answer], alterations: Sequence[Alteration]) -> list[Answer]:
-        """A response for each alteration, in the class of either API."""
-        return [
-            kind(
-                error_code=error.code if error else 0,
-                error_message=error.detail if error else None,
-                resource_type=alteration.kind,
-                resource_name=alteration.name,
-            )
-            for alteration, error in zip(alterations, self.errors, strict=True)
-        ]
+    responses: list[Answer]
 
 
-def alter(image: Image, alterations: Sequence[Alteration], context: Context) -> Altered:
-    """Decides each alteration on its own."""
-    counts = Counter((alteration.kind, alteration.name) for alteration in alterations)
-    altered = Altered([], {}, [])
-    for alteration in alterations:
-        error: KafkaError | None = None
+def altering(
+    image: Image,
+    resources: Sequence[Resource],
+    alteration_of: Callable[[Resource], Alteration],
+    response: type[Answer],
+    context: Context,
+) -> Generator[None, None, Altered[Answer]]:
+    """Decides the alteration of each resource on its own, in steps. The responses are of the class of either API."""
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    altered = Altered[Answer]([], {}, [])
+    errors: list[KafkaError | None] = []
+    pauses = Pauses()
+    for resource in resources:
+        if pauses.due():
+            yield
         try:
-            if counts[alteration.kind, alteration.name] > 1:
+            if counts[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
-            _check_form(alteration)
-            if alteration.kind == ResourceType.BROKER_LOGGER and not (alteration.replace or context.forwarded):
-                altered.log_levels.update(_levels(alteration, context))
-            else:
-                records = _decide(image, alteration, context)
-                check_size([*altered.records, *records])
-                altered.records += records
+            _alter(image, alteration_of(resource), context, altered)
         except KafkaError as refusal:
-            error = refusal
-        altered.errors.append(error)
-    return _with_elr_changes(image, altered, context)
+            errors.append(refusal)
+        else:
+            errors.append(None)
+    refusal_of_all = yield from _adding_elr_changes(image, altered, context)
+    for resource, error in zip(resources, errors, strict=True):
+        if pauses.due():
+            yield
+        altered.responses.append(_response(response, resource, error or refusal_of_all))
+    return altered
 
 
-def _with_elr_changes(image: Image, altered: Altered, context: Context) -> Altered:
-    """Adds the changes of eligible leader replicas that follow; rejects everything if they do not fit."""
-    altered.records += cleared_by_config_change(image, altered.records, context.settings(image))
+def _alter(image: Image, alteration: Alteration, context: Context, altered: Altered[Answer]) -> None:
+    _check_form(alteration)
+    if alteration.kind == ResourceType.BROKER_LOGGER and not (alteration.replace or context.forwarded):
+        altered.log_levels.update(_levels(alteration, context))
+    else:
+        records = _decide(image, alteration, context)
+        check_size(altered.records, records)
+        altered.records += records
+
+
+def _adding_elr_changes(
+    image: Image, altered: Altered[Answer], context: Context
+) -> Generator[None, None, PolicyViolationError | None]:
+    """Adds the changes of eligible leader replicas that follow. If they do not fit, nothing is changed, and the error
+    is that of all resources."""
+    for change in cleared_by_config_change(image, altered.records, context.settings(image)):
+        if change is None:
+            yield
+        else:
+            altered.records.append(change)
     try:
         check_size(altered.records)
     except PolicyViolationError as refusal:
-        return Altered([], {}, [error or refusal for error in altered.errors])
-    return altered
+        altered.records, altered.log_levels = [], {}
+        return refusal
+    return None
+
+
+def _response(kind: type[Answer], resource: Resource, error: KafkaError | None) -> Answer:
+    return kind(
+        error_code=error.code if error else 0,
+        error_message=error.detail if error else None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
 
 
 def _check_form(alteration: Alteration) -> None:

@@ -12,7 +12,7 @@ from minikafka.controller.decisions.replica_placement import placing_partitions
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import PartitionRecord, Record
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
-from minikafka.controller.steps import at_once
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
@@ -32,15 +32,10 @@ from minikafka.protocol.messages.create_partitions import (
 __all__ = ["decide", "deciding"]
 
 
-def decide(image: Image, request: CreatePartitionsRequest, context: Context) -> Decision[CreatePartitionsResponse]:
-    """The new partitions of each valid topic. A topic whose records do not fit into the batch is rejected."""
-    return at_once(deciding(image, request, context))
-
-
 def deciding(
     image: Image, request: CreatePartitionsRequest, context: Context
 ) -> Generator[None, None, Decision[CreatePartitionsResponse]]:
-    """As `decide`, in steps. Nobody else may change the image meanwhile."""
+    """The new partitions of each valid topic. A topic whose records do not fit into the batch is rejected."""
     counts = Counter(topic.name for topic in request.topics)
     if request.timeout_ms <= 0 and 1 in counts.values():
         timed_out = [_result(topic.name, RequestTimedOutError()) for topic in request.topics]
@@ -64,6 +59,9 @@ def deciding(
                 yield
             results.append(_result(wanted.name, None))
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
+
+
+decide = without_pauses(deciding)
 
 
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:

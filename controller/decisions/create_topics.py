@@ -17,7 +17,7 @@ from minikafka.controller.metadata.image import Image, has_collision_characters,
 from minikafka.controller.metadata.records import ConfigRecord, Record, TopicRecord
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
-from minikafka.controller.steps import at_once
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
@@ -49,15 +49,10 @@ AS_PARTITIONS = 20
 """A topic takes as long as so many of its partitions: about 0.1 ms."""
 
 
-def decide(image: Image, request: CreateTopicsRequest, context: Context) -> Decision[CreateTopicsResponse]:
-    """The records of the valid topics, and the first error of each of the others."""
-    return at_once(deciding(image, request, context))
-
-
 def deciding(
     image: Image, request: CreateTopicsRequest, context: Context
 ) -> Generator[None, None, Decision[CreateTopicsResponse]]:
-    """As `decide`, in steps. Nobody else may change the image meanwhile."""
+    """The records of the valid topics, and the first error of each of the others."""
     refused, wanted = _refuse_names(request.topics)
     if wanted and request.timeout_ms <= 0:
         return Decision([], CreateTopicsResponse(topics=[_refusal(one.name, TIMED_OUT) for one in request.topics]))
@@ -69,6 +64,9 @@ def deciding(
         records, results = [], [_refusal(topic.name, error) for topic in wanted]
     reply = CreateTopicsResponse(topics=results + refused)
     return Decision([] if request.validate_only else records, reply)
+
+
+decide = without_pauses(deciding)
 
 
 def _refuse_names(topics: list[CreatableTopic]) -> tuple[list[CreatableTopicResult], list[CreatableTopic]]:

@@ -1,6 +1,6 @@
 """The types of a decision: its context, its records and its reply."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, Protocol, TypeVar
@@ -82,17 +82,20 @@ class Context:
     sessions: BrokerLiveness = field(default_factory=_NoSessions)
     now_ms: int = 0
     forwarded: bool = False
+    _settings: list[EffectiveSettings] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def settings(self, image: Image) -> EffectiveSettings:
-        """The effective settings of the deciding node."""
-        return EffectiveSettings(self.static, image)
+        """The effective settings of the deciding node; the same object for the same image, since it has a cache."""
+        if not self._settings or self._settings[0].image is not image:
+            self._settings[:] = [EffectiveSettings(self.static, image)]
+        return self._settings[0]
 
     def new_id(self) -> bytes:
         """A new random 16-byte id."""
         return new_id(self.random)
 
 
-def check_size(records: Sequence[Record], more: Sequence[Record] = ()) -> None:
+def check_size(records: Sized, more: Sized = ()) -> None:
     """Rejects a decision that does not fit into one batch.
 
     Raises:

@@ -4,10 +4,13 @@ Source: `ControllerApis.deleteTopics`.
 """
 
 from collections import Counter
+from collections.abc import Generator
 
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import RemoveTopic
+from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import (
     InvalidRequestError,
     KafkaError,
@@ -23,7 +26,7 @@ from minikafka.protocol.messages.delete_topics import (
 )
 from minikafka.protocol.types import NIL_UUID
 
-__all__ = ["decide"]
+__all__ = ["decide", "deciding"]
 
 VERSION_WITH_TOPIC_DELETION_DISABLED = 3
 
@@ -31,7 +34,9 @@ RequestedTopic = tuple[str | None, bytes]
 """A topic as requested: name or None, id or the nil UUID."""
 
 
-def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Decision[DeleteTopicsResponse]:
+def deciding(
+    image: Image, request: DeleteTopicsRequest, context: Context
+) -> Generator[None, None, Decision[DeleteTopicsResponse]]:
     """The records that delete the topics that exist and are listed once."""
     requested: list[RequestedTopic] = [(name, NIL_UUID) for name in request.topic_names]
     requested += [(topic.name, topic.topic_id) for topic in request.topics]
@@ -43,10 +48,13 @@ def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Deci
         return Decision([], DeleteTopicsResponse(responses=timed_out))
     results = [_result(*one, _malformed(one)) for one in requested if _malformed(one)]
     results += [_result(*one, _duplicate(one, counts)) for one in counts if _duplicate(one, counts)]
-    found, missing = _find(image, [one for one in counts if counts[one] == 1 and not _malformed(one)])
+    found, missing = yield from _finding(image, [one for one in counts if counts[one] == 1 and not _malformed(one)])
     records = [RemoveTopic(topic_id) for topic_id in found]
     deleted = [_result(name, topic_id, None) for topic_id, name in found.items()]
     return Decision([*records], DeleteTopicsResponse(responses=results + missing + deleted))
+
+
+decide = without_pauses(deciding)
 
 
 def _disabled(requested: list[RequestedTopic], version: int) -> list[DeletableTopicResult]:
@@ -72,17 +80,24 @@ def _duplicate(one: RequestedTopic, counts: Counter[RequestedTopic]) -> KafkaErr
     return InvalidRequestError(f"Duplicate topic {'id' if one[0] is None else 'name'}.")
 
 
-def _find(image: Image, requested: list[RequestedTopic]) -> tuple[dict[bytes, str], list[DeletableTopicResult]]:
+def _finding(
+    image: Image, requested: list[RequestedTopic]
+) -> Generator[None, None, tuple[dict[bytes, str], list[DeletableTopicResult]]]:
     """Name by id of the topics that exist, and errors for the others."""
     found: dict[bytes, str] = {}
     refused: list[DeletableTopicResult] = []
+    pauses = Pauses()
     for topic_id in [topic_id for name, topic_id in requested if name is None]:
+        if pauses.due():
+            yield
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             refused.append(_result(None, topic_id, UnknownTopicIdError("This server does not host this topic ID.")))
         else:
             found[topic_id] = topic.name
     for name in [name for name, _ in requested if name is not None]:
+        if pauses.due():
+            yield
         topic = image.topics.get(name)
         if topic is None:
             unknown = UnknownTopicOrPartitionError("This server does not host this topic-partition.")

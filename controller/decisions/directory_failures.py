@@ -6,7 +6,7 @@ start; as every broker that registers, it is in no ISR then.
 Source: `ReplicationControlManager.handleDirectoriesOffline`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 
 from minikafka.controller.decisions.broker_fencing import limited
 from minikafka.controller.decisions.decision import Context
@@ -16,18 +16,22 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
 from minikafka.storage.directory_ids import LOST
 
-__all__ = ["directories_failed"]
+__all__ = ["directories_failed", "lost_directories"]
 
 
-def directories_failed(image: Image, broker: BrokerRecord, failed: Collection[bytes], context: Context) -> list[Record]:
-    """The records that remove the directories from the registration, and the replicas in them from the ISRs.
+def lost_directories(broker: BrokerRecord, failed: Collection[bytes]) -> list[bytes]:
+    """The failed directories that are still registered."""
+    return [directory for directory in broker.log_dirs if directory in failed]
 
-    No record if none of the directories is registered. If they do not fit into one decision, the directories stay
-    registered; the broker repeats its heartbeat until they are not.
+
+def directories_failed(
+    image: Image, broker: BrokerRecord, lost: Collection[bytes], context: Context
+) -> Generator[None, None, list[Record]]:
+    """The records that remove lost directories from the registration, and the replicas in them from the ISRs.
+
+    If they do not fit into one decision, the directories stay registered; the broker repeats its heartbeat until they
+    are not.
     """
-    lost = [directory for directory in broker.log_dirs if directory in failed]
-    if not lost:
-        return []
     node_id = broker.node_id
 
     def has_online(node: int, directory: bytes) -> bool:
@@ -42,5 +46,5 @@ def directories_failed(image: Image, broker: BrokerRecord, failed: Collection[by
     remaining = tuple(directory for directory in broker.log_dirs if directory not in lost)
     # An empty tuple stands for a broker that reports no directories.
     changed = BrokerChange(node_id, broker.epoch, log_dirs=remaining or (LOST,))
-    records, more = limited([changed], changes)
+    records, more = yield from limited([changed], changes)
     return records[1:] if more else records

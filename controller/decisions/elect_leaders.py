@@ -3,11 +3,15 @@
 Source: `ReplicationControlManager.electLeaders`.
 """
 
+from collections.abc import Generator, Iterable, Sequence
+
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
 from minikafka.controller.decisions.leader_election import Election, TopicRules
 from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionChange
+from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import (
     ElectionNotNeededError,
     EligibleLeadersNotAvailableError,
@@ -23,15 +27,16 @@ from minikafka.protocol.messages.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
-    TopicPartitions,
 )
 
-__all__ = ["decide"]
+__all__ = ["decide", "deciding"]
 
 PREFERRED, UNCLEAN = 0, 1
 
 
-def decide(image: Image, request: ElectLeadersRequest, context: Context) -> Decision[ElectLeadersResponse]:
+def deciding(
+    image: Image, request: ElectLeadersRequest, context: Context
+) -> Generator[None, None, Decision[ElectLeadersResponse]]:
     """A result for each partition. A request for all partitions returns only those that needed an election."""
     if request.topic_partitions == []:
         return Decision([], ElectLeadersResponse())
@@ -43,13 +48,16 @@ def decide(image: Image, request: ElectLeadersRequest, context: Context) -> Deci
     rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
     results: list[ReplicaElectionResult] = []
-    for requested in _all_partitions(image) if request.topic_partitions is None else request.topic_partitions:
-        result = ReplicaElectionResult(topic=requested.topic)
+    pauses = Pauses()
+    for name, partitions in _requested(image, request):
+        result = ReplicaElectionResult(topic=name)
         results.append(result)
-        for index in requested.partitions:
+        for index in partitions:
+            if pauses.due():
+                yield
             error: KafkaError | None = None
             try:
-                records.append(_elect(requested.topic, index, image, rules, unclean=request.election_type == UNCLEAN))
+                records.append(_elect(name, index, image, rules, unclean=request.election_type == UNCLEAN))
             except KafkaError as refusal:
                 error = refusal
             if not (all_requested and isinstance(error, ElectionNotNeededError)):
@@ -58,6 +66,9 @@ def decide(image: Image, request: ElectLeadersRequest, context: Context) -> Deci
         problem = PolicyViolationError("Unable to perform excessively large batch operation.")
         return Decision([], _refuse(request, problem))
     return Decision([*records], ElectLeadersResponse(replica_election_results=results))
+
+
+decide = without_pauses(deciding)
 
 
 def _refuse(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
@@ -72,11 +83,11 @@ def _refuse(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResp
     )
 
 
-def _all_partitions(image: Image) -> list[TopicPartitions]:
-    return [
-        TopicPartitions(topic=topic.name, partitions=list(range(len(topic.partitions))))
-        for topic in image.topics.values()
-    ]
+def _requested(image: Image, request: ElectLeadersRequest) -> Iterable[tuple[str, Sequence[int]]]:
+    """The partitions of each topic; of all topics if the request names none."""
+    if request.topic_partitions is None:
+        return ((topic.name, range(len(topic.partitions))) for topic in image.topics.values())
+    return ((requested.topic, requested.partitions) for requested in request.topic_partitions)
 
 
 def _result(index: int, error: KafkaError | None) -> PartitionResult:

@@ -18,6 +18,7 @@ from minikafka.controller.decisions.broker_config_validation import MIN_ISR
 from minikafka.controller.decisions.leader_election import NO_LEADER, ElectionRules
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.metadata.records import ConfigRecord, PartitionChange, Record
+from minikafka.controller.metadata.steps import partitions_where
 from minikafka.controller.settings.effective_settings import ALL_BROKERS, EffectiveSettings, ResourceType
 from minikafka.protocol.settings.registry import NODE_SETTINGS
 
@@ -50,8 +51,9 @@ def with_last_known_leader(state: PartitionState, target: PartitionState) -> Par
 
 def cleared_by_config_change(
     image: Image, records: Sequence[Record], settings: EffectiveSettings
-) -> Iterator[PartitionChange]:
-    """Clears the ELR of each partition whose ISR is large enough once these config records are applied."""
+) -> Iterator[PartitionChange | None]:
+    """Clears the ELR of each partition whose ISR is large enough once these config records are applied; None where a
+    pause is due."""
     changed = {
         (record.resource_type, record.resource_name): record.value
         for record in records
@@ -59,11 +61,14 @@ def cleared_by_config_change(
     }
     if not changed:
         return
-    for topic in _affected(image, changed):
+    for found in partitions_where(_affected(image, changed), lambda state: bool(state.elr)):
+        if found is None:
+            yield None
+            continue
+        topic, index, state = found
         min_isr = _new_min_isr(image, topic, changed, settings)
-        for index, state in enumerate(topic.partitions):
-            if state.elr and len(state.isr) >= min(min_isr, len(state.replicas)):
-                yield PartitionChange(topic.id, index, elr=())
+        if len(state.isr) >= min(min_isr, len(state.replicas)):
+            yield PartitionChange(topic.id, index, elr=())
 
 
 Changed = dict[tuple[int, str], str | None]

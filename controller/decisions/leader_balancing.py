@@ -5,22 +5,23 @@ As in KRaft, there is no tolerated percentage of imbalance.
 Source: `ReplicationControlManager.maybeBalancePartitionLeaders`, `.maybeElectUncleanLeaders`.
 """
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Generator
 
+from minikafka.controller.decisions.broker_fencing import limited
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.decisions.leader_election import Election, TopicRules
-from minikafka.controller.decisions.partition_changes import changes_where, partition_change
-from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import PartitionChange
+from minikafka.controller.decisions.partition_changes import Changes, changes_where, partition_change
+from minikafka.controller.metadata.image import Image, PartitionState
+from minikafka.controller.metadata.steps import partitions_where
+from minikafka.controller.steps import without_pauses
 
-__all__ = ["ELECTIONS_MAX", "leaderless", "preferred"]
+__all__ = ["ELECTIONS_MAX", "electing_leaderless", "electing_preferred", "leaderless", "preferred"]
 
 ELECTIONS_MAX = 1000
 """The most elections of one decision: each of them makes clients look up the new leader."""
 
 
-def preferred(image: Image, context: Context) -> Decision[bool]:
+def electing_preferred(image: Image, context: Context) -> Generator[None, None, Decision[bool]]:
     """Elects the preferred leader of each partition where it is in sync and unfenced; replies whether more remain.
 
     Called every `leader.imbalance.check.interval.seconds` if `auto.leader.rebalance.enable` is set.
@@ -28,7 +29,7 @@ def preferred(image: Image, context: Context) -> Decision[bool]:
     return _limited(_to_preferred(image, context))
 
 
-def leaderless(image: Image, context: Context) -> Decision[bool]:
+def electing_leaderless(image: Image, context: Context) -> Generator[None, None, Decision[bool]]:
     """Elects a leader for each leaderless partition that can have one; replies whether more remain.
 
     Usually there is none, since a change that makes an election possible includes it. The exception is a topic whose
@@ -38,18 +39,27 @@ def leaderless(image: Image, context: Context) -> Decision[bool]:
     return _limited(changes_where(image, rules, where=lambda state: state.leader < 0))
 
 
-def _to_preferred(image: Image, context: Context) -> Iterator[PartitionChange]:
+leaderless = without_pauses(electing_leaderless)
+preferred = without_pauses(electing_preferred)
+
+
+def _to_preferred(image: Image, context: Context) -> Changes:
     rules = TopicRules(image, context.settings(image))
-    for topic in image.topics.values():
-        for index, state in enumerate(topic.partitions):
-            first = state.replicas[0]
-            usable = image.may_lead(first) and image.has_online(first, state.directory(first))
-            if state.leader != first and first in state.isr and usable:
-                change = partition_change(topic.id, index, state, state, rules.of(topic, Election.PREFERRED))
-                if change is not None:
-                    yield change
+
+    def usable(state: PartitionState) -> bool:
+        first = state.replicas[0]
+        in_sync = state.leader != first and first in state.isr
+        return in_sync and image.may_lead(first) and image.has_online(first, state.directory(first))
+
+    for found in partitions_where(image.topics.values(), usable):
+        if found is None:
+            yield None
+            continue
+        topic, index, state = found
+        change = partition_change(topic.id, index, state, state, rules.of(topic, Election.PREFERRED))
+        if change is not None:
+            yield change
 
 
-def _limited(changes: Iterator[PartitionChange]) -> Decision[bool]:
-    found = list(islice(changes, ELECTIONS_MAX + 1))
-    return Decision([*found[:ELECTIONS_MAX]], len(found) > ELECTIONS_MAX)
+def _limited(changes: Changes) -> Generator[None, None, Decision[bool]]:
+    return Decision(*(yield from limited([], changes, ELECTIONS_MAX)))

@@ -22,8 +22,12 @@ from minikafka.controller.decisions.leader_election import ElectionRules, TopicR
 from minikafka.controller.decisions.reassignment_completion import with_reassignment_completed
 from minikafka.controller.metadata.image import Image, PartitionState, moved_directories
 from minikafka.controller.metadata.records import PartitionChange
+from minikafka.controller.metadata.steps import partitions_where
 
-__all__ = ["changes_where", "partition_change"]
+__all__ = ["Changes", "changes_where", "partition_change"]
+
+Changes = Iterator[PartitionChange | None]
+"""Changes of partitions, and None where a pause is due: most partitions of a cluster may have none."""
 
 
 def changes_where(
@@ -32,15 +36,17 @@ def changes_where(
     *,
     where: Callable[[PartitionState], bool],
     leaves_isr: int | None = None,
-) -> Iterator[PartitionChange]:
+) -> Changes:
     """The changes of every partition that satisfies `where`: the node leaves the ISR, and a leader is elected."""
-    for topic in image.topics.values():
-        for index, state in enumerate(topic.partitions):
-            if where(state):
-                target = state if leaves_isr is None else replace(state, isr=without(state.isr, leaves_isr))
-                change = partition_change(topic.id, index, state, target, rules.of(topic))
-                if change is not None:
-                    yield change
+    for found in partitions_where(image.topics.values(), where):
+        if found is None:
+            yield None
+            continue
+        topic, index, state = found
+        target = state if leaves_isr is None else replace(state, isr=without(state.isr, leaves_isr))
+        change = partition_change(topic.id, index, state, target, rules.of(topic))
+        if change is not None:
+            yield change
 
 
 def partition_change(

@@ -87,7 +87,19 @@ DESCRIPTIONS: dict[type, Callable[[Image, Any, int], Any]] = {
 
 IN_STEPS: dict[type, Deciding] = {
     **DECISIONS,
+    AlterClientQuotasRequest: client_quotas.deciding,
+    AlterConfigsRequest: alter_configs.deciding,
+    AlterPartitionReassignmentsRequest: alter_partition_reassignments.deciding,
+    AlterPartitionRequest: alter_partition.deciding,
+    AlterUserScramCredentialsRequest: scram_credentials.deciding,
+    AssignReplicasToDirsRequest: assign_replicas_to_dirs.deciding,
+    BrokerHeartbeatRequest: broker_heartbeat.deciding,
+    BrokerRegistrationRequest: broker_registration.deciding,
     CreatePartitionsRequest: create_partitions.deciding,
     CreateTopicsRequest: create_topics.deciding,
+    DeleteTopicsRequest: delete_topics.deciding,
+    ElectLeadersRequest: elect_leaders.deciding,
+    IncrementalAlterConfigsRequest: incremental_alter_configs.deciding,
+    UnregisterBrokerRequest: unregister_broker.deciding,
 }
 """As `DECISIONS`, for the queue of a controller; those that may take long are generators."""

@@ -7,10 +7,13 @@ Source: `ScramControlManager`, `ScramImage`.
 import hashlib
 import hmac
 from collections import Counter
+from collections.abc import Generator
 
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record, RemoveScram, ScramRecord
+from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import (
     DuplicateResourceError,
     KafkaError,
@@ -32,7 +35,7 @@ from minikafka.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
-__all__ = ["decide", "describe"]
+__all__ = ["decide", "deciding", "describe"]
 
 HASHES = {1: hashlib.sha256, 2: hashlib.sha512}
 """Hash by mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
@@ -41,13 +44,16 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-def decide(
+def deciding(
     image: Image, request: AlterUserScramCredentialsRequest, context: Context
-) -> Decision[AlterUserScramCredentialsResponse]:
+) -> Generator[None, None, Decision[AlterUserScramCredentialsResponse]]:
     """A result for each user; a user that is listed twice is not changed and gets the first error."""
     changes: list[Change] = [*request.deletions, *request.upsertions]
     outcomes: dict[str, Record | KafkaError] = {}
+    pauses = Pauses()
     for change in changes:
+        if pauses.due():
+            yield
         known = outcomes.get(change.name)
         if isinstance(known, KafkaError):
             continue
@@ -62,6 +68,9 @@ def decide(
     records = [outcome for outcome in outcomes.values() if not isinstance(outcome, KafkaError)]
     results = [_result(user, outcome) for user, outcome in outcomes.items()]
     return Decision(records, AlterUserScramCredentialsResponse(results=results))
+
+
+decide = without_pauses(deciding)
 
 
 def _result(user: str, outcome: Record | KafkaError) -> AlterUserScramCredentialsResult:

@@ -4,17 +4,22 @@ As in Kafka the broker may be unfenced: it leaves its ISRs, its heartbeats fail 
 register again. The last unfenced broker is not removed, since no broker could serve requests after it.
 """
 
+from collections.abc import Generator
+
 from minikafka.controller.decisions.broker_fencing import limited, remove_from_isrs
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import RemoveBroker
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import BrokerIdNotRegisteredError, InvalidRequestError, KafkaError, RequestTimedOutError
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
-__all__ = ["decide"]
+__all__ = ["decide", "deciding"]
 
 
-def decide(image: Image, request: UnregisterBrokerRequest, context: Context) -> Decision[UnregisterBrokerResponse]:
+def deciding(
+    image: Image, request: UnregisterBrokerRequest, context: Context
+) -> Generator[None, None, Decision[UnregisterBrokerResponse]]:
     """Removes the broker from its ISRs, then removes its registration.
 
     REQUEST_TIMED_OUT if it is in more ISRs than one decision can change; a repeated request continues.
@@ -24,13 +29,16 @@ def decide(image: Image, request: UnregisterBrokerRequest, context: Context) -> 
         return _refuse(BrokerIdNotRegisteredError(f"Broker ID {request.broker_id} is not currently registered"))
     if image.live_brokers() == [request.broker_id]:
         return _refuse(InvalidRequestError(f"Broker ID {request.broker_id} is the only unfenced broker: stop it first"))
-    records, more = limited(
+    records, more = yield from limited(
         [RemoveBroker(broker.node_id, broker.epoch)], remove_from_isrs(image, broker.node_id, context)
     )
     if more:
         again = RequestTimedOutError("The broker has more partitions than one request can change: repeat the request")
         return Decision(records[1:], _refuse(again).reply)
     return Decision(records, UnregisterBrokerResponse(error_message=None))
+
+
+decide = without_pauses(deciding)
 
 
 def _refuse(error: KafkaError) -> Decision[UnregisterBrokerResponse]:

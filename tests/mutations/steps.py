@@ -10,6 +10,8 @@ _SCAN = "broker/partitions/record_scan.py"
 _SESSIONS = "broker/partitions/fetch_sessions.py"
 _PARTS = "tests/broker/coordinator/groups/offsets/test_request_parts.py"
 _RECORDS = "tests/controller/active/test_many_records.py"
+_STEPS = "controller/metadata/steps.py"
+_QUEUE = "controller/active/request_queue.py"
 _LARGE = "broker/connections/large_messages.py"
 _LARGE_TESTS = "tests/broker/connections/test_large_messages.py"
 
@@ -106,6 +108,34 @@ MUTATIONS = (
         (f"{_RECORDS}::test_a_large_decision_is_made_in_steps_and_is_the_one_that_is_made_at_once",),
     ),
     Mutation(
+        "very many elements of a request are decided in one step",
+        _STEPS,
+        "        return self._count % ELEMENTS_IN_A_STEP == 0\n",
+        "        return False\n",
+        (f"{_RECORDS}::test_many_changes_are_decided_in_steps",),
+    ),
+    Mutation(
+        "partitions of which none matches are looked at in one step",
+        _STEPS,
+        "            work += 1\n",
+        "",
+        (f"{_RECORDS}::test_all_partitions_of_a_cluster_are_looked_at_in_steps",),
+    ),
+    Mutation(
+        "many requests, each just too small for a pause, are decided in one step",
+        _QUEUE,
+        "    yield  # It may have",
+        "    # It may have",
+        (f"{_RECORDS}::test_others_run_after_each_decision_that_may_have_taken_a_step",),
+    ),
+    Mutation(
+        "decisions are not written while requests without a record keep coming",
+        _QUEUE,
+        " and requests_count < QUEUE_MAX",
+        "",
+        (f"{_RECORDS}::test_decisions_are_written_even_if_requests_without_a_record_keep_coming",),
+    ),
+    Mutation(
         "the records of a large decision are encoded in one step",
         "controller/metadata/metadata_log.py",
         "            if len(encoded) % RECORDS_IN_A_STEP == 0:\n                yield\n",
@@ -121,7 +151,7 @@ MUTATIONS = (
     ),
     Mutation(
         "who waits for a decision that is abandoned half-way hears nothing",
-        "controller/active/request_queue.py",
+        _QUEUE,
         "                    abandoned.fail(self._closed())\n",
         "                    pass\n",
         (f"{_RECORDS}::test_a_term_that_ends_while_a_decision_is_made_or_encoded_writes_nothing",),

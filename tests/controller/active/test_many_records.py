@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from random import Random
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
-from support.images import cluster, three_brokers
+from support.images import cluster, three_brokers, with_topic
+from support.long_decisions import DIRECTORY, FEW, MANY_CHANGES, SCANS, heartbeat
 
 from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
+from minikafka.controller.active.request_queue import QUEUE_MAX, RequestQueue
+from minikafka.controller.decisions import broker_fencing, leader_balancing
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.decisions.request_table import DECISIONS, IN_STEPS
 from minikafka.controller.metadata import metadata_log
 from minikafka.controller.metadata.change_log import LINES_IN_A_STEP, MetadataChanges
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import FeatureRecord, Record, TopicRecord
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.metadata.records import BrokerRecord, FeatureRecord, Record, TopicRecord
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, PARTITIONS_IN_A_STEP, RECORDS_IN_A_STEP
 from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
+from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.records.batch import batches
@@ -66,6 +74,110 @@ def test_a_large_decision_is_made_in_steps_and_is_the_one_that_is_made_at_once(r
     assert steps >= MANY // RECORDS_IN_A_STEP
     assert decision == DECISIONS[type(request_)](image, request_, context())
     assert len(decision.records) >= MANY - 1
+
+
+@pytest.mark.parametrize("what", MANY_CHANGES)
+def test_many_changes_are_decided_in_steps(what: str) -> None:
+    make, request = MANY_CHANGES[what]
+    image = make()
+    deciding = IN_STEPS[type(request)](image, request, context())
+    assert isinstance(deciding, Generator)
+    steps, decision = taken(deciding)
+    assert steps >= FEW // ELEMENTS_IN_A_STEP - 1
+    assert len(decision.records) >= FEW
+    assert decision == DECISIONS[type(request)](image, request, context())
+
+
+def test_many_refusals_are_decided_in_steps() -> None:
+    deletions = [ScramCredentialDeletion(name=f"u{index}", mechanism=1) for index in range(FEW)]
+    request = AlterUserScramCredentialsRequest(deletions=deletions)
+    deciding = IN_STEPS[type(request)](three_brokers(), request, context())
+    assert isinstance(deciding, Generator)
+    steps, decision = taken(deciding)
+    assert steps >= FEW // ELEMENTS_IN_A_STEP - 1
+    assert decision == DECISIONS[type(request)](three_brokers(), request, context())
+
+
+PARTITIONS = 4 * PARTITIONS_IN_A_STEP
+
+
+@pytest.fixture(scope="module")
+def large() -> Image:
+    """A cluster of very many partitions, with which broker 4 has nothing to do."""
+    image = three_brokers()
+    image.apply(BrokerRecord(4, 0, bytes(16), (), None, fenced=False, log_dirs=(DIRECTORY,)))
+    for number in range(10):
+        with_topic(image, f"t{number}", *[(1, 2, 3)] * (PARTITIONS // 10))
+    return image
+
+
+@pytest.mark.parametrize("what", SCANS)
+def test_all_partitions_of_a_cluster_are_looked_at_in_steps(what: str, large: Image) -> None:
+    request = SCANS[what]
+    deciding = IN_STEPS[type(request)](large, request, context())
+    assert isinstance(deciding, Generator)
+    steps, decision = taken(deciding)
+    assert steps >= PARTITIONS // PARTITIONS_IN_A_STEP
+    assert len(decision.records) == 1
+    assert decision == DECISIONS[type(request)](large, request, context())
+
+
+PERIODIC = [
+    leader_balancing.electing_leaderless,
+    leader_balancing.electing_preferred,
+    lambda image, context: broker_fencing.deciding(image, 4, context),
+]
+
+
+@pytest.mark.parametrize("decide", PERIODIC, ids=["leaderless", "preferred", "fencing"])
+def test_timers_look_at_all_partitions_in_steps(decide: Callable[[Image, Context], Any], large: Image) -> None:
+    steps, _ = taken(decide(large, context()))
+    assert steps >= PARTITIONS // PARTITIONS_IN_A_STEP
+
+
+def test_a_heartbeat_that_changes_nothing_is_decided_at_once() -> None:
+    assert isinstance(IN_STEPS[BrokerHeartbeatRequest](three_brokers(), heartbeat(), context()), Decision)
+
+
+def in_steps_of(number: int) -> Generator[None, None, Decision[int]]:
+    yield from ()
+    return Decision([], number)
+
+
+def test_others_run_after_each_decision_that_may_have_taken_a_step() -> None:
+    async def main() -> None:
+        queue = RequestQueue(lambda: TermEnded(certain=True))
+        async with trio.open_nursery() as nursery:
+            for number in range(3):
+                nursery.start_soon(queue.submit, lambda image, number=number: in_steps_of(number))
+            await trio.testing.wait_all_tasks_blocked()
+            steps, decided = taken(queue.deciding(await queue.next(), Image()))
+            assert (steps, len(decided)) == (3, 3)
+            for pending in decided:
+                pending.done.set()
+
+    trio.run(main)
+
+
+def test_decisions_are_written_even_if_requests_without_a_record_keep_coming() -> None:
+    async def main() -> None:
+        queue = RequestQueue(lambda: TermEnded(certain=True))
+        async with trio.open_nursery() as nursery:
+
+            async def submit() -> None:
+                nursery.start_soon(queue.submit, lambda image: in_steps_of(0))
+                await trio.testing.wait_all_tasks_blocked()
+
+            await submit()
+            deciding = queue.deciding(await queue.next(), Image())
+            for _ in range(QUEUE_MAX):
+                await submit()
+                next(deciding)
+            steps, decided = taken(deciding)
+            assert (steps, len(decided)) == (0, QUEUE_MAX)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
 
 
 def test_records_are_encoded_in_steps() -> None:
