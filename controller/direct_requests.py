@@ -10,9 +10,10 @@ from random import Random
 from typing import Any, Protocol
 
 from minikafka.controller.decisions.decision import Context
-from minikafka.controller.decisions.forwarding_rules import split_at_controller
+from minikafka.controller.decisions.forwarding_rules import splitting_at_controller
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.controller.steps import in_steps
 
 __all__ = ["DirectRequests"]
 
@@ -52,7 +53,7 @@ class DirectRequests:
         """The response. Raises KafkaError; NOT_CONTROLLER unless this node's controller is the active one."""
         controller = self._controller
         context = Context(self._static, self._random, version, controller.log_levels)
-        parts = split_at_controller(controller.image, request, context)
+        parts = await in_steps(splitting_at_controller(controller.image, request, context))
         for logger, level in parts.log_levels.items():
             controller.log_levels[logger] = level
             self._set_log_level(logger, level)

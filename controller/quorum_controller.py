@@ -25,7 +25,7 @@ from minikafka.controller.active.forwarded_requests import (
 from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
 from minikafka.controller.active.quorum_changes import carry_out
 from minikafka.controller.decisions.decision import Context
-from minikafka.controller.decisions.forwarding_rules import split
+from minikafka.controller.decisions.forwarding_rules import splitting
 from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
 from minikafka.controller.decisions.request_table import DESCRIPTIONS
 from minikafka.controller.metadata.cluster_ids import check_metadata_directory, known_cluster_id, known_directory_id
@@ -51,6 +51,7 @@ from minikafka.controller.settings.metadata_log_settings import (
     metadata_log_config,
 )
 from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import KafkaError, NotControllerError, RequestTimedOutError, error_for
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -261,7 +262,8 @@ class QuorumController:
         describe = DESCRIPTIONS.get(type(request))
         if describe is not None:
             return describe(self.image, request, version)
-        forwarded = split(self.image, request, Context(self._static, self._random, version, self.log_levels))
+        context = Context(self._static, self._random, version, self.log_levels)
+        forwarded = await in_steps(splitting(self.image, request, context))
         for logger, level in forwarded.log_levels.items():
             self.log_levels[logger] = level
             self._set_log_level(logger, level)

@@ -13,7 +13,7 @@ changes nothing else.
 Source: `BrokerHeartbeatManager.calculateNextBrokerState`, `ReplicationControlManager.processBrokerHeartbeat`.
 """
 
-from collections.abc import Collection, Generator
+from collections.abc import Generator, Set
 
 from minikafka.controller.decisions.broker_fencing import elect_with_returned, limited, remove_from_isrs
 from minikafka.controller.decisions.decision import Context, Decision
@@ -72,7 +72,7 @@ def is_stale(image: Image, broker_id: int, broker_epoch: int) -> bool:
 
 
 def _without(
-    image: Image, broker: BrokerRecord, lost: Collection[bytes], context: Context, reply: BrokerHeartbeatResponse
+    image: Image, broker: BrokerRecord, lost: Set[bytes], context: Context, reply: BrokerHeartbeatResponse
 ) -> Deciding:
     return Decision((yield from directories_failed(image, broker, lost, context)), reply)
 

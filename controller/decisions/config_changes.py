@@ -24,7 +24,7 @@ from minikafka.controller.decisions.eligible_leader_replicas import cleared_by_c
 from minikafka.controller.decisions.topic_config_validation import check_topic_settings
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, Record
-from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, Pauses
 from minikafka.controller.settings.effective_settings import ResourceType
 from minikafka.controller.settings.metadata_log_settings import data_directories
 from minikafka.protocol.errors import (
@@ -100,12 +100,12 @@ def altering(
     errors: list[KafkaError | None] = []
     pauses = Pauses()
     for resource in resources:
-        if pauses.due():
+        if pauses.due(1 + len(resource.configs)):
             yield
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
-            _alter(image, alteration_of(resource), context, altered)
+            yield from _altering(image, alteration_of(resource), context, altered)
         except KafkaError as refusal:
             errors.append(refusal)
         else:
@@ -118,14 +118,23 @@ def altering(
     return altered
 
 
-def _alter(image: Image, alteration: Alteration, context: Context, altered: Altered[Answer]) -> None:
+def _altering(
+    image: Image, alteration: Alteration, context: Context, altered: Altered[Answer]
+) -> Generator[None, None, None]:
+    yield from _after_many(alteration)
     _check_form(alteration)
     if alteration.kind == ResourceType.BROKER_LOGGER and not (alteration.replace or context.forwarded):
         altered.log_levels.update(_levels(alteration, context))
     else:
-        records = _decide(image, alteration, context)
+        records = yield from _deciding(image, alteration, context)
         check_size(altered.records, records)
         altered.records += records
+
+
+def _after_many(alteration: Alteration) -> Generator[None, None, None]:
+    """A pause between the parts of the decision about a resource if it has very many configs."""
+    if len(alteration.operations) >= RECORDS_IN_A_STEP:
+        yield
 
 
 def _adding_elr_changes(
@@ -166,9 +175,12 @@ def _check_form(alteration: Alteration) -> None:
     ]
     if without:
         raise InvalidRequestError(f"Null value not supported for : {', '.join(without)}")
-    strange = [operation.kind for operation in alteration.operations if operation.kind not in set(OperationKind)]
+    strange = [operation.kind for operation in alteration.operations if operation.kind not in _KINDS]
     if strange:
         raise InvalidRequestError(f"Unknown operations type {strange[0]}")
+
+
+_KINDS = frozenset(OperationKind)
 
 
 def _levels(alteration: Alteration, context: Context) -> dict[str, str]:
@@ -182,7 +194,7 @@ def _levels(alteration: Alteration, context: Context) -> dict[str, str]:
     return log_levels.changed(changes, context.log_levels)
 
 
-def _decide(image: Image, alteration: Alteration, context: Context) -> list[Record]:
+def _deciding(image: Image, alteration: Alteration, context: Context) -> Generator[None, None, list[Record]]:
     """The records of one alteration.
 
     Raises:
@@ -194,7 +206,9 @@ def _decide(image: Image, alteration: Alteration, context: Context) -> list[Reco
     if kind == ResourceType.BROKER and name and not context.forwarded:
         broker_config_validation.check_node_id(name, context.static.node_id, "broker")
     current = image.config(kind, name)
+    yield from _after_many(alteration)
     wanted = _wanted(alteration, current)
+    yield from _after_many(alteration)
     match kind:
         case ResourceType.BROKER:
             broker_config_validation.check(wanted, per_broker=bool(name))
@@ -211,6 +225,7 @@ def _decide(image: Image, alteration: Alteration, context: Context) -> list[Reco
             group_config_validation.check(name, wanted, context.settings(image).node())
         case _:
             client_metrics_config_validation.check(name, wanted)
+    yield from _after_many(alteration)
     return _records(alteration, current, wanted)
 
 

@@ -11,7 +11,7 @@ from minikafka.controller.decisions.manual_assignments import check_assignment, 
 from minikafka.controller.decisions.replica_placement import placing_partitions
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import PartitionRecord, Record
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.metadata.steps import Pauses
 from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import (
     InvalidPartitionsError,
@@ -38,24 +38,26 @@ def deciding(
     """The new partitions of each valid topic. A topic whose records do not fit into the batch is rejected."""
     counts = Counter(topic.name for topic in request.topics)
     if request.timeout_ms <= 0 and 1 in counts.values():
-        timed_out = [_result(topic.name, RequestTimedOutError()) for topic in request.topics]
+        error = RequestTimedOutError()
+        timed_out = [_result(topic.name, error) for topic in request.topics]
         return Decision([], CreatePartitionsResponse(results=timed_out))
     duplicate = InvalidRequestError("Duplicate topic name.")
     results = [_result(name, duplicate) for name in counts if counts[name] > 1]
     records: list[Record] = []
-    count = 0
+    pauses = Pauses()
     for wanted in request.topics:
         if counts[wanted.name] > 1:
             continue
+        if pauses.due():
+            yield
         try:
             added = yield from _new_partitions(wanted, image, context)
             check_size(records, added)
-        except KafkaError as error:
-            results.append(_result(wanted.name, error))
+        except KafkaError as refusal:
+            results.append(_result(wanted.name, refusal))
         else:
             records += added
-            before, count = count, count + len(added) + 1
-            if count // RECORDS_IN_A_STEP > before // RECORDS_IN_A_STEP:
+            if pauses.due(len(added)):
                 yield
             results.append(_result(wanted.name, None))
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))

@@ -44,10 +44,17 @@ def deciding(
         return Decision([], DeleteTopicsResponse(responses=_disabled(requested, context.version)))
     counts = Counter(requested)
     if request.timeout_ms <= 0 and any(counts[one] == 1 and not _malformed(one) for one in counts):
-        timed_out = [_result(*one, RequestTimedOutError()) for one in requested]
-        return Decision([], DeleteTopicsResponse(responses=timed_out))
-    results = [_result(*one, _malformed(one)) for one in requested if _malformed(one)]
-    results += [_result(*one, _duplicate(one, counts)) for one in counts if _duplicate(one, counts)]
+        timed_out = RequestTimedOutError()
+        return Decision([], DeleteTopicsResponse(responses=[_result(*one, timed_out) for one in requested]))
+    pauses = Pauses()
+    if pauses.due(len(requested)):
+        yield
+    results = [_result(*one, error) for one in requested if (error := _malformed(one))]
+    if pauses.due(len(requested)):
+        yield
+    results += [_result(*one, error) for one in counts if (error := _duplicate(one, counts))]
+    if pauses.due(len(requested)):
+        yield
     found, missing = yield from _finding(image, [one for one in counts if counts[one] == 1 and not _malformed(one)])
     records = [RemoveTopic(topic_id) for topic_id in found]
     deleted = [_result(name, topic_id, None) for topic_id, name in found.items()]

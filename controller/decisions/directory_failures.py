@@ -6,7 +6,7 @@ start; as every broker that registers, it is in no ISR then.
 Source: `ReplicationControlManager.handleDirectoriesOffline`.
 """
 
-from collections.abc import Collection, Generator
+from collections.abc import Generator, Iterable, Set
 
 from minikafka.controller.decisions.broker_fencing import limited
 from minikafka.controller.decisions.decision import Context
@@ -19,13 +19,13 @@ from minikafka.storage.directory_ids import LOST
 __all__ = ["directories_failed", "lost_directories"]
 
 
-def lost_directories(broker: BrokerRecord, failed: Collection[bytes]) -> list[bytes]:
+def lost_directories(broker: BrokerRecord, failed: Iterable[bytes]) -> set[bytes]:
     """The failed directories that are still registered."""
-    return [directory for directory in broker.log_dirs if directory in failed]
+    return set(failed).intersection(broker.log_dirs)
 
 
 def directories_failed(
-    image: Image, broker: BrokerRecord, lost: Collection[bytes], context: Context
+    image: Image, broker: BrokerRecord, lost: Set[bytes], context: Context
 ) -> Generator[None, None, list[Record]]:
     """The records that remove lost directories from the registration, and the replicas in them from the ISRs.
 

@@ -8,20 +8,23 @@ controller does not repeat these checks (`Context.forwarded`).
 Source: `ConfigAdminManager.preprocess`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from minikafka.controller.decisions import alter_configs, broker_config_validation, incremental_alter_configs
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.settings.effective_settings import ResourceType
+from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.settings.effective_settings import ALL_BROKERS, ResourceType
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import InvalidRequestError
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
-__all__ = ["Split", "split", "split_at_controller"]
+__all__ = ["Split", "splitting", "splitting_at_controller"]
+
+TYPES = frozenset(ResourceType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,8 @@ class Split:
         return type(self.own)(responses=[next(own) if is_own else next(forwarded) for is_own in self.order])
 
 
-def split(image: Image, request: Any, context: Context) -> Split:
-    """Splits a request; most requests are forwarded as a whole.
+def splitting(image: Image, request: Any, context: Context) -> Generator[None, None, Split]:
+    """Splits a request, in steps; most requests are forwarded as a whole. The image may change between the steps.
 
     Args:
         image: of the receiving node.
@@ -59,52 +62,71 @@ def split(image: Image, request: Any, context: Context) -> Split:
     """
     if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
         return Split(request)
-    order = tuple(
-        _is_own(one.resource_type, one.resource_name, context) or _is_refused_here(image, request, one, context)
-        for one in request.resources
-    )
-    if not any(order):
-        return Split(request)
-    own = _decide(image, _part(request, order, own=True), context)
-    assert not own.records, "the receiving node writes no metadata"
-    rest = None if all(order) else _part(request, order, own=False)
-    return Split(rest, own.log_levels, own.reply, order)
+    image = _configs_of_brokers(image, request, context)  # as they are now
+    order: list[bool] = []
+    pauses = Pauses()
+    for one in request.resources:
+        if pauses.due(1 + len(one.configs)):
+            yield
+        is_own = _is_own(one.resource_type, one.resource_name, context)
+        order.append(is_own or (yield from _is_refused_here(image, request, one, context)))
+    return (yield from _answering_own(image, request, context, order))
 
 
-def split_at_controller(image: Image, request: Any, context: Context) -> Split:
+def splitting_at_controller(image: Image, request: Any, context: Context) -> Generator[None, None, Split]:
     """Splits a request that a controller receives from a client: it answers for its own log levels, and rejects what
-    is no resource. Arguments: see `split`."""
+    is no resource. Arguments: see `splitting`."""
     if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
         return Split(request)
-    order = tuple(_is_for_receiver(one.resource_type, one.resource_name) for one in request.resources)
-    if not any(order):
-        return Split(request)
-    own = _decide(image, _part(request, order, own=True), context)
-    for answer in own.reply.responses:
-        if answer.resource_type not in set(ResourceType):
+    image = _configs_of_brokers(image, request, context)
+    order = [_is_for_receiver(one.resource_type, one.resource_name) for one in request.resources]
+    split = yield from _answering_own(image, request, context, order)
+    for answer in [] if split.own is None else split.own.responses:
+        if answer.resource_type not in TYPES:
             answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             answer.error_message = f"Unknown resource type {answer.resource_type}."
         elif answer.resource_type == ResourceType.BROKER:
             answer.error_code = ErrorCode.INVALID_REQUEST
             answer.error_message = f"Invalid broker id {answer.resource_name}: it must be a non-negative integer"
+    return split
+
+
+def _configs_of_brokers(image: Image, request: Any, context: Context) -> Image:
+    """What the receiving node decides by: a copy, which stays as it is."""
+    names = {one.resource_name for one in request.resources if one.resource_type == ResourceType.BROKER}
+    names |= {str(context.static.node_id), ALL_BROKERS}
+    configs = {(int(ResourceType.BROKER), name): dict(image.config(ResourceType.BROKER, name)) for name in names}
+    return Image(configs=configs, features=dict(image.features))
+
+
+def _answering_own(
+    image: Image, request: Any, context: Context, order: Sequence[bool]
+) -> Generator[None, None, Split]:
+    if not any(order):
+        return Split(request)
+    own = yield from _deciding(image, _part(request, order, own=True), context)
+    assert not own.records, "the receiving node writes no metadata"
     rest = None if all(order) else _part(request, order, own=False)
-    return Split(rest, own.log_levels, own.reply, order)
+    return Split(rest, own.log_levels, own.reply, tuple(order))
 
 
 def _is_for_receiver(kind: int, name: str) -> bool:
     """Whether the controller that receives it answers: log levels, unknown types, and names that are no broker's."""
     if kind == ResourceType.BROKER:
         return bool(name) and not (name.isascii() and name.isdecimal())
-    return kind == ResourceType.BROKER_LOGGER or kind not in set(ResourceType)
+    return kind == ResourceType.BROKER_LOGGER or kind not in TYPES
 
 
-def _is_refused_here(image: Image, request: Any, resource: Any, context: Context) -> bool:
+def _is_refused_here(
+    image: Image, request: Any, resource: Any, context: Context
+) -> Generator[None, None, bool]:
     """Whether the receiving broker refuses configs of brokers, which may not fit its own values: others do not know
     them."""
     if resource.resource_type != ResourceType.BROKER:
         return False
     alone = type(request)(resources=[resource], validate_only=request.validate_only)
-    return any(one.error_code for one in _decide(image, alone, context).reply.responses)
+    decision = yield from _deciding(image, alone, context)
+    return any(one.error_code for one in decision.reply.responses)
 
 
 def _is_own(kind: int, name: str, context: Context) -> bool:
@@ -120,12 +142,12 @@ def _is_own(kind: int, name: str, context: Context) -> bool:
     return False
 
 
-def _part(request: Any, order: tuple[bool, ...], *, own: bool) -> Any:
+def _part(request: Any, order: Sequence[bool], *, own: bool) -> Any:
     resources = [one for one, is_own in zip(request.resources, order, strict=True) if is_own is own]
     return type(request)(resources=resources, validate_only=request.validate_only)
 
 
-def _decide(image: Image, request: Any, context: Context) -> Decision[Any]:
+def _deciding(image: Image, request: Any, context: Context) -> Generator[None, None, Decision[Any]]:
     if isinstance(request, AlterConfigsRequest):
-        return alter_configs.decide(image, request, context)
-    return incremental_alter_configs.decide(image, request, context)
+        return alter_configs.deciding(image, request, context)
+    return incremental_alter_configs.deciding(image, request, context)

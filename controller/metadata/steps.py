@@ -23,10 +23,13 @@ class Pauses:
     def __init__(self) -> None:
         self._count = 0
 
-    def due(self) -> bool:
-        """Whether a pause is due before the next element: `if pauses.due(): yield`."""
-        self._count += 1
-        return self._count % ELEMENTS_IN_A_STEP == 0
+    def due(self, count: int = 1) -> bool:
+        """Whether a pause is due before the next element, or so many: `if pauses.due(): yield`."""
+        self._count += count
+        if self._count < ELEMENTS_IN_A_STEP:
+            return False
+        self._count = 0
+        return True
 
 
 def partitions_where(

@@ -110,8 +110,8 @@ MUTATIONS = (
     Mutation(
         "very many elements of a request are decided in one step",
         _STEPS,
-        "        return self._count % ELEMENTS_IN_A_STEP == 0\n",
-        "        return False\n",
+        "        self._count += count\n",
+        "",
         (f"{_RECORDS}::test_many_changes_are_decided_in_steps",),
     ),
     Mutation(
@@ -134,6 +134,13 @@ MUTATIONS = (
         " and requests_count < QUEUE_MAX",
         "",
         (f"{_RECORDS}::test_decisions_are_written_even_if_requests_without_a_record_keep_coming",),
+    ),
+    Mutation(
+        "a node refuses a setting by values that change before it says so",
+        "controller/decisions/forwarding_rules.py",
+        "    image = _configs_of_brokers(image, request, context)  # as they are now\n",
+        "",
+        (f"{_RECORDS}::test_what_a_node_refuses_by_its_values_is_refused_even_if_they_change_between_the_steps",),
     ),
     Mutation(
         "the records of a large decision are encoded in one step",

@@ -17,8 +17,13 @@ from minikafka.protocol.messages import alter_partition as isrs
 from minikafka.protocol.messages import alter_partition_reassignments as moves
 from minikafka.protocol.messages import assign_replicas_to_dirs as directories
 from minikafka.protocol.messages import incremental_alter_configs as incremental
+from minikafka.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
+from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -120,3 +125,14 @@ SCANS: dict[str, Any] = {
     "UnregisterBroker": UnregisterBrokerRequest(broker_id=4),
     "min.insync.replicas of all": min_isr(4, ""),
 }
+
+REFUSED: list[Any] = [
+    AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name=f"u{index}", mechanism=1) for index in INDEXES]
+    ),
+    CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=f"t{index}", count=2, assignments=None) for index in INDEXES],
+        timeout_ms=1000,
+    ),
+    DeleteTopicsRequest(topics=[DeleteTopicState(name=f"t{index}") for index in INDEXES], timeout_ms=1000),
+]

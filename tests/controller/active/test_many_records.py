@@ -10,26 +10,28 @@ import pytest
 import trio
 import trio.testing
 from support.images import cluster, three_brokers, with_topic
-from support.long_decisions import DIRECTORY, FEW, MANY_CHANGES, SCANS, heartbeat
+from support.long_decisions import DIRECTORY, FEW, MANY_CHANGES, REFUSED, SCANS, heartbeat
 
 from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
 from minikafka.controller.active.request_queue import QUEUE_MAX, RequestQueue
-from minikafka.controller.decisions import broker_fencing, leader_balancing
+from minikafka.controller.decisions import broker_fencing, forwarding_rules, leader_balancing
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.decisions.request_table import DECISIONS, IN_STEPS
 from minikafka.controller.metadata import metadata_log
 from minikafka.controller.metadata.change_log import LINES_IN_A_STEP, MetadataChanges
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import BrokerRecord, FeatureRecord, Record, TopicRecord
+from minikafka.controller.metadata.records import BrokerRecord, ConfigRecord, FeatureRecord, Record, TopicRecord
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, PARTITIONS_IN_A_STEP, RECORDS_IN_A_STEP
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-)
+from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from minikafka.protocol.records.batch import batches
 
 MANY = 9_000
@@ -88,14 +90,51 @@ def test_many_changes_are_decided_in_steps(what: str) -> None:
     assert decision == DECISIONS[type(request)](image, request, context())
 
 
-def test_many_refusals_are_decided_in_steps() -> None:
-    deletions = [ScramCredentialDeletion(name=f"u{index}", mechanism=1) for index in range(FEW)]
-    request = AlterUserScramCredentialsRequest(deletions=deletions)
-    deciding = IN_STEPS[type(request)](three_brokers(), request, context())
+@pytest.mark.parametrize("request_", REFUSED, ids=lambda request: type(request).__name__)
+def test_many_refusals_are_decided_in_steps(request_: Any) -> None:
+    deciding = IN_STEPS[type(request_)](three_brokers(), request_, context())
     assert isinstance(deciding, Generator)
     steps, decision = taken(deciding)
     assert steps >= FEW // ELEMENTS_IN_A_STEP - 1
+    assert decision == DECISIONS[type(request_)](three_brokers(), request_, context())
+
+
+def test_many_configs_of_a_resource_are_altered_in_steps() -> None:
+    changes = [AlterableConfig(name=f"n{index}", config_operation=0, value="x") for index in range(FEW)]
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    deciding = IN_STEPS[type(request)](three_brokers(), request, context())
+    assert isinstance(deciding, Generator)
+    steps, decision = taken(deciding)
+    assert (steps, len(decision.records)) == (5, FEW)
     assert decision == DECISIONS[type(request)](three_brokers(), request, context())
+
+
+def test_a_node_looks_for_its_own_part_of_a_request_in_steps() -> None:
+    changes = [AlterableConfig(name="background.threads", config_operation=0, value="1")]
+    loggers = [AlterConfigsResource(resource_type=8, resource_name=f"{index}", configs=[]) for index in range(FEW)]
+    refused = AlterConfigsResource(resource_type=4, resource_name="", configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[refused, *loggers])
+    image = three_brokers()
+    for splitting in (forwarding_rules.splitting, forwarding_rules.splitting_at_controller):
+        steps, split = taken(splitting(image, request, context()))
+        assert steps >= FEW // ELEMENTS_IN_A_STEP
+        assert sum(split.order) == FEW + (splitting is forwarding_rules.splitting)
+
+
+def test_what_a_node_refuses_by_its_values_is_refused_even_if_they_change_between_the_steps() -> None:
+    changes = [AlterableConfig(name="background.threads", config_operation=0, value="1")]
+    refused = AlterConfigsResource(resource_type=4, resource_name="", configs=changes)
+    loggers = [AlterConfigsResource(resource_type=8, resource_name=f"{index}", configs=[]) for index in range(FEW)]
+    image = three_brokers()
+    splitting = forwarding_rules.splitting(
+        image, IncrementalAlterConfigsRequest(resources=[refused, *loggers]), context()
+    )
+    next(splitting)
+    image.apply(ConfigRecord(4, "", "background.threads", "2"))
+    _, split = taken(splitting)
+    assert split.request is None
+    assert split.own.responses[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 PARTITIONS = 4 * PARTITIONS_IN_A_STEP

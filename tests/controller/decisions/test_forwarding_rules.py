@@ -9,11 +9,17 @@ from support.images import name_of, static
 from minikafka.controller.decisions import forwarding_rules
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.request_table import DECISIONS
+from minikafka.controller.steps import at_once
 from minikafka.protocol.messages import alter_configs as replacing
 from minikafka.protocol.messages import incremental_alter_configs as altering
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
+
+
+def split_of(nodes: "Nodes", request: Any) -> forwarding_rules.Split:
+    context = Context(static(2), Random(0), 1, nodes.levels)
+    return at_once(forwarding_rules.splitting(nodes.cluster.image, request, context))
 
 
 class Nodes:
@@ -54,7 +60,7 @@ class Nodes:
                 ],
                 validate_only=validate,
             )
-        split = forwarding_rules.split(self.cluster.image, request, Context(static(2), Random(0), 1, self.levels))
+        split = split_of(self, request)
         self.levels.update(split.log_levels)
         self.forwarded = None
         response = None
@@ -153,8 +159,8 @@ def test_log_levels_of_another_node_are_not_changed() -> None:
 def test_other_requests_are_forwarded_unchanged() -> None:
     nodes = Nodes()
     request, response = CreateTopicsRequest(), object()
-    split = forwarding_rules.split(nodes.cluster.image, request, Context(static(2), Random(0), 7))
+    split = split_of(nodes, request)
     assert split.request is request
     assert split.merge(response) is response
     empty = altering.IncrementalAlterConfigsRequest()
-    assert forwarding_rules.split(nodes.cluster.image, empty, Context(static(2), Random(0), 7)).request is empty
+    assert split_of(nodes, empty).request is empty
