@@ -259,9 +259,9 @@ class QuorumController:
             KafkaError: the request fails as a whole; NOT_CONTROLLER if its outcome is unknown, REQUEST_TIMED_OUT if
                 there was no active controller in time.
         """
-        describe = DESCRIPTIONS.get(type(request))
-        if describe is not None:
-            return describe(self.image, request, version)
+        describing = DESCRIPTIONS.get(type(request))
+        if describing is not None:
+            return await in_steps(describing(self.image, request, version))
         context = Context(self._static, self._random, version, self.log_levels)
         forwarded = await in_steps(splitting(self.image, request, context))
         for logger, level in forwarded.log_levels.items():
@@ -271,8 +271,8 @@ class QuorumController:
 
     async def handle_here(self, request: Any, version: int) -> Any:
         """As `handle`, on the active controller only, and for any broker. Raises NotControllerError elsewhere."""
-        if describe := DESCRIPTIONS.get(type(request)):
-            return describe(self.image, request, version)
+        if describing := DESCRIPTIONS.get(type(request)):
+            return await in_steps(describing(self.image, request, version))
         if self._active is None:
             raise NotControllerError
         return (await carry_out(self._voter_requests, self._active, request, version)).reply

@@ -145,7 +145,7 @@ class StandaloneController:
         return (await self._queue.submit(decide)).decided.reply
 
     async def handle(self, request: Any, version: int) -> Any:
-        """The response to a request message. A read-only request is answered from the image at once.
+        """The response to a request message. A read-only request is answered from the image without waiting.
 
         Raises:
             KafkaError: the request fails as a whole.
@@ -160,9 +160,9 @@ class StandaloneController:
         )
 
     async def _handle(self, request: Any, context: Context) -> Any:
-        describe = DESCRIPTIONS.get(type(request))
-        if describe is not None:
-            return describe(self.image, request, context.version)
+        describing = DESCRIPTIONS.get(type(request))
+        if describing is not None:
+            return await in_steps(describing(self.image, request, context.version))
         decide = IN_STEPS[type(request)]
         return await self.submit(lambda image: decide(image, request, context))
 

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from minikafka.controller.decisions.decision import Context, Decision, check_size
 from minikafka.controller.metadata.image import Entity, Image
 from minikafka.controller.metadata.records import ClientQuotaRecord
-from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.metadata.steps import Pauses, mapping
 from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from minikafka.protocol.messages import describe_client_quotas as described
@@ -23,7 +23,7 @@ from minikafka.protocol.messages.alter_client_quotas import (
 )
 from minikafka.protocol.settings.registry import QUOTA_SETTINGS, SettingType
 
-__all__ = ["decide", "deciding", "describe"]
+__all__ = ["decide", "deciding", "describe", "describing"]
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 KEYS_OF_IPS = {"connection_creation_rate": SettingType.INT}
@@ -51,12 +51,8 @@ def deciding(
             records += changes
         except KafkaError as error:
             answers[entity] = error
-    reply = AlterClientQuotasResponse()
-    for entity, refusal in answers.items():
-        if pauses.due():
-            yield
-        reply.entries.append(_answer(entity, refusal))
-    return Decision([] if request.validate_only else [*records], reply)
+    entries = yield from mapping(_answer, answers.items())
+    return Decision([] if request.validate_only else [*records], AlterClientQuotasResponse(entries=entries))
 
 
 decide = without_pauses(deciding)
@@ -71,7 +67,8 @@ def _shown(entity: Entity) -> str:
     return "ClientQuotaEntity(entries={" + ", ".join(f"{kind}={name}" for kind, name in entity) + "})"
 
 
-def _answer(entity: Entity, error: KafkaError | None) -> ResponseEntryData:
+def _answer(answer: tuple[Entity, KafkaError | None]) -> ResponseEntryData:
+    entity, error = answer
     return ResponseEntryData(
         error_code=error.code if error else 0,
         error_message=error.detail if error else None,
@@ -161,18 +158,25 @@ def _check_value(key: str, value: float, keys: Mapping[str, SettingType]) -> Non
 EXACT, DEFAULT, ANY = 0, 1, 2
 
 
-def describe(image: Image, request: described.DescribeClientQuotasRequest) -> described.DescribeClientQuotasResponse:
-    """The quotas of the entities that match a filter."""
+def describing(
+    image: Image, request: described.DescribeClientQuotasRequest, version: int
+) -> Generator[None, None, described.DescribeClientQuotasResponse]:
+    """The quotas of the entities that match a filter. In steps, between which the quotas may change."""
     try:
         exact, present = _filter(request.components)
     except KafkaError as error:
         return described.DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)
-    entries = [
-        _entry(entity, quotas)
-        for entity, quotas in image.quotas.items()
-        if _matches(dict(entity), exact, present, strict=request.strict)
-    ]
+    entries: list[described.EntryData] = []
+    pauses = Pauses()
+    for entity, quotas in list(image.quotas.items()):
+        if pauses.due():
+            yield
+        if _matches(dict(entity), exact, present, strict=request.strict):
+            entries.append(_entry(entity, quotas))
     return described.DescribeClientQuotasResponse(error_message="", entries=entries)
+
+
+describe = without_pauses(describing)
 
 
 def _filter(components: list[described.ComponentData]) -> tuple[dict[str, str | None], list[str]]:

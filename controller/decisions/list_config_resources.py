@@ -1,7 +1,11 @@
 """ListConfigResources: lists the resources that have, or can have, dynamic configs (KIP-1142)."""
 
+from collections.abc import Generator
+
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.steps import mapping
 from minikafka.controller.settings.effective_settings import ResourceType
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -9,26 +13,31 @@ from minikafka.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-__all__ = ["describe"]
+__all__ = ["describe", "describing"]
 
 VERSION_WITH_TYPES = 1
 
 
-def describe(image: Image, request: ListConfigResourcesRequest, version: int) -> ListConfigResourcesResponse:
-    """The resources of the requested types, or of all types; before version 1 of client metrics only."""
+def describing(
+    image: Image, request: ListConfigResourcesRequest, version: int
+) -> Generator[None, None, ListConfigResourcesResponse]:
+    """The resources of the requested types, or of all types; before version 1 of client metrics only. In steps."""
     requested = set(request.resource_types) or set(ResourceType)
     if version < VERSION_WITH_TYPES:
         requested = {ResourceType.CLIENT_METRICS}
     if requested - set(ResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in sorted(ResourceType, reverse=True)
-            if kind in requested
-            for name in _names(image, kind)
-        ]
-    )
+    reply = ListConfigResourcesResponse()
+    for kind in sorted(requested, reverse=True):
+
+        def resource(name: str, kind: int = kind) -> ConfigResource:
+            return ConfigResource(resource_name=name, resource_type=kind)
+
+        reply.config_resources += yield from mapping(resource, _names(image, ResourceType(kind)))
+    return reply
+
+
+describe = without_pauses(describing)
 
 
 def _names(image: Image, kind: ResourceType) -> list[str]:

@@ -1,6 +1,10 @@
 """ListPartitionReassignments: the reassignments in progress (KIP-455). Source: `ReplicationControlManager`."""
 
-from minikafka.controller.metadata.image import Image, Topic
+from collections.abc import Generator
+
+from minikafka.controller.metadata.image import Image, PartitionState
+from minikafka.controller.metadata.steps import partitions_where
+from minikafka.controller.steps import without_pauses
 from minikafka.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -8,29 +12,45 @@ from minikafka.protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 
-__all__ = ["describe"]
+__all__ = ["describe", "describing"]
 
 
-def describe(image: Image, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    """The reassignments in progress; other partitions and unknown ones are left out."""
-    topics = (
-        [(topic.name, range(len(topic.partitions))) for topic in image.topics.values()]
-        if request.topics is None
-        else [(topic.name, topic.partition_indexes) for topic in request.topics]
-    )
+def describing(
+    image: Image, request: ListPartitionReassignmentsRequest, version: int
+) -> Generator[None, None, ListPartitionReassignmentsResponse]:
+    """The reassignments in progress; other partitions and unknown ones are left out. All are looked for in steps."""
     reply = ListPartitionReassignmentsResponse(error_message=None)
-    for name, indexes in topics:
-        known = image.topics.get(name)
-        ongoing = [found for index in indexes if known and (found := _ongoing(known, index))]
-        if ongoing:
-            reply.topics.append(OngoingTopicReassignment(name=name, partitions=ongoing))
+    if request.topics is not None:
+        for requested in request.topics:
+            topic = image.topics.get(requested.name)
+            states = [] if topic is None else topic.partitions
+            ongoing = [
+                _answer(index, states[index])
+                for index in requested.partition_indexes
+                if 0 <= index < len(states) and _is_ongoing(states[index])
+            ]
+            if ongoing:
+                reply.topics.append(OngoingTopicReassignment(name=requested.name, partitions=ongoing))
+        return reply
+    for found in partitions_where(list(image.topics.values()), _is_ongoing):
+        if found is None:
+            yield
+            continue
+        topic, index, state = found
+        if not reply.topics or reply.topics[-1].name != topic.name:
+            reply.topics.append(OngoingTopicReassignment(name=topic.name))
+        reply.topics[-1].partitions.append(_answer(index, state))
     return reply
 
 
-def _ongoing(topic: Topic, index: int) -> OngoingPartitionReassignment | None:
-    state = topic.partitions[index] if 0 <= index < len(topic.partitions) else None
-    if state is None or not (state.adding_replicas or state.removing_replicas):
-        return None
+describe = without_pauses(describing)
+
+
+def _is_ongoing(state: PartitionState) -> bool:
+    return bool(state.adding_replicas or state.removing_replicas)
+
+
+def _answer(index: int, state: PartitionState) -> OngoingPartitionReassignment:
     return OngoingPartitionReassignment(
         partition_index=index,
         replicas=list(state.replicas),

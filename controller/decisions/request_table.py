@@ -77,13 +77,13 @@ DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
 }
 """Requests that change the cluster: image, request and context in, decision out."""
 
-DESCRIPTIONS: dict[type, Callable[[Image, Any, int], Any]] = {
-    DescribeClientQuotasRequest: lambda image, request, _: client_quotas.describe(image, request),
-    DescribeUserScramCredentialsRequest: lambda image, request, _: scram_credentials.describe(image, request),
-    ListConfigResourcesRequest: list_config_resources.describe,
-    ListPartitionReassignmentsRequest: lambda image, request, _: list_partition_reassignments.describe(image, request),
+DESCRIPTIONS: dict[type, Callable[[Image, Any, int], Generator[None, None, Any]]] = {
+    DescribeClientQuotasRequest: client_quotas.describing,
+    DescribeUserScramCredentialsRequest: scram_credentials.describing,
+    ListConfigResourcesRequest: list_config_resources.describing,
+    ListPartitionReassignmentsRequest: list_partition_reassignments.describing,
 }
-"""Requests that only read: image, request and version in, response out."""
+"""Requests that only read: image, request and version in, response out, in steps between which the image may change."""
 
 IN_STEPS: dict[type, Deciding] = {
     **DECISIONS,

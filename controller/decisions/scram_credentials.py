@@ -12,7 +12,7 @@ from collections.abc import Generator
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record, RemoveScram, ScramRecord
-from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.metadata.steps import Pauses, mapping
 from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import (
     DuplicateResourceError,
@@ -35,7 +35,7 @@ from minikafka.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
-__all__ = ["decide", "deciding", "describe"]
+__all__ = ["decide", "deciding", "describe", "describing"]
 
 HASHES = {1: hashlib.sha256, 2: hashlib.sha512}
 """Hash by mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
@@ -110,12 +110,20 @@ def _credential(change: ScramCredentialUpsertion) -> ScramRecord:
     )
 
 
-def describe(image: Image, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
-    """The mechanisms and iterations of the requested users, or of all users."""
+def describing(
+    image: Image, request: DescribeUserScramCredentialsRequest, version: int
+) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
+    """The mechanisms and iterations of the requested users, or of all users. In steps, between which they may change;
+    a user that is removed meanwhile is left out unless it was requested."""
     counts = Counter(user.name for user in request.users or ())
-    names = list(counts) or sorted({user for user, _ in image.scram})
-    results = [_described(name, image, twice=counts[name] > 1) for name in names]
+    names = list(counts) or sorted(set((yield from mapping(lambda key: key[0], list(image.scram)))))
+    results = yield from mapping(lambda name: _described(name, image, twice=counts[name] > 1), names)
+    if not counts:
+        results = [one for one in results if not one.error_code]
     return DescribeUserScramCredentialsResponse(error_message="", results=results)
+
+
+describe = without_pauses(describing)
 
 
 def _described(name: str, image: Image, *, twice: bool) -> DescribeUserScramCredentialsResult:

@@ -1,11 +1,23 @@
 """Work on very many metadata records in steps: for `minikafka.controller.steps`."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.metadata.records import Record
 
-__all__ = ["ELEMENTS_IN_A_STEP", "PARTITIONS_IN_A_STEP", "RECORDS_IN_A_STEP", "Pauses", "applying", "partitions_where"]
+__all__ = [
+    "ELEMENTS_IN_A_STEP",
+    "PARTITIONS_IN_A_STEP",
+    "RECORDS_IN_A_STEP",
+    "Pauses",
+    "applying",
+    "mapping",
+    "partitions_where",
+]
+
+T = TypeVar("T")
+Result = TypeVar("Result")
 
 RECORDS_IN_A_STEP = 500
 """They take about 5 ms to decode or to encode."""
@@ -30,6 +42,17 @@ class Pauses:
             return False
         self._count = 0
         return True
+
+
+def mapping(function: Callable[[T], Result], elements: Iterable[T]) -> Generator[None, None, list[Result]]:
+    """The results of a function for very many elements."""
+    results: list[Result] = []
+    pauses = Pauses()
+    for element in elements:
+        if pauses.due():
+            yield
+        results.append(function(element))
+    return results
 
 
 def partitions_where(

@@ -143,6 +143,13 @@ MUTATIONS = (
         (f"{_RECORDS}::test_what_a_node_refuses_by_its_values_is_refused_even_if_they_change_between_the_steps",),
     ),
     Mutation(
+        "reassignments are not listed if a topic is created meanwhile",
+        "controller/decisions/list_partition_reassignments.py",
+        "list(image.topics.values())",
+        "image.topics.values()",
+        (f"{_RECORDS}::test_very_much_is_described_in_steps_between_which_it_may_change",),
+    ),
+    Mutation(
         "the records of a large decision are encoded in one step",
         "controller/metadata/metadata_log.py",
         "            if len(encoded) % RECORDS_IN_A_STEP == 0:\n                yield\n",

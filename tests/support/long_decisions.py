@@ -25,7 +25,11 @@ from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minikafka.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from minikafka.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from minikafka.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from support.images import CLUSTER_ID, applied, three_brokers, topic_id, with_topic
 
@@ -135,4 +139,11 @@ REFUSED: list[Any] = [
         timeout_ms=1000,
     ),
     DeleteTopicsRequest(topics=[DeleteTopicState(name=f"t{index}") for index in INDEXES], timeout_ms=1000),
+]
+
+DESCRIBED: list[Any] = [
+    DescribeClientQuotasRequest(components=[]),
+    DescribeUserScramCredentialsRequest(users=None),
+    ListConfigResourcesRequest(resource_types=[2]),
+    ListPartitionReassignmentsRequest(topics=None),
 ]

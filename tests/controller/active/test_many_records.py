@@ -9,24 +9,36 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from support.images import cluster, three_brokers, with_topic
-from support.long_decisions import DIRECTORY, FEW, MANY_CHANGES, REFUSED, SCANS, heartbeat
+from support.images import applied, cluster, three_brokers, topic_id, with_topic
+from support.long_decisions import DESCRIBED, DIRECTORY, FEW, MANY_CHANGES, REFUSED, SCANS, heartbeat
 
 from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
 from minikafka.controller.active.request_queue import QUEUE_MAX, RequestQueue
 from minikafka.controller.decisions import broker_fencing, forwarding_rules, leader_balancing
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.request_table import DECISIONS, IN_STEPS
+from minikafka.controller.decisions.request_table import DECISIONS, DESCRIPTIONS, IN_STEPS
 from minikafka.controller.metadata import metadata_log
 from minikafka.controller.metadata.change_log import LINES_IN_A_STEP, MetadataChanges
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import BrokerRecord, ConfigRecord, FeatureRecord, Record, TopicRecord
+from minikafka.controller.metadata.records import (
+    BrokerRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    FeatureRecord,
+    PartitionChange,
+    Record,
+    RemoveScram,
+    RemoveTopic,
+    ScramRecord,
+    TopicRecord,
+)
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, PARTITIONS_IN_A_STEP, RECORDS_IN_A_STEP
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse
 from minikafka.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -172,6 +184,41 @@ PERIODIC = [
 def test_timers_look_at_all_partitions_in_steps(decide: Callable[[Image, Context], Any], large: Image) -> None:
     steps, _ = taken(decide(large, context()))
     assert steps >= PARTITIONS // PARTITIONS_IN_A_STEP
+
+
+def described_cluster() -> Image:
+    """Very many reassignments, topics, quotas and users."""
+    records: list[Record] = [PartitionChange(topic_id("t"), index, adding_replicas=(3,)) for index in range(FEW)]
+    records += [TopicRecord(index.to_bytes(16, "big"), f"t{index}") for index in range(FEW)]
+    records += [ClientQuotaRecord((("user", f"u{index}"),), "request_percentage", 1.0) for index in range(FEW)]
+    records += [ScramRecord(f"u{index}", 1, b"", b"", b"", 4096) for index in range(FEW)]
+    return applied(records, with_topic(three_brokers(), "t", *[(1, 2, 3)] * FEW))
+
+
+LATER_CHANGES: list[Record] = [
+    RemoveTopic(topic_id("t")),
+    TopicRecord(topic_id("new"), "new"),
+    ClientQuotaRecord((("user", "u1"),), "request_percentage", None),
+    ClientQuotaRecord((("user", "new"),), "request_percentage", 1.0),
+    RemoveScram("u9", 1),
+    ScramRecord("new", 1, b"", b"", b"", 4096),
+]
+
+
+@pytest.mark.parametrize("request_", DESCRIBED, ids=lambda request: type(request).__name__)
+def test_very_much_is_described_in_steps_between_which_it_may_change(request_: Any) -> None:
+    image = described_cluster()
+    describing = DESCRIPTIONS[type(request_)]
+    steps, whole = taken(describing(image, request_, 1))
+    assert steps >= FEW // ELEMENTS_IN_A_STEP
+    begun = describing(image, request_, 1)
+    next(begun)
+    applied(LATER_CHANGES, image)
+    _, mixed = taken(begun)
+    if isinstance(mixed, DescribeUserScramCredentialsResponse):
+        assert [one.user for one in whole.results if one not in mixed.results] == ["u9"]
+    else:
+        assert mixed == whole
 
 
 def test_a_heartbeat_that_changes_nothing_is_decided_at_once() -> None:

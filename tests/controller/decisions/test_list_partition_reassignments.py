@@ -25,7 +25,7 @@ def reassign(image: Image, *moves: tuple[str, int, list[int] | None], any_number
 
 
 def ongoing(image: Image) -> dict[str, list[tuple[int, list[int], list[int], list[int]]]]:
-    response = list_partition_reassignments.describe(image, ListPartitionReassignmentsRequest(topics=None))
+    response = list_partition_reassignments.describe(image, ListPartitionReassignmentsRequest(topics=None), 0)
     return {
         topic.name: [
             (one.partition_index, one.replicas, one.adding_replicas, one.removing_replicas) for one in topic.partitions

@@ -115,7 +115,7 @@ def find(image: Image, *components: tuple[str, int, str | None], strict: bool = 
     asked = [
         described.ComponentData(entity_type=kind, match_type=match, match=name) for kind, match, name in components
     ]
-    response = client_quotas.describe(image, described.DescribeClientQuotasRequest(components=asked, strict=strict))
+    response = client_quotas.describe(image, described.DescribeClientQuotasRequest(components=asked, strict=strict), 0)
     if response.error_code:
         assert response.entries is None
         return name_of(response.error_code)
@@ -218,7 +218,7 @@ def describe(image: Image, *users: str) -> list[tuple[str, str, list[tuple[int, 
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=user) for user in users] or None)
     return [
         (one.user, name_of(one.error_code), [(info.mechanism, info.iterations) for info in one.credential_infos])
-        for one in scram_credentials.describe(image, request).results
+        for one in scram_credentials.describe(image, request, 0).results
     ]
 
 
