@@ -31,7 +31,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.metadata.snapshot_encoding import records_of, snapshot_content
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.metadata.steps import Pauses
 from minikafka.controller.settings.metadata_log_settings import (
     data_directories,
     metadata_directory,
@@ -94,6 +94,7 @@ class StandaloneController:
         self._set_log_level = set_log_level
         self._decided = Image()
         self._subscribers: list[Subscriber] = []
+        self._pauses = Pauses()
         known = known_cluster_id(disk, data_directories(static), static.node_id)
         self._log = _open_log(static, disk, now_ms, random, known)
         for records in self._log.replay():
@@ -234,7 +235,7 @@ class StandaloneController:
     async def _finish(self, pending: PendingDecision[Any]) -> None:
         if pending.records:
             changes = MetadataChanges(self.image, pending.records)
-            if len(pending.records) > RECORDS_IN_A_STEP:
+            if self._pauses.due(len(pending.records)):
                 await trio.lowlevel.checkpoint()
             self._apply(self.image, pending.records)
             await in_steps(changes.logging())

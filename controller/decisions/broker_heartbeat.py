@@ -28,7 +28,6 @@ from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest,
 
 __all__ = ["decide", "deciding", "is_stale"]
 
-
 Reply = Decision[BrokerHeartbeatResponse]
 Deciding = Generator[None, None, Reply]
 
@@ -112,8 +111,8 @@ def _fencing(
 
 
 def _shutting_down(image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse) -> Deciding:
-    """Moves its leaderships; it may shut down once it leads nothing and all other brokers have applied that. These may
-    apply it between the steps, so they are looked at last."""
+    """Moves its leaderships; it may shut down once it leads nothing and all other brokers have applied that. They may
+    do so between the steps, so they are asked for last."""
     node_id = broker.node_id
     if not broker.in_controlled_shutdown and not (yield from _leading(image, node_id)):
         return (yield from _fencing(image, broker, context, reply, shuts_down=True))

@@ -7,7 +7,7 @@ A decision that changes a thousand partitions in the same way, as when a broker 
 names. Source: what Kafka's `ReplicationControlManager`, `ClusterControlManager` and `ConfigurationControlManager` log.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import structlog
 
@@ -150,11 +150,17 @@ class MetadataChanges:
 
     def logging(self) -> Generator[None, None, None]:
         """Log the changes, in steps. Nobody else may change the image meanwhile."""
+        for number, _ in enumerate(self._lines(), 1):
+            if number % LINES_IN_A_STEP == 0:
+                yield
+
+    def _lines(self) -> Iterator[None]:
+        """Log the changes, one more of those that may be many with each `next`."""
         self._log_brokers()
         yield from self._log_topics()
         self._log_partitions()
         if not self._is_new_cluster:
-            self._log_settings()
+            yield from self._log_settings()
 
     def _log_brokers(self) -> None:
         for record in self._brokers:
@@ -176,8 +182,8 @@ class MetadataChanges:
         elif change.fenced and change.node_id in self._shutting_down:
             log.info("broker shut down", broker=change.node_id)
 
-    def _log_topics(self) -> Generator[None, None, None]:
-        for number, (topic_id, name) in enumerate(self._created.items(), 1):
+    def _log_topics(self) -> Iterator[None]:
+        for topic_id, name in self._created.items():
             log.info(
                 "topic created",
                 topic=name,
@@ -185,13 +191,14 @@ class MetadataChanges:
                 replication_factor=self._replicas.get(topic_id, 0),
                 settings=self._settings.pop((_TOPIC, name), {}),
             )
-            if number % LINES_IN_A_STEP == 0:
-                yield
+            yield
         for topic_id, count in self._new_partitions.items():
             topic = self._image.topics_by_id[topic_id]
             log.info("partitions added", topic=topic.name, added=count, partitions=len(topic.partitions))
+            yield
         for name in self._deleted:
             log.info("topic deleted", topic=name)
+            yield
 
     def _log_partitions(self) -> None:
         for leader, group in self._elected.items():
@@ -211,11 +218,13 @@ class MetadataChanges:
         if (group := self._cancelled).partitions:
             log.info("reassignment cancelled", partitions=group.partitions, first=group.names)
 
-    def _log_settings(self) -> None:
+    def _log_settings(self) -> Iterator[None]:
         for (kind, name), values in self._settings.items():
             log.info("settings changed", resource=_RESOURCES.get(kind, str(kind)), name=name, settings=values)
+            yield
         for entity, quotas in self._quotas.items():
             log.info("quotas changed", entity=dict(entity), quotas=quotas)
+            yield
         for record in self._others:
             match record:
                 case FeatureRecord():
@@ -224,6 +233,7 @@ class MetadataChanges:
                     log.info("credential changed", user=record.user)
                 case _:
                     log.info("credential deleted", user=record.user)
+            yield
 
 
 def _is_secret(record: ConfigRecord) -> bool:

@@ -91,11 +91,13 @@ def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:
 def encoding_decisions(decisions: Iterable[Sequence[Record]], now_ms: int) -> Generator[None, None, bytes]:
     """The batches of decisions, in steps; of those without records none."""
     parts: list[bytes] = []
+    count = 0
     for records in decisions:
         encoded: list[LogRecord] = []
         for index, record in enumerate(records):
             encoded.append(LogRecord(index, now_ms, None, encode_record(record)))
-            if len(encoded) % RECORDS_IN_A_STEP == 0:
+            count += 1
+            if count % RECORDS_IN_A_STEP == 0:
                 yield
         if encoded:
             parts.append(encode_batch(encoded))

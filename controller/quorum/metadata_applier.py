@@ -24,7 +24,7 @@ from minikafka.controller.metadata.snapshot_encoding import (
     snapshot_records,
 )
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, applying
+from minikafka.controller.metadata.steps import Pauses, applying
 from minikafka.controller.quorum.applied_offset import AppliedOffset
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
@@ -78,6 +78,7 @@ class MetadataApplier:
         self._stored = stored
         self._schedule = SnapshotSchedule(snapshot_bytes)
         self._subscribers: list[Subscriber] = []
+        self._pauses = Pauses()
         self._high_watermark = 0
         self._installed: tuple[SnapshotId, bytes] | None = None
         self._committed = trio.Event()
@@ -130,7 +131,7 @@ class MetadataApplier:
         own = None if self.term is None else self.term.records_at(batch.base_offset)
         records = await in_steps(decoded_records(batch)) if own is None else own
         changes = None if own is None else MetadataChanges(self.image, own)
-        if len(records) > RECORDS_IN_A_STEP:
+        if self._pauses.due(len(records)):
             await trio.lowlevel.checkpoint()
         for record in records:
             self.image.apply(record)

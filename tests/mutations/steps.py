@@ -150,9 +150,16 @@ MUTATIONS = (
         (f"{_RECORDS}::test_very_much_is_described_in_steps_between_which_it_may_change",),
     ),
     Mutation(
+        "the records of many small decisions are encoded in one step",
+        "controller/metadata/metadata_log.py",
+        "    count = 0\n    for records in decisions:\n",
+        "    for records in decisions:\n        count = 0\n",
+        (f"{_RECORDS}::test_records_are_encoded_in_steps",),
+    ),
+    Mutation(
         "the records of a large decision are encoded in one step",
         "controller/metadata/metadata_log.py",
-        "            if len(encoded) % RECORDS_IN_A_STEP == 0:\n                yield\n",
+        "            if count % RECORDS_IN_A_STEP == 0:\n                yield\n",
         "",
         (f"{_RECORDS}::test_records_are_encoded_in_steps",),
     ),

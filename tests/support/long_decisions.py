@@ -1,4 +1,4 @@
-"""Requests about very many partitions or resources, and about none of very many, for tests of decisions in steps."""
+"""Requests about very many partitions or resources, and about none of very many, for tests of what is done in steps."""
 
 from collections.abc import Callable
 from typing import Any

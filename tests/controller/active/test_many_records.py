@@ -271,12 +271,29 @@ def test_records_are_encoded_in_steps() -> None:
     steps, encoded = taken(metadata_log.encoding_decisions([[], records, records], 7))
     assert steps == 2 * MANY // RECORDS_IN_A_STEP
     assert encoded == 2 * metadata_log.encode_decision(records, 7)
+    small = records[: RECORDS_IN_A_STEP - 1]
+    assert taken(metadata_log.encoding_decisions([small] * 10, 7))[0] == 9
 
 
-def test_created_topics_are_logged_in_steps() -> None:
-    image = cluster()
-    records = [TopicRecord(number.to_bytes(16, "big"), f"t{number}") for number in range(5 * LINES_IN_A_STEP)]
-    steps, _ = taken(MetadataChanges(image, records).logging())
+LINES = range(5 * LINES_IN_A_STEP)
+LOGGED: dict[str, list[Record]] = {
+    "topics": [TopicRecord(number.to_bytes(16, "big"), f"t{number}") for number in LINES],
+    "settings": [ConfigRecord(32, f"g{number}", "consumer.session.timeout.ms", "46000") for number in LINES],
+    "quotas": [ClientQuotaRecord((("user", f"u{number}"),), "request_percentage", 1.0) for number in LINES],
+    "credentials": [RemoveScram(f"u{number}", 1) for number in LINES],
+}
+
+
+@pytest.mark.parametrize("what", LOGGED)
+def test_many_changes_are_logged_in_steps(what: str) -> None:
+    steps, _ = taken(MetadataChanges(cluster(), LOGGED[what]).logging())
+    assert steps == 5
+
+
+def test_deleted_topics_are_logged_in_steps() -> None:
+    topics = LOGGED["topics"]
+    deleted = [RemoveTopic(number.to_bytes(16, "big")) for number in LINES]
+    steps, _ = taken(MetadataChanges(applied(topics, cluster()), deleted).logging())
     assert steps == 5
 
 
