@@ -254,7 +254,7 @@ def changed(old: PartitionState, change: PartitionChange) -> PartitionState:
         removing_replicas=_or(change.removing_replicas, old.removing_replicas),
         elr=_or(change.elr, old.elr),
         last_known_elr=_or(change.last_known_elr, old.last_known_elr),
-        directories=_or(change.directories, _aligned(old, change)),
+        directories=_aligned(old, change) if change.directories is None else change.directories,
     )
 
 
