@@ -62,7 +62,8 @@ __all__ = ["QuorumController"]
 
 log = structlog.get_logger("minikafka.controller")
 
-RETRY_S = 0.05
+RETRY_S, RETRY_MAX_S = 0.05, 0.5
+"""How long a request waits for the next attempt: twice as long each time, since very many may wait."""
 RECENTLY_LOST_S = 2.0
 """Connections lost longer ago than this were not lost because of the last leader's end."""
 RESPONSE_GRACE_S = 1.0
@@ -285,6 +286,7 @@ class QuorumController:
         """The response of the active controller; retries on the next one where that is safe."""
         # A request without time left is refused by its decision, with the error of its API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
+        waits_s = RETRY_S
         with trio.move_on_after(timeout_ms / 1000 + RESPONSE_GRACE_S):
             while True:
                 changed = self._leader_changed
@@ -295,8 +297,9 @@ class QuorumController:
                 except TermEnded as error:
                     if not error.certain and not is_idempotent(request):
                         raise
-                with trio.move_on_after(RETRY_S):
+                with trio.move_on_after(waits_s):
                     await changed.wait()
+                waits_s = min(2 * waits_s, RETRY_MAX_S)
         raise RequestTimedOutError("there was no active controller in time")
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:

@@ -9,6 +9,7 @@ from support.quorum import Controllers, create, register, run
 
 from minikafka.controller.metadata.records import Record, RemoveTopic, TopicRecord
 from minikafka.controller.metadata.snapshot_encoding import records_of
+from minikafka.controller.quorum_controller import QuorumController
 from minikafka.protocol.errors import NotControllerError, RequestTimedOutError
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.storage.checkpoint_files import META_PROPERTIES, write_properties
@@ -120,6 +121,24 @@ def test_a_request_without_a_majority_times_out() -> None:
         await trio.sleep(5)
         with pytest.raises(RequestTimedOutError):
             await create(cluster[leader], "never", timeout_ms=3000)
+
+    run(scenario)
+
+
+def test_many_requests_without_a_majority_are_tried_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request of a client that gives up is followed by another one: a hundred of them wait after a while."""
+    attempt, attempts = QuorumController._attempt, list[object]()
+
+    async def counted(controller: QuorumController, request: object, version: int) -> tuple[object, int]:
+        attempts.append(request)
+        return await attempt(controller, request, version)
+
+    async def scenario(cluster: Controllers) -> None:
+        await cluster.start(1)
+        monkeypatch.setattr(QuorumController, "_attempt", counted)
+        with pytest.raises(RequestTimedOutError):
+            await create(cluster[1], "flights", timeout_ms=60_000)
+        assert 60 < len(attempts) < 180
 
     run(scenario)
 
