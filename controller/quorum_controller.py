@@ -63,7 +63,6 @@ __all__ = ["QuorumController"]
 log = structlog.get_logger("minikafka.controller")
 
 RETRY_S, RETRY_MAX_S = 0.05, 0.5
-"""How long a request waits for the next attempt: twice as long each time, since very many may wait."""
 RECENTLY_LOST_S = 2.0
 """Connections lost longer ago than this were not lost because of the last leader's end."""
 RESPONSE_GRACE_S = 1.0
@@ -260,8 +259,7 @@ class QuorumController:
             KafkaError: the request fails as a whole; NOT_CONTROLLER if its outcome is unknown, REQUEST_TIMED_OUT if
                 there was no active controller in time.
         """
-        describing = DESCRIPTIONS.get(type(request))
-        if describing is not None:
+        if describing := DESCRIPTIONS.get(type(request)):
             return await in_steps(describing(self.image, request, version))
         context = Context(self._static, self._random, version, self.log_levels)
         forwarded = await in_steps(splitting(self.image, request, context))
@@ -283,7 +281,7 @@ class QuorumController:
         self._peers.serve_client = serve
 
     async def _forward(self, request: Any, version: int) -> Any:
-        """The response of the active controller; retries on the next one where that is safe."""
+        """The response of the active controller; retries where that is safe, ever more rarely, as very many may wait."""
         # A request without time left is refused by its decision, with the error of its API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
         waits_s = RETRY_S
