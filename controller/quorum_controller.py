@@ -281,7 +281,7 @@ class QuorumController:
         self._peers.serve_client = serve
 
     async def _forward(self, request: Any, version: int) -> Any:
-        """The response of the active controller; retries where that is safe, ever more rarely, as very many may wait."""
+        """The response of the active controller; retries where that is safe, ever more rarely: very many may wait."""
         # A request without time left is refused by its decision, with the error of its API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
         waits_s = RETRY_S
