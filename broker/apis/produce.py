@@ -2,7 +2,7 @@
 supported: librdkafka does not compress where they are missing (KAFKA-18659).
 """
 
-from collections.abc import Awaitable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -95,26 +95,23 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
     response = ProduceResponse()
     pause = Pauses()
     topics = _merged(request.topic_data)
-    transactional = any(_is_transactional(topic) for topic in topics)
+    transactional = await _any_is_transactional(topics, pause)
     refused: KafkaError | None = None
     verified = NOT_VERIFIED
     if transactional and request.transactional_id is None:
         refused = TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
     elif transactional:
         try:
-            verified = await completed(
-                verify(request.transactional_id or "", _admitted(topics, request, context), context)
-            )
+            admitted = await _admitted(topics, request, context, pause)
+            verified = await completed(verify(request.transactional_id or "", admitted, context))
         except InvalidProducerIdMappingError as error:
             refused = error
     appends = Appends(request, context, verified, [], [])
     for topic in topics:
-        if refused is not None:
-            response.responses.append(_refuse(topic, refused))
-            continue
         response.responses.append(of_topic := TopicProduceResponse(name=topic.name, topic_id=topic.topic_id))
         for data in topic.partition_data:
-            of_topic.partition_responses.append(_produce_to(topic, data, appends))
+            answer = _produce_to(topic, data, appends) if refused is None else _refused(data, refused)
+            of_topic.partition_responses.append(answer)
             await pause()
     return await _when_appended(response, appends)
 
@@ -125,9 +122,9 @@ def begin(request: ProduceRequest, context: Context) -> AtOnce[ProduceResponse |
     if len(topics) != 1 or len(topics[0].partition_data) != 1:
         return handle(request, context)
     [topic] = topics
-    if request.transactional_id is None and _is_transactional(topic):
-        return handle(request, context)
     [data] = topic.partition_data
+    if request.transactional_id is None and _is_transactional(data):
+        return handle(request, context)
     answer = PartitionProduceResponse(index=data.index)
     verified = NOT_VERIFIED
     try:
@@ -204,30 +201,42 @@ def _merged(topics: list[TopicProduceData]) -> Iterable[TopicProduceData]:
     return merged.values()
 
 
-def _is_transactional(topic: TopicProduceData) -> bool:
-    records: list[memoryview] = [data.records or memoryview(b"") for data in topic.partition_data]
-    return any(len(one) > ATTRIBUTES_LOW_BYTE and one[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL for one in records)
+async def _any_is_transactional(topics: Iterable[TopicProduceData], pause: Pauses) -> bool:
+    for topic in topics:
+        for data in topic.partition_data:
+            if _is_transactional(data):
+                return True
+            await pause()
+    return False
 
 
-def _refuse(topic: TopicProduceData, error: KafkaError) -> TopicProduceResponse:
+def _is_transactional(data: PartitionProduceData) -> bool:
+    records: memoryview | None = data.records
+    if records is None or len(records) <= ATTRIBUTES_LOW_BYTE:
+        return False
+    return bool(records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL)
+
+
+def _refused(data: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
     """An error in the transaction fails the whole request, as in Kafka."""
-    answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-    for data in topic.partition_data:
-        answer.partition_responses.append(PartitionProduceResponse(index=data.index))
-        _fail(answer.partition_responses[-1], error)
+    answer = PartitionProduceResponse(index=data.index)
+    _fail(answer, error)
     return answer
 
 
-def _admitted(
-    topics: Iterable[TopicProduceData], request: ProduceRequest, context: Context
-) -> Iterator[tuple[Partition, Batch]]:
+async def _admitted(
+    topics: Iterable[TopicProduceData], request: ProduceRequest, context: Context, pause: Pauses
+) -> list[tuple[Partition, Batch]]:
     """The transactional batches that pass the checks; the others fail them again when they are to be appended."""
+    admitted: list[tuple[Partition, Batch]] = []
     for topic in topics:
         for data in topic.partition_data:
+            await pause()
             with suppress(KafkaError):
                 partition, batch = _admit(topic, data, request, context)
                 if batch.is_transactional:
-                    yield partition, batch
+                    admitted.append((partition, batch))
+    return admitted
 
 
 def _produce_to(
