@@ -63,12 +63,11 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if request.topics is None or (context.version == 0 and not request.topics):
         names = list(services.image.topics)
-    elif any(topic.topic_id != NIL for topic in request.topics):
-        ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NIL)
-        response.topics = [await _by_id(topic_id, request, context, pause) for topic_id in ids]
-        return response
     else:
-        names = list(dict.fromkeys(topic.name or "" for topic in request.topics))
+        ids, names = await _requested(request.topics, pause)
+        if ids:
+            response.topics = [await _by_id(topic_id, request, context, pause) for topic_id in ids]
+            return response
         if request.allow_auto_topic_creation or context.version < 4:
             await _create_missing(names, context, pause)
     response.topics = [await _by_name(name, request, context, pause) for name in names]
@@ -77,6 +76,18 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
 
 def _names_by_id(topics: list[MetadataRequestTopic]) -> bool:
     return any(topic.topic_id != NIL or topic.name is None for topic in topics)
+
+
+async def _requested(topics: list[MetadataRequestTopic], pause: Pauses) -> tuple[list[bytes], list[str]]:
+    """The ids and the names in a request, each once."""
+    ids: dict[bytes, None] = {}
+    names: dict[str, None] = {}
+    for topic in topics:
+        await pause()
+        if topic.topic_id != NIL:
+            ids[topic.topic_id] = None
+        names[topic.name or ""] = None
+    return list(ids), list(names)
 
 
 async def _refuse_ids(request: MetadataRequest, pause: Pauses) -> MetadataResponse:

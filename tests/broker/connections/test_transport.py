@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from minikafka.broker.connections.transport import STEP_SIZE_BYTES, SocketTransport
+from minikafka.broker.connections.transport import PIECE_SIZE_BYTES_MIN, STEP_SIZE_BYTES, SocketTransport
 from minikafka.storage.disk import FileSlice, RealDisk
 
 SIZE_BYTES = 40 << 20
@@ -76,3 +77,32 @@ def test_others_run_while_a_large_message_moves(
 
     trio.run(main)
     assert rounds >= SIZE_BYTES // STEP_SIZE_BYTES - 3
+
+
+class RecordingSocket(FastSocket):
+    def __init__(self) -> None:
+        self.sent: list[tuple[memoryview, int]] = []
+
+    def send(self, data: memoryview, flags: int = 0) -> int:
+        self.sent.append((data, flags))
+        return len(data)
+
+
+LARGE = 5 << 20
+
+
+@pytest.mark.parametrize("sizes", [[], [5], [5, 6], [PIECE_SIZE_BYTES_MIN], [1000] * 500, [9, LARGE, 9, 9, LARGE]])
+def test_small_parts_are_joined_and_large_ones_are_not_copied(sizes: list[int]) -> None:
+    raw: Any = RecordingSocket()
+    parts = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
+
+    async def main() -> None:
+        await SocketTransport(raw, memoryview(bytearray(1))).send(parts)
+
+    trio.run(main)
+    assert b"".join(data for data, _ in raw.sent) == b"".join(parts)
+    sendings = len(raw.sent)
+    assert sendings <= 2 + sum(sizes) // PIECE_SIZE_BYTES_MIN
+    pieces = {id(data.obj): flags for data, flags in raw.sent}
+    assert list(pieces.values()) == [socket.MSG_MORE] * (len(pieces) - 1) + [0] * bool(pieces)
+    assert {id(part) for part in parts if len(part) == LARGE} <= set(pieces)
