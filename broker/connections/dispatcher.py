@@ -21,6 +21,7 @@ from minikafka.broker.connections.large_messages import (
     LARGE_MESSAGES,
     LargeMessages,
     count_elements,
+    free_elements,
 )
 from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, Principal, RequestContext
@@ -228,7 +229,7 @@ class Dispatcher(Generic[S]):
 
     async def _encode_large(self, step: "_Request[S]", response: Any, throttle_ms: int) -> Answer:
         version, correlation_id = step.context.version, step.correlation_id
-        parts = await self._large_messages.run(response_parts, response, version, correlation_id)
+        parts = await self._large_messages.run(_encode_and_free, step.request, response, version, correlation_id)
         return self._measured(step, parts, throttle_ms)
 
     def _measured(self, step: "_Request[S]", parts: list[Any], throttle_ms: int) -> Answer:
@@ -290,6 +291,14 @@ class _Request(NamedTuple, Generic[S]):
     correlation_id: int
     frame: bytearray
     began_s: float
+
+
+def _encode_and_free(request: Any, response: Any, version: int, correlation_id: int) -> list[Any]:
+    """The parts of a large response. Nobody reads the messages again, and to free their elements takes long as well."""
+    parts = response_parts(response, version, correlation_id)
+    free_elements(response)
+    free_elements(request)
+    return parts
 
 
 def _failed(route: Route[Any], version: int, client_id: str | None, error: Exception) -> Disconnect:

@@ -21,11 +21,16 @@ from minikafka.broker.connections.large_messages import (
 )
 from minikafka.broker.connections.request_context import ConnectionInfo, Disconnect
 from minikafka.broker.connections.routes import routes_of
-from minikafka.protocol.headers import encode_request
+from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.message import ManyElements, decode, encode
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from minikafka.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from minikafka.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -185,3 +190,24 @@ def test_elements_are_counted_as_the_decoder_counts_them(asked: tuple[Any, int])
     decode(type(request), version, data, 0, count)
     with pytest.raises(ManyElements):
         decode(type(request), version, data, 0, count - 1)
+
+
+def test_the_elements_of_a_large_request_and_its_response_are_freed_in_the_thread() -> None:
+    handled: list[Any] = []
+
+    async def handle(request: MetadataRequest, _: Any) -> MetadataResponse:
+        topics = [MetadataResponseTopic(name=topic.name) for topic in request.topics or []]
+        handled.extend([request, MetadataResponse(topics=topics)])
+        return handled[1]
+
+    async def main() -> None:
+        api: Any = SimpleNamespace(REQUEST=MetadataRequest, VERSIONS="0-1", handle=handle, ELEMENTS_MAX=10**5)
+        dispatcher: Dispatcher[None] = Dispatcher(
+            None, routes_of([api]), clock=trio.current_time, large_messages=LargeMessages(Node._run)
+        )
+        parts, _ = await dispatcher.answer(bytearray(encode_request(*metadata(), 7, "me")[4:]), CLIENT)
+        [response] = decode_response(MetadataResponse, 1, b"".join(parts)[4:])[1:]
+        assert len(response.topics) == MANY
+        assert [message.topics for message in handled] == [[], []]
+
+    trio.run(main)
