@@ -192,6 +192,20 @@ MUTATIONS = (
         (f"{_LARGE_TESTS}::test_large_requests_wait_for_those_that_fill_the_memory",),
     ),
     Mutation(
+        "the elements of a large response are freed in a step of the event loop",
+        "broker/connections/dispatcher.py",
+        "    free_elements(response)\n",
+        "",
+        (f"{_LARGE_TESTS}::test_the_elements_of_a_large_request_and_its_response_are_freed_in_the_thread",),
+    ),
+    Mutation(
+        "the parts of a large response are joined in one step",
+        "broker/connections/transport.py",
+        "        if size_bytes >= PIECE_SIZE_BYTES_MIN:\n",
+        "        if size_bytes < 0:\n",
+        ("tests/broker/connections/test_transport.py",),
+    ),
+    Mutation(
         "all partitions of metadata are answered in one step",
         "broker/apis/cluster_answers.py",
         "        await pause()\n",
