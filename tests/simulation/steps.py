@@ -5,12 +5,13 @@ the time, and what is done for the first time in a process (imports, codecs) tak
 steps, so a long step counts with the least that it took in `TIMES` runs of its seed.
 
 Not counted: what runs in threads or processes of a real node (`disk.run`, `disk.lane`); a node's start before it serves
-anybody; clients. A run collects no garbage (`trial.py`). The time of simulated connections and of calls of the disk on
+anybody; clients. No garbage is collected meanwhile. The time of simulated connections and of calls of the disk on
 the loop counts, as that of system calls does in a node.
 """
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,7 +48,9 @@ LongSteps = dict[Place, LongStep]
 
 @contextmanager
 def long_steps_of_nodes(budget_s: float = BUDGET_S) -> Iterator[LongSteps]:
-    """Machines that boot meanwhile are watched; yields the long steps of nodes, with stacks, which it adds to."""
+    """Machines that boot meanwhile are watched; yields the long steps of nodes, with stacks, which it adds to.
+
+    No garbage is collected meanwhile: that would count as the step's own time."""
     found: LongSteps = {}
 
     def add(step: LongStep) -> None:
@@ -64,9 +67,13 @@ def long_steps_of_nodes(budget_s: float = BUDGET_S) -> Iterator[LongSteps]:
         return await run(disk, watch.aside, function, *arguments)
 
     Machine.step_watch, ProcessDisk.run = watch, run_aside  # type: ignore[method-assign]
+    collects = gc.isenabled()
+    gc.disable()
     try:
         yield found
     finally:
+        if collects:
+            gc.enable()
         Machine.step_watch, ProcessDisk.run = None, run  # type: ignore[method-assign]
         sampler.stop()
 
