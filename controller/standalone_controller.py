@@ -18,7 +18,7 @@ from minikafka.controller.decisions import producer_id_blocks, standalone_regist
 from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
-from minikafka.controller.decisions.request_table import DESCRIPTIONS, IN_STEPS
+from minikafka.controller.decisions.request_table import DESCRIPTIONS, IN_STEPS, elements_decided_about
 from minikafka.controller.decisions.standalone_registration import Registration
 from minikafka.controller.metadata.change_log import MetadataChanges
 from minikafka.controller.metadata.cluster_ids import (
@@ -31,7 +31,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.metadata.snapshot_encoding import records_of, snapshot_content
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
-from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, Pauses
 from minikafka.controller.settings.metadata_log_settings import (
     data_directories,
     metadata_directory,
@@ -135,7 +135,7 @@ class StandaloneController:
                 if not pending.done.is_set():
                     pending.fail(_stopped())
 
-    async def submit(self, decide: Decide[Reply]) -> Reply:
+    async def submit(self, decide: Decide[Reply], elements: int = ELEMENTS_IN_A_STEP) -> Reply:
         """Queue a decision; returns its reply once it is committed and applied.
 
         Cancelled, it may be carried out or not. A full queue makes this wait.
@@ -143,7 +143,7 @@ class StandaloneController:
         Raises:
             KafkaError: raised by `decide`; NOT_CONTROLLER after the controller has stopped.
         """
-        return (await self._queue.submit(decide)).decided.reply
+        return (await self._queue.submit(decide, elements)).decided.reply
 
     async def handle(self, request: Any, version: int) -> Any:
         """The response to a request message. A read-only request is answered from the image without waiting.
@@ -165,7 +165,7 @@ class StandaloneController:
         if describing is not None:
             return await in_steps(describing(self.image, request, context.version))
         decide = IN_STEPS[type(request)]
-        return await self.submit(lambda image: decide(image, request, context))
+        return await self.submit(lambda image: decide(image, request, context), elements_decided_about(request))
 
     async def register(
         self,

@@ -20,6 +20,7 @@ record batches remain a `memoryview` of it. The response is encoded by `headers.
 them, the slices of log files that the message contains. The client matches it by its correlation id
 (`headers.decode_response`).
 
+    elements.py          how many elements the arrays of a message have
     message.py           `@message`, `@struct`, `field`, `encode`, `decode`
     types.py             the primitive types: `int32`, `string`, `uuid`, `records`, …
     message_errors.py    `MalformedMessage` and the other codec exceptions

@@ -20,7 +20,6 @@ from minikafka.broker.connections.large_messages import (
     FETCH_WAITS_MS_MAX,
     LARGE_MESSAGES,
     LargeMessages,
-    count_elements,
     free_elements,
 )
 from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
@@ -34,6 +33,7 @@ from minikafka.broker.connections.request_steps import (
 from minikafka.broker.connections.routes import Route
 from minikafka.protocol.apis import API_VERSIONS_KEY
 from minikafka.protocol.codec.schema import fresh
+from minikafka.protocol.elements import count_elements
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
 from minikafka.protocol.message import MalformedMessage, ManyElements, decode

@@ -92,20 +92,6 @@ class LargeMessages:
             return await self._run(function, *args)
 
 
-def count_elements(message: Any) -> int:
-    """How many elements the arrays of a message have, and those of the messages in it."""
-    count = 0
-    for name in message.__slots__:
-        part = getattr(message, name)
-        if isinstance(part, list):
-            count += len(part)
-            if part and hasattr(part[0], "__slots__"):
-                count += sum(map(count_elements, part))
-        elif hasattr(part, "__slots__"):
-            count += count_elements(part)
-    return count
-
-
 def free_elements(message: Any) -> None:
     """Give up the arrays of a message, which frees their elements unless others have them. 100,000 take 10 ms."""
     for name in message.__slots__:

@@ -18,7 +18,7 @@ from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome,
 from minikafka.controller.decisions import broker_fencing, leader_balancing
 from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.request_table import IN_STEPS
+from minikafka.controller.decisions.request_table import IN_STEPS, elements_decided_about
 from minikafka.controller.metadata.cluster_ids import new_cluster_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange
@@ -111,7 +111,9 @@ class ActiveController:
             raise UnsupportedVersionError(f"the controller does not handle {type(request).__name__}")
         if isinstance(request, BrokerHeartbeatRequest):
             self.contact(request.broker_id, request.broker_epoch, request.current_metadata_offset)
-        outcome = await self.term.submit(lambda image: decide(image, request, self._context(version)))
+        outcome = await self.term.submit(
+            lambda image: decide(image, request, self._context(version)), elements_decided_about(request)
+        )
         self._update_sessions(request, outcome)
         if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest) and outcome.decision.records:
             with trio.move_on_after(max(0, min(request.timeout_ms, KNOWN_TO_ALL_MS_MAX)) / 1000):

@@ -17,6 +17,7 @@ from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.metadata_log import encoding_decisions
 from minikafka.controller.metadata.records import Record
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.controller.raft.raft import NotLeader
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import NotControllerError
@@ -93,14 +94,14 @@ class LeadershipTerm:
                 self._room = trio.Event()
                 await self._room.wait()
 
-    async def submit(self, decide: Decide[Reply]) -> Outcome[Reply]:
+    async def submit(self, decide: Decide[Reply], elements: int = ELEMENTS_IN_A_STEP) -> Outcome[Reply]:
         """Queue a decision; returns once it is committed and applied. Cancelled, it may be carried out or not.
 
         Raises:
             KafkaError: raised by `decide`.
             TermEnded: the term ended first.
         """
-        pending = await self._queue.submit(decide)
+        pending = await self._queue.submit(decide, elements)
         return Outcome(pending.decided, pending.end_offset)
 
     def records_at(self, offset: int) -> Sequence[Record] | None:

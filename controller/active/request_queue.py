@@ -9,7 +9,7 @@ import trio
 from minikafka.controller.decisions.decision import RECORDS_MAX, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, applying
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, RECORDS_IN_A_STEP, applying
 
 __all__ = ["QUEUE_MAX", "Decide", "PendingDecision", "RequestQueue"]
 
@@ -24,11 +24,14 @@ class PendingDecision(Generic[Reply]):
     """A queued request and, later, its decision or error.
 
     Attributes:
+        elements: what the request names, as far as a decision in steps takes time for each; a whole step's if it may
+            look at all partitions.
         done: set with an error, or with a decision that is committed and applied.
         end_offset: every record that the decision depends on is before this offset of the metadata log.
     """
 
     decide: Decide[Reply]
+    elements: int = ELEMENTS_IN_A_STEP
     done: trio.Event = field(default_factory=trio.Event)
     decision: Decision[Reply] | None = None
     error: Exception | None = None
@@ -62,13 +65,15 @@ class RequestQueue:
         self._closed = closed
         self._send, self._receive = trio.open_memory_channel[PendingDecision[Any]](QUEUE_MAX)
 
-    async def submit(self, decide: Decide[Reply]) -> PendingDecision[Reply]:
+    async def submit(
+        self, decide: Decide[Reply], elements: int = ELEMENTS_IN_A_STEP
+    ) -> PendingDecision[Reply]:
         """Queue a request and wait until it is done. A full queue makes this wait.
 
         Cancelled, the decision may be carried out or not. Raises the error of `decide`, the error given to `fail`, or
         that of `closed`.
         """
-        pending = PendingDecision(decide)
+        pending = PendingDecision(decide, elements)
         try:
             await self._send.send(pending)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -92,20 +97,24 @@ class RequestQueue:
         After `QUEUE_MAX` requests it ends even if more arrive between the steps, so that none waits for ever.
         """
         decided: list[PendingDecision[Any]] = []
-        requests_count = records_count = yielded_at = 0
+        requests_count = records_count = yielded_at = work = 0
         pending: PendingDecision[Any] | None = first
         try:
             while pending is not None:
                 try:
-                    pending.decision = yield from _decision(pending, image)
+                    made = pending.decide(image)
+                    if not isinstance(made, Decision):
+                        made = yield from made
+                        work += pending.elements
+                    pending.decision = made
                 except Exception as error:  # noqa: BLE001 (the image has not changed; the sender gets the error)
                     pending.fail(error)
                 else:
                     yield from applying(image, pending.records)
                     decided.append(pending)
                     records_count += len(pending.records)
-                if records_count - yielded_at >= RECORDS_IN_A_STEP:
-                    yielded_at = records_count
+                if records_count - yielded_at >= RECORDS_IN_A_STEP or work >= ELEMENTS_IN_A_STEP:
+                    yielded_at, work = records_count, 0
                     yield
                 requests_count += 1
                 pending = self._queued() if records_count < RECORDS_MAX and requests_count < QUEUE_MAX else None
@@ -129,12 +138,3 @@ class RequestQueue:
             return self._receive.receive_nowait()
         except (trio.WouldBlock, trio.ClosedResourceError):
             return None
-
-
-def _decision(pending: PendingDecision[Any], image: Image) -> Generator[None, None, Decision[Any]]:
-    made = pending.decide(image)
-    if isinstance(made, Decision):
-        return made
-    decision = yield from made
-    yield  # It may have worked for almost a step since it paused, as may the next one.
-    return decision

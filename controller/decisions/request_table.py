@@ -26,6 +26,8 @@ from minikafka.controller.decisions import (
 )
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
+from minikafka.protocol.elements import count_elements
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -50,7 +52,7 @@ from minikafka.protocol.messages.unregister_broker import UnregisterBrokerReques
 from minikafka.protocol.messages.update_features import UpdateFeaturesRequest
 from minikafka.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 
-__all__ = ["DECISIONS", "DESCRIPTIONS", "IN_STEPS", "Deciding"]
+__all__ = ["DECISIONS", "DESCRIPTIONS", "IN_STEPS", "Deciding", "elements_decided_about"]
 
 Deciding = Callable[[Image, Any, Context], Decision[Any] | Generator[None, None, Decision[Any]]]
 
@@ -103,3 +105,13 @@ IN_STEPS: dict[type, Deciding] = {
     UnregisterBrokerRequest: unregister_broker.deciding,
 }
 """As `DECISIONS`, for the queue of a controller; those that may take long are generators."""
+
+WHOLE_CLUSTER = (BrokerHeartbeatRequest, BrokerRegistrationRequest, UnregisterBrokerRequest)
+"""Decisions about them may look at all partitions."""
+
+
+def elements_decided_about(request: Any) -> int:
+    """How many elements of a request take time to decide about; a whole step's where that may be all partitions."""
+    if isinstance(request, WHOLE_CLUSTER):
+        return ELEMENTS_IN_A_STEP
+    return count_elements(request) or ELEMENTS_IN_A_STEP

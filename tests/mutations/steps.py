@@ -124,9 +124,9 @@ MUTATIONS = (
     Mutation(
         "many requests, each just too small for a pause, are decided in one step",
         _QUEUE,
-        "    yield  # It may have",
-        "    # It may have",
-        (f"{_RECORDS}::test_others_run_after_each_decision_that_may_have_taken_a_step",),
+        "                        work += pending.elements\n",
+        "",
+        (f"{_RECORDS}::test_others_run_after_decisions_that_may_have_taken_a_step_together",),
     ),
     Mutation(
         "decisions are not written while requests without a record keep coming",

@@ -17,10 +17,10 @@ from minikafka.broker.connections.large_messages import (
     FETCH_WAITS_MS_MAX,
     MEMORY_SIZE_BYTES_MAX,
     LargeMessages,
-    count_elements,
 )
 from minikafka.broker.connections.request_context import ConnectionInfo, Disconnect
 from minikafka.broker.connections.routes import routes_of
+from minikafka.protocol.elements import count_elements
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.message import ManyElements, decode, encode
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic

@@ -16,7 +16,7 @@ from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnde
 from minikafka.controller.active.request_queue import QUEUE_MAX, RequestQueue
 from minikafka.controller.decisions import broker_fencing, forwarding_rules, leader_balancing
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.request_table import DECISIONS, DESCRIPTIONS, IN_STEPS
+from minikafka.controller.decisions.request_table import DECISIONS, DESCRIPTIONS, IN_STEPS, elements_decided_about
 from minikafka.controller.metadata import metadata_log
 from minikafka.controller.metadata.change_log import LINES_IN_A_STEP, MetadataChanges
 from minikafka.controller.metadata.image import Image
@@ -39,6 +39,7 @@ from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse
+from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest
 from minikafka.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -230,15 +231,16 @@ def in_steps_of(number: int) -> Generator[None, None, Decision[int]]:
     return Decision([], number)
 
 
-def test_others_run_after_each_decision_that_may_have_taken_a_step() -> None:
+@pytest.mark.parametrize(("elements", "pauses"), [(ELEMENTS_IN_A_STEP, 6), (ELEMENTS_IN_A_STEP // 2, 3), (1, 0)])
+def test_others_run_after_decisions_that_may_have_taken_a_step_together(elements: int, pauses: int) -> None:
     async def main() -> None:
         queue = RequestQueue(lambda: TermEnded(certain=True))
         async with trio.open_nursery() as nursery:
-            for number in range(3):
-                nursery.start_soon(queue.submit, lambda image, number=number: in_steps_of(number))
+            for number in range(6):
+                nursery.start_soon(queue.submit, lambda image, number=number: in_steps_of(number), elements)
             await trio.testing.wait_all_tasks_blocked()
             steps, decided = taken(queue.deciding(await queue.next(), Image()))
-            assert (steps, len(decided)) == (3, 3)
+            assert (steps, len(decided)) == (pauses, 6)
             for pending in decided:
                 pending.done.set()
 
@@ -388,3 +390,11 @@ def test_a_term_that_ends_while_a_decision_is_made_or_encoded_writes_nothing(tur
             nursery.cancel_scope.cancel()
 
     trio.run(main)
+
+
+def test_the_elements_of_a_request_are_counted_unless_all_partitions_may_be_looked_at() -> None:
+    topics = [CreatableTopic(name=f"topic-{number}", num_partitions=1, replication_factor=1) for number in range(3)]
+    assert elements_decided_about(CreateTopicsRequest(topics=topics, timeout_ms=1)) == 3
+    everything = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=1)
+    for request in (everything, heartbeat(offline_log_dirs=[DIRECTORY])):
+        assert elements_decided_about(request) == ELEMENTS_IN_A_STEP
