@@ -104,8 +104,8 @@ class RequestQueue:
                 try:
                     made = pending.decide(image)
                     if not isinstance(made, Decision):
-                        made = yield from made
                         work += pending.elements
+                        made = yield from made
                     pending.decision = made
                 except Exception as error:  # noqa: BLE001 (the image has not changed; the sender gets the error)
                     pending.fail(error)
