@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import UnsupportedVersionError, error_for
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
@@ -24,7 +25,7 @@ from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetF
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.offset_reader import GROUP, OffsetReader
 from minikafka.spark_connector.replay_check import Content, Marker, NotRepeated
-from minikafka.spark_connector.task_transaction import OFFSET_FETCH_VERSION_MAX, Transaction, newest_marker
+from minikafka.spark_connector.task_transaction import ENDING, OFFSET_FETCH_VERSION_MAX, Transaction, newest_marker
 
 DRIVER = "driver"
 """Ends the transactional id of the driver, where a number ends those of tasks."""
@@ -92,10 +93,12 @@ class Earlier:
 def earlier_attempts(brokers: OffsetReader, write: Write) -> Earlier:
     """Reads the markers of all tasks that there have been, once in a process for each write.
 
+    Waits for the end of transactions that are being committed: until then their markers are not to be read.
+
     Raises KafkaError, NotRepeated for a broker before Kafka 3.0.
     """
     if write not in _KNOWN:
-        groups = [*transactional_ids(brokers, write.name), write.transactional_id(_CLAIM)]
+        groups = [*transactional_ids(brokers, write.name, ended=True), write.transactional_id(_CLAIM)]
         found = read_markers(brokers, groups, stable=False)
         driver, claim = (found.get(write.transactional_id(one)) for one in (DRIVER, _CLAIM))
         others = [one for one in found.values() if one is not driver and one.attempt != write.attempt]
@@ -201,11 +204,15 @@ def _tasks(numbers: Iterable[int]) -> str:
     return f"task {shown}" if len(found) == 1 else f"tasks {shown}"
 
 
-def transactional_ids(brokers: OffsetReader, name: str) -> list[str]:
+def transactional_ids(brokers: OffsetReader, name: str, *, ended: bool = False) -> list[str]:
     """The transactional ids of a query: of its tasks and its driver, sorted.
 
-    All coordinators are asked; one that moves between brokers at this moment may be missed. Raises KafkaError,
-    NotRepeated for a broker before Kafka 3.0.
+    All coordinators are asked; one that moves between brokers at this moment may be missed.
+
+    Args:
+        ended: wait until none of their transactions is decided but still being ended.
+
+    Raises KafkaError, NotRepeated for a broker before Kafka 3.0.
     """
     pattern = re.compile(f"{re.escape(name)}-(?:[0-9]+|{DRIVER})")
 
@@ -218,7 +225,11 @@ def transactional_ids(brokers: OffsetReader, name: str) -> list[str]:
                 request.transactional_id_pattern = pattern.pattern
             response = brokers.request(request, node_id)
             _check(response.error_code, "ListTransactions")
-            found.update(one.transactional_id for one in response.transaction_states)
+            for one in response.transaction_states:
+                if pattern.fullmatch(one.transactional_id):
+                    if ended and one.transaction_state.startswith(ENDING):
+                        _check(ErrorCode.CONCURRENT_TRANSACTIONS, f"ListTransactions: {one.transactional_id}")
+                    found.add(one.transactional_id)
         return found
 
     try:
@@ -228,7 +239,7 @@ def transactional_ids(brokers: OffsetReader, name: str) -> list[str]:
             f"the broker cannot list transactions (Kafka 3.0), so that rows which {name} wrote before with another"
             f" number of tasks would not be found; accept that by the option replayCheck 'none': {error}"
         ) from error
-    return sorted(one for one in listed if pattern.fullmatch(one))
+    return sorted(listed)
 
 
 def read_markers(brokers: OffsetReader, ids: Iterable[str], *, stable: bool) -> dict[str, Marker]:

@@ -30,7 +30,7 @@ from minikafka.spark_connector.replay_check import Marker
 _OLD_PROTOCOL = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4, AddOffsetsToTxnRequest: 3}
 """Version 1 of the protocol of transactions (KIP-98): a task has one transaction, which needs no epoch of its own."""
 OFFSET_FETCH_VERSION_MAX, _OFFSET_FETCH_GROUPS = 9, 8
-_ENDING = "Prepare"
+ENDING = "Prepare"
 """The states of a transaction that is decided while its markers are being written begin so: PrepareCommit and so on."""
 
 
@@ -164,7 +164,7 @@ class Transaction:
             if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 return False
             self._check(state.error_code, "DescribeTransactions")
-            if state.transaction_state.startswith(_ENDING):
+            if state.transaction_state.startswith(ENDING):
                 self._check(ErrorCode.CONCURRENT_TRANSACTIONS, "DescribeTransactions")
             return True
 

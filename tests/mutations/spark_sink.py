@@ -90,9 +90,16 @@ MUTATIONS = (
     Mutation(
         "a task without rows does not wait for the end of the transaction before",
         "spark_connector/task_transaction.py",
-        "if state.transaction_state.startswith(_ENDING):",
-        "if state.transaction_state == _ENDING:",
+        "if state.transaction_state.startswith(ENDING):",
+        "if state.transaction_state == ENDING:",
         ("tests/spark/test_sink_tasks.py::test_a_task_without_rows_waits_for_the_end_of_the_transaction_before",),
+    ),
+    Mutation(
+        "a task of the sink looks for earlier attempts while their transactions are being ended",
+        _EARLIER,
+        "transactional_ids(brokers, write.name, ended=True)",
+        "transactional_ids(brokers, write.name)",
+        (f"{_REPEATED}::test_a_commit_that_has_not_reached_its_marker_counts_as_an_earlier_attempt",),
     ),
     Mutation(
         "the driver of the sink does not claim the query for its run",

@@ -15,6 +15,8 @@ from support.spark_brokers import create
 from support.spark_sink import numbers, options, read_committed, rows
 
 from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
+from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
+from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest
 from minikafka.spark_connector import earlier_attempts
 from minikafka.spark_connector.driver_commits import abort_all, commit_once
 from minikafka.spark_connector.earlier_attempts import Write, claim, may_repeat
@@ -80,6 +82,34 @@ def test_more_tasks_are_refused_before_anything_is_doubled(server: ServerProcess
         run(chosen, write, 4, [1])
     abort_all(chosen, [others[0], None, *others[1:]], None)
     assert numbers(read_committed(server.bootstrap, "more")) == list(share(1, 2))
+
+
+def test_a_commit_that_has_not_reached_its_marker_counts_as_an_earlier_attempt(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator has decided, but the marker is not listed yet, as happens with Apache Kafka."""
+    chosen = prepare(node, "decided")
+    run(chosen, Write("decided", 0, "before"), 2, [1])
+    usual, listed = OffsetReader.request, 0
+
+    def still_ending(reader: OffsetReader, request: Any, *arguments: Any, **more: Any) -> Any:
+        nonlocal listed
+        response = usual(reader, request, *arguments, **more)
+        if isinstance(request, ListTransactionsRequest):
+            listed += 1
+            for one in response.transaction_states:
+                one.transaction_state = "PrepareCommit" if listed < 3 else "CompleteCommit"
+        elif isinstance(request, OffsetFetchRequest) and listed < 3:
+            for group in response.groups:
+                group.topics = []
+        return response
+
+    monkeypatch.setattr(OffsetReader, "request", still_ending)
+    again = run(chosen, Write("decided", 0, "after"), 4, [0, 2, 3])
+    assert listed == 3
+    assert all(one.transactional_id for one in again), "they wait for the driver"
+    abort_all(chosen, again, None)
+    assert numbers(read_committed(node.bootstrap, "decided")) == list(share(1, 2))
 
 
 def test_rows_that_left_a_task_are_found(node: NodeProcess) -> None:

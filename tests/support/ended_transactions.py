@@ -37,3 +37,12 @@ def left_open(bootstrap: str, topics: Iterable[str], patience_s: float) -> list[
                 break
             time.sleep(POLL_S)
         return found
+
+
+def wait_for_decided(bootstrap: str, patience_s: float) -> None:
+    """Waits until the outcomes of all transactions that are decided have reached all partitions."""
+    deadline = time.monotonic() + patience_s
+    with Admin(bootstrap) as admin:
+        while deciding := [one for one in admin.list_transactions() if one.state.startswith("Prepare")]:
+            assert time.monotonic() < deadline, f"transactions that do not end: {deciding}"
+            time.sleep(POLL_S)

@@ -9,6 +9,7 @@ import confluent_kafka
 
 from minikafka.protocol.errors import NetworkError
 from minikafka.spark_connector import sockets
+from support.ended_transactions import wait_for_decided
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +90,11 @@ def read_committed(bootstrap: str, topic: str, **config: Any) -> list[Read]:
 
 
 def read_topics(bootstrap: str, topics: Iterable[str], **config: Any) -> dict[str, list[Read]]:
-    """As `read_committed`, for several topics; those that do not exist have no records."""
+    """As `read_committed`, for several topics; those that do not exist have no records.
+
+    First waits for the end of all transactions that are decided: Kafka answers EndTxn before it writes the markers.
+    """
+    wait_for_decided(bootstrap, TIMEOUT_S)
     consumer = confluent_kafka.Consumer({
         "bootstrap.servers": bootstrap, "group.id": "judge", "isolation.level": "read_committed",
         "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest",
