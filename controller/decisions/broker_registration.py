@@ -4,7 +4,8 @@ A registered broker is fenced and a member of no ISR; a later heartbeat unfences
 a second process with the node id of a live broker is rejected, and a repeated request of the same process succeeds. A
 broker with an unclean shutdown may have lost records that it had not synced, so it is removed from the eligible leader
 replicas (KIP-966). A broker proves a clean shutdown with the broker epoch in its clean-shutdown markers, one in each
-data directory. It lists the directories that it can use; a replica in another one cannot lead (KIP-858).
+data directory; that of an earlier process will do if no later one was unfenced, where Kafka wants the last one's. It
+lists the directories that it can use; a replica in another one cannot lead (KIP-858).
 
 Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager.handleBrokerShutdown`.
 """
@@ -54,7 +55,7 @@ def deciding(
         fenced=True,
         log_dirs=tuple(sorted(request.log_dirs)),
     )
-    unclean_shutdown = known is None or known.epoch != request.previous_broker_epoch
+    unclean_shutdown = known is None or not _continues(image, known, request.previous_broker_epoch)
     removed = remove_from_isrs(image, request.broker_id, context, unclean_shutdown=unclean_shutdown)
     records, more = yield from limited([registered], removed)
     if more:
@@ -91,6 +92,15 @@ def _has_features(image: Image, features: list[Feature]) -> bool:
     return all(
         levels[name][0] <= level <= levels[name][1] for name, level in image.features.items() if name in levels
     )
+
+
+def _continues(image: Image, known: BrokerRecord, previous_epoch: int) -> bool:
+    """Whether the broker has all records that it had when it was last in an ISR.
+
+    A process may stop before it learns its epoch. Then its marker has that of the process before, which is good as long
+    as no process was unfenced in between: a fenced one is in no ISR.
+    """
+    return image.served_epochs.get(known.node_id, known.epoch) <= previous_epoch <= known.epoch
 
 
 def _again(known: BrokerRecord, request: BrokerRegistrationRequest) -> Decision[BrokerRegistrationResponse]:

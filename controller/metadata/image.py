@@ -87,6 +87,8 @@ class Image:
         topics: by name, in order of creation.
         topics_by_id: the same topics by their 16 bytes.
         brokers: the last registration of each node.
+        served_epochs: of each broker that was registered again and not unfenced since, the epoch in which it was
+            unfenced last, or the first known one. Snapshots have none.
         last_broker_epoch: the greatest of all brokers so far; -1 before the first registration.
         configs: dynamic settings by (resource type, resource name).
         features: finalized levels by name.
@@ -100,6 +102,7 @@ class Image:
     topics: dict[str, Topic] = field(default_factory=dict)
     topics_by_id: dict[bytes, Topic] = field(default_factory=dict)
     brokers: dict[int, BrokerRecord] = field(default_factory=dict)
+    served_epochs: dict[int, int] = field(default_factory=dict, compare=False)
     last_broker_epoch: int = -1
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
@@ -161,12 +164,12 @@ class Image:
             case ClientQuotaRecord():
                 _set(self.quotas, record.entity, record.key, record.value)
             case BrokerRecord():
-                self.brokers[record.node_id] = record
-                self.last_broker_epoch = max(self.last_broker_epoch, record.epoch)
+                self._register_broker(record)
             case BrokerChange():
                 self._change_broker(record)
             case RemoveBroker():
                 del self.brokers[record.node_id]
+                self.served_epochs.pop(record.node_id, None)
             case _:
                 self._apply_rare(record)
 
@@ -230,8 +233,19 @@ class Image:
         partitions = self.topics_by_id[record.topic_id].partitions
         partitions[record.partition] = changed(partitions[record.partition], record)
 
+    def _register_broker(self, record: BrokerRecord) -> None:
+        known = self.brokers.get(record.node_id)
+        if not record.fenced:
+            self.served_epochs.pop(record.node_id, None)
+        elif known is not None and known.epoch != record.epoch:
+            self.served_epochs.setdefault(record.node_id, known.epoch)
+        self.brokers[record.node_id] = record
+        self.last_broker_epoch = max(self.last_broker_epoch, record.epoch)
+
     def _change_broker(self, record: BrokerChange) -> None:
         broker = self.brokers[record.node_id]
+        if record.fenced is False:
+            self.served_epochs.pop(record.node_id, None)
         assert broker.epoch == record.epoch, "the change is for another registration of the broker"
         self.brokers[record.node_id] = replace(
             broker,

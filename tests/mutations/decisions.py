@@ -159,10 +159,24 @@ MUTATIONS = (
     Mutation(
         "a registration after an unclean shutdown is treated as clean",
         _REGISTRATION,
-        "unclean_shutdown = known is None or known.epoch != request.previous_broker_epoch",
+        "unclean_shutdown = known is None or not _continues(image, known, request.previous_broker_epoch)",
         "unclean_shutdown = known is None",
         (_LAST_STANDING,),
         seeds=STORY_ONLY,
+    ),
+    Mutation(
+        "a clean shutdown before the epoch was learned counts as an unclean one",
+        _REGISTRATION,
+        "return image.served_epochs.get(known.node_id, known.epoch) <= previous_epoch <= known.epoch",
+        "return previous_epoch == known.epoch",
+        _TESTS,
+    ),
+    Mutation(
+        "a marker of an earlier process counts after a later one was unfenced",
+        "controller/metadata/image.py",
+        "        if record.fenced is False:\n            self.served_epochs.pop(record.node_id, None)\n",
+        "",
+        _TESTS,
     ),
     Mutation(
         "the epoch of an unregistered broker is assigned again",

@@ -138,6 +138,38 @@ def test_the_last_isr_member_is_elected_after_a_clean_shutdown() -> None:
     assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (3, (3,), (2,))
 
 
+def test_a_process_that_stops_before_it_learns_its_epoch_keeps_the_clean_shutdown_before_it() -> None:
+    """Its registration is committed, but not answered, and its markers have the epoch of the process before."""
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), min_insync_replicas="2")
+    served = cluster.epoch(3)
+    for node_id in (1, 2, 3):
+        cluster.fence(node_id)
+    for _ in range(2):
+        cluster.register(3, previous=served)
+        cluster.now_ms += SESSION_MS
+    learned = cluster.epoch(3)
+    cluster.register(3, previous=served)
+    cluster.now_ms += SESSION_MS
+    assert cluster.state().elr == (2, 3)
+    cluster.join(3, previous=learned)
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (3, (3,), (2,))
+
+
+def test_the_marker_of_an_earlier_process_does_not_count_once_a_later_one_was_unfenced() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), min_insync_replicas="2")
+    old = cluster.epoch(3)
+    cluster.fence(3)
+    cluster.join(3, previous=old)
+    cluster.alter((1, 2, 3))
+    for node_id in (1, 2, 3):
+        cluster.fence(node_id)
+    assert 3 in cluster.state().elr
+    cluster.register(3, previous=old)
+    assert 3 not in cluster.state().elr
+
+
 def test_after_unclean_shutdowns_of_all_replicas_the_last_known_leader_is_elected() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), min_insync_replicas="2")
