@@ -46,11 +46,11 @@ async def final_reading(
         await _until(limit_s, "brokers stay cordoned", lambda: uncordon_all(process, admin))
         partitions = await _led_partitions(process, admin, limit_s)
         await _until(limit_s, "a transaction stays open", _no_open_transaction(admin, partitions))
-        await _write_everywhere(process, partitions, limit_s)
+        written = await _write_everywhere(process, partitions, limit_s)
         for group in groups:
             await _wait_without_lag(process, admin, group, partitions, limit_s)
         for read_committed in (True, False):
-            await _read_everything(process, partitions, limit_s, read_committed=read_committed)
+            await _read_everything(process, written, limit_s, read_committed=read_committed)
         for group in (*process.plan.groups, COUNTING.name, *ended):
             fetch = _fetch(process, admin, client, group, partitions)
             await _until(limit_s, f"the offsets of {group} cannot be read", fetch)
@@ -138,9 +138,12 @@ def _known_partitions(process: ClientProcess) -> list[TopicPartition]:
     return sorted({*grown, *(tp for tp in partitions_named(process.recorder.events) if tp.topic in topics)})
 
 
-async def _write_everywhere(process: ClientProcess, partitions: list[TopicPartition], limit_s: float) -> None:
-    """Write a record to every partition. Raises NoProgress."""
+async def _write_everywhere(
+    process: ClientProcess, partitions: list[TopicPartition], limit_s: float
+) -> dict[TopicPartition, int]:
+    """Write a record to every partition. Returns their offsets. Raises NoProgress."""
     waiting = dict.fromkeys(partitions)
+    written: dict[TopicPartition, int] = {}
 
     async def write() -> bool:
         sending = RecordingProducer(process, PROGRAM, linger_ms=0)
@@ -149,7 +152,8 @@ async def _write_everywhere(process: ClientProcess, partitions: list[TopicPartit
             await sending.producer.flush()
         sending.check()
         for tp, delivery in sent.items():
-            if delivery.result().offset >= 0:
+            if (offset := delivery.result().offset) >= 0:
+                written[tp] = offset
                 del waiting[tp]
         return not waiting
 
@@ -157,6 +161,7 @@ async def _write_everywhere(process: ClientProcess, partitions: list[TopicPartit
         await _until(limit_s, "partitions take no write", write)
     except NoProgress as error:
         raise NoProgress(f"{error}: {', '.join(map(str, waiting))}") from error
+    return written
 
 
 async def _wait_without_lag(
@@ -214,13 +219,18 @@ async def _state_of(admin: Admin, group: str) -> str:
 
 
 async def _read_everything(
-    process: ClientProcess, partitions: list[TopicPartition], limit_s: float, *, read_committed: bool
+    process: ClientProcess, written: dict[TopicPartition, int], limit_s: float, *, read_committed: bool
 ) -> None:
-    """Record a `ReadAll` of every partition. Raises NoProgress for those whose end is not reached."""
-    waiting = dict.fromkeys(partitions)
+    """Record a `ReadAll` of every partition. Raises NoProgress for those whose end is not reached.
+
+    Args:
+        written: The offset of a record that was acknowledged, by partition. A reading that ends before it does not
+            count: it may come from a leader that was cut off and has not heard yet of the one that took its place.
+    """
+    waiting = dict(written)
 
     async def read() -> bool:
-        for tp in await _read_from_start(process, list(waiting), read_committed=read_committed):
+        for tp in await _read_from_start(process, waiting, read_committed=read_committed):
             del waiting[tp]
         return not waiting
 
@@ -231,9 +241,9 @@ async def _read_everything(
 
 
 async def _read_from_start(
-    process: ClientProcess, partitions: list[TopicPartition], *, read_committed: bool
+    process: ClientProcess, written: dict[TopicPartition, int], *, read_committed: bool
 ) -> list[TopicPartition]:
-    """Read partitions to the high watermark; those whose end was reached. Raises KafkaError.
+    """Read partitions to the high watermark; those read beyond what was written to them. Raises KafkaError.
 
     A reading is in the history from before its end is known: what is written meanwhile need not be in it.
     """
@@ -242,18 +252,18 @@ async def _read_from_start(
         process, PROGRAM, isolation_level=isolation, auto_offset_reset="none", enable_auto_commit=False
     )
     invocations = {
-        tp: process.invoke(it.name, ReadAll(tp, read_committed=read_committed)) for tp in partitions
+        tp: process.invoke(it.name, ReadAll(tp, read_committed=read_committed)) for tp in written
     }
     try:
-        readings = await _read_all(process, it, partitions, read_committed=read_committed)
+        readings = await _read_all(process, it, list(written), read_committed=read_committed)
     except KafkaError as error:
         for invocation in invocations.values():
             process.complete(invocation, Outcome.FAIL, error=error)
         raise
+    reached = [tp for tp, one in readings.items() if one.position >= one.end > written[tp]]
     for tp, reading in readings.items():
-        reached = reading.position >= reading.end
-        process.complete(invocations[tp], Outcome.OK if reached else Outcome.FAIL, reading)
-    return [tp for tp, reading in readings.items() if reading.position >= reading.end]
+        process.complete(invocations[tp], Outcome.OK if tp in reached else Outcome.FAIL, reading)
+    return reached
 
 
 async def _read_all(
