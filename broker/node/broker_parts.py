@@ -91,7 +91,7 @@ class BrokerParts:
         self.effective_settings = EffectiveSettings(config.static, self.image)
         self.logs = self._log_manager(self.controller.cluster_id)
         self.runtime_settings = RuntimeSettings(self.effective_settings, lambda: self.logs, system.connections_max)
-        self.partitions = Partitions(self.image, trio.current_time)
+        self.partitions = Partitions(self.image, trio.current_time, system.loop_rounds)
         slots = usable_slots(config.number("max.incremental.fetch.session.cache.slots"))
         self.fetch_sessions = SessionCache(slots, system.random)
         self.fetch_max_bytes = config.number("fetch.max.bytes")

@@ -60,6 +60,7 @@ class StepWatch(trio.abc.Instrument):
         steps: How many steps were above the budget.
         collections_s: How long collections of garbage took in all.
         idle_s: How long the loop has waited in all.
+        rounds: How many rounds of the loop have begun.
         began: When the step in progress began, on `clock`; infinity while the loop waits. Read by a `StackSampler`.
         sampled: The latest sample: when its step began, and the stack. Written by a `StackSampler`.
     """
@@ -73,7 +74,7 @@ class StepWatch(trio.abc.Instrument):
         budget_s: float = BUDGET_S,
     ) -> None:
         self.longest = 0.0
-        self.steps = 0
+        self.steps = self.rounds = 0
         self.collections_s = self.idle_s = 0.0
         self._waits_since: float | None = None
         self.budget_s = budget_s
@@ -88,6 +89,7 @@ class StepWatch(trio.abc.Instrument):
 
     def after_io_wait(self, timeout: float) -> None:
         """A round of the loop begins."""
+        self.rounds += 1
         self._task = None
         now = self._clock()
         if self._waits_since is not None:

@@ -42,3 +42,7 @@ class System:
     log_levels: dict[str, str] = field(default_factory=lambda: {ROOT: "INFO"})
     connections_max: int = sys.maxsize
     loop: StepWatch | None = None
+
+    def loop_rounds(self) -> int:
+        """How many rounds of the event loop have begun, if somebody counts them; else always the same."""
+        return 0 if self.loop is None else self.loop.rounds

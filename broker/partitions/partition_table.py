@@ -20,15 +20,15 @@ class Partitions:
 
     Args:
         image: The metadata, to distinguish partitions of other nodes from unknown ones.
-        clock: Of `LargeBatches`.
+        clock, rounds: Of `LargeBatches`.
 
     Attributes:
         large_batches: Validates batches that take long.
         traffic: What was appended here, by topic with a replica here.
     """
 
-    def __init__(self, image: Image, clock: Callable[[], float] = float) -> None:
-        self.large_batches = LargeBatches(clock)
+    def __init__(self, image: Image, clock: Callable[[], float] = float, rounds: Callable[[], int] = int) -> None:
+        self.large_batches = LargeBatches(clock, rounds)
         self.traffic: dict[str, Traffic] = {}
         self._image = image
         self._by_name: dict[tuple[str, int], Partition] = {}

@@ -286,6 +286,22 @@ class _RecordLocator:
         return ends
 
 
+def locate_large(buffer: Array, count: int) -> tuple[Array, Array] | None:
+    """For many records without headers that fill `buffer`, as fast as possible: the position after the length of each,
+    and its end. None if they are few, or not located so."""
+    if count < _ZEROS_COUNT_MIN:
+        return None
+    starts = _stride_starts(buffer, 0, len(buffer), count)
+    if starts is not None:
+        _, bodies, _ = read_short_varints(buffer, starts)
+    else:
+        found = _located_by_zeros(buffer, 0, len(buffer), count)
+        if found is None:
+            return None
+        starts, bodies = found
+    return bodies, np.append(starts[1:], len(buffer))
+
+
 def _stride_starts(buffer: Array, position: int, end: int, count: int) -> Array | None:
     """The starts of records that come in runs of the same size; None if the runs are short.
 
@@ -297,7 +313,11 @@ def _stride_starts(buffer: Array, position: int, end: int, count: int) -> Array 
         if second >= 0x80 <= first or (first & 1):
             return None
         stride = (first >> 1) + 1 if first < 0x80 else ((first & 0x7F | second << 7) >> 1) + 2
-        places = position + stride * np.arange(min(count, (end - position) // stride), dtype=np.int64)
+        most = min(count, (end - position) // stride)
+        probed = position + stride * min(_STRIDE_RUN_MIN, most) - stride
+        if probed + 1 >= end or buffer[probed] != first:
+            return None
+        places = position + stride * np.arange(most, dtype=np.int64)
         alike = buffer[places] == first
         if first >= 0x80:
             alike &= buffer[places + 1] == second
@@ -310,7 +330,13 @@ def _stride_starts(buffer: Array, position: int, end: int, count: int) -> Array 
 
 
 def _starts_by_zeros(buffer: Array, position: int, end: int, count: int) -> Array | None:
-    """The starts of records without headers; None if they are not found so.
+    """The starts of records without headers; None if they are not found so."""
+    found = _located_by_zeros(buffer, position, end, count)
+    return None if found is None else found[0]
+
+
+def _located_by_zeros(buffer: Array, position: int, end: int, count: int) -> tuple[Array, Array] | None:
+    """The starts of records without headers, and the positions after their lengths; None if they are not found so.
 
     A record begins with its length and the attributes, which are 0, and ends with the number of headers, which is 0 as
     well. Other places look the same, so the length of each record must lead to the next one.
@@ -319,14 +345,15 @@ def _starts_by_zeros(buffer: Array, position: int, end: int, count: int) -> Arra
         return None
     data = buffer[position:end]
     is_zero = data == 0
-    places = np.flatnonzero(is_zero[:-3] & (is_zero[2:-1] | is_zero[3:])) + 1  # lengths of one or two bytes
+    places = _sparse(is_zero[:-3] & (is_zero[2:-1] | is_zero[3:])) + 1  # lengths of one or two bytes
     if not count - 1 <= len(places) <= 2 * count:
         return None
     places = np.append(0, places)
-    lengths, after, is_short = read_short_varints(data, places)
+    lengths, after, sizes = read_short_varints(data, places)
     nexts = after + lengths
-    kept = np.flatnonzero(is_short & (lengths > 0) & (nexts <= len(data)) & (data.take(after, mode="clip") == 0))
-    places, nexts = places[kept], nexts[kept]
+    is_record = (sizes > 0) & (lengths > 0) & (nexts <= len(data)) & (data.take(after, mode="clip") == 0)
+    kept = np.flatnonzero(is_record)
+    places, after, nexts = places[kept], after[kept], nexts[kept]
     for _ in range(_ZEROS_ROUNDS):
         if len(places) <= count:
             break
@@ -334,10 +361,20 @@ def _starts_by_zeros(buffer: Array, position: int, end: int, count: int) -> Arra
         led_to[nexts] = True
         led_to[0] = True
         kept = np.flatnonzero(led_to[places])
-        places, nexts = places[kept], nexts[kept]
+        places, after, nexts = places[kept], after[kept], nexts[kept]
     if len(places) != count or not np.array_equal(np.append(places[1:], len(data)), nexts) or places[0]:
         return None
-    return position + places
+    return position + places, position + after
+
+
+def _sparse(wanted: Array) -> Array:
+    """As `np.flatnonzero` of a bool array, faster where few are true: looks at eight at a time first."""
+    whole = len(wanted) // 8 * 8
+    words = wanted[:whole].view(np.uint64)
+    found = np.flatnonzero(words != 0)
+    places = np.flatnonzero(words[found].view(np.bool_))
+    places = (found[places >> 3] << 3) + (places & 7)
+    return np.concatenate((places, whole + np.flatnonzero(wanted[whole:])))
 
 
 def _record_starts(data: bytes, count: int) -> list[int]:

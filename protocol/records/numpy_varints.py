@@ -17,28 +17,53 @@ _SIGNED = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(256)], np.int64)
 """The values of one-byte varints."""
 
 
+def _short_varints() -> tuple[Array, Array]:
+    """The values of varints of one or two bytes by their first two bytes, the first one low; and their sizes.
+
+    The size is 0 where more than two bytes belong to the varint.
+    """
+    words = np.arange(1 << 16)
+    first, second = words & 0xFF, words >> 8
+    longer = first >= 0x80
+    numbers = (first & 0x7F) | np.where(longer, (second & 0x7F) << 7, 0)
+    sizes = np.where(longer, np.where(second >= 0x80, 0, 2), 1)
+    return ((numbers >> 1) ^ -(numbers & 1)).astype(np.int16), sizes.astype(np.int8)
+
+
+_SHORT, _SHORT_SIZES = _short_varints()
+
+
 def read_varints(buffer: Array, position: Array, size_bytes_max: int = 5) -> tuple[Array, Array]:
     """The signed values (int64) of the varints at `position` (int64), and the positions after them.
 
-    Varints of one or two bytes, which are the most frequent, are read without index arrays, which is faster.
+    Varints of one or two bytes, which are the most frequent, are looked up in a table, which is faster.
 
     Raises CorruptRecords if one exceeds `size_bytes_max`: 5 for a varint, 10 for a varlong.
     """
     first = buffer.take(position, mode="clip")
-    if not (first >= 0x80).any():
+    if first.max(initial=0) < 0x80:
         return _SIGNED.take(first), position + 1
-    numbers, after, is_short = read_short_varints(buffer, position)
-    return (numbers, after) if is_short.all() else _read_long(buffer, position, size_bytes_max)
+    words = _words(buffer, first, position)
+    sizes = _SHORT_SIZES.take(words)
+    if sizes.all():
+        return _SHORT.take(words).astype(np.int64), position + sizes
+    return _read_long(buffer, position, size_bytes_max)
 
 
 def read_short_varints(buffer: Array, position: Array) -> tuple[Array, Array, Array]:
-    """As `read_varints`, with a third array: whether the varint has one or two bytes. What else is returned for a
-    longer one has no meaning."""
-    first, second = buffer.take(position, mode="clip"), buffer.take(position + 1, mode="clip")
-    longer = first >= 0x80
-    number = first.astype(np.int16)  # 14 bits; narrow numbers are faster
-    number += ((second.astype(np.int16) << 7) - 128) * longer
-    return ((number >> 1) ^ -(number & 1)).astype(np.int64), position + 1 + longer, (first & second) < 0x80
+    """As `read_varints`, with a third array: the size of the varint in bytes, 0 if it has more than two. What else is
+    returned for a longer one has no meaning."""
+    words = _words(buffer, buffer.take(position, mode="clip"), position)
+    sizes = _SHORT_SIZES.take(words)
+    return _SHORT.take(words).astype(np.int64), position + sizes, sizes
+
+
+def _words(buffer: Array, first: Array, position: Array) -> Array:
+    """The first two bytes of each varint as a number, the first one low."""
+    words = buffer.take(position + 1, mode="clip").astype(np.intp)
+    words <<= 8
+    words |= first
+    return words
 
 
 def _read_long(buffer: Array, position: Array, size_bytes_max: int) -> tuple[Array, Array]:

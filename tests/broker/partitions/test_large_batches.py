@@ -67,6 +67,19 @@ def test_after_a_while_the_next_batch_lets_other_tasks_run() -> None:
     trio.run(program)
 
 
+def test_the_time_of_an_earlier_round_of_the_loop_does_not_count() -> None:
+    clock, round_number = Clock(), 1
+    large_batches = LargeBatches(clock, lambda: round_number)
+    append(large_batches, clock, 0.8 * AT_ONCE_S)
+    round_number = 2
+    append(large_batches, clock, 0.8 * AT_ONCE_S)
+    append(large_batches, clock, 0.8 * AT_ONCE_S)
+    with pytest.raises(LargeBatch):
+        large_batches.begin()
+    round_number = 3
+    append(large_batches, clock, 0.8 * AT_ONCE_S)
+
+
 def test_a_small_batch_does_not_wait_for_large_ones() -> None:
     large_batches, disk = LargeBatches(), HangingDisk()
     small, large = batch_of(1), batch_of(AT_ONCE_RECORDS + 1)

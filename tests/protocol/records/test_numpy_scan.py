@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,7 +46,7 @@ def looped(payload: bytes, count: int) -> ScanResult | None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(records=RECORDS, repeated=st.sampled_from([1, 30]))
+@given(records=RECORDS, repeated=st.sampled_from([1, 30, 600]))
 def test_records_without_headers_are_scanned_as_by_the_loop(records: list[Record], repeated: int) -> None:
     records = records * repeated
     payload = payload_of(records)
@@ -58,10 +60,12 @@ def test_records_without_headers_are_scanned_as_by_the_loop(records: list[Record
     change=st.integers(-2, 2),
     damage=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3),
     cut=st.sampled_from([0, 0, 1, 7]),
+    repeated=st.sampled_from([1, 1, 30]),
 )
 def test_damaged_records_are_never_taken_for_others(
-    records: list[Record], change: int, damage: list[tuple[int, int]], cut: int
+    records: list[Record], change: int, damage: list[tuple[int, int]], cut: int, repeated: int
 ) -> None:
+    records = records * repeated
     payload = bytearray(payload_of(records))
     for position, byte in damage:
         payload[position % len(payload)] = byte
@@ -81,6 +85,22 @@ def test_a_count_of_headers_without_headers_is_malformed() -> None:
     payload[-1] = 2
     assert looped(bytes(payload), 3) is None
     assert scan_usual(bytes(payload), 3) is None
+
+
+@pytest.mark.parametrize("count", [600, 8192, 8193, 20_000])
+@pytest.mark.parametrize("values", ["of one size", "of many sizes"])
+def test_each_byte_of_an_offset_delta_counts(count: int, values: str) -> None:
+    sizes = range(count) if values == "of many sizes" else [7] * count
+    records = [Record(0, 1_700_000_000_000, None, bytes([1]) * (size % 90), ()) for size in sizes]
+    payload = bytearray(payload_of(records))
+    assert scan_usual(bytes(payload), count) == (0, count)
+    starts = [0, *accumulate(len(encode_records([one], [number], one.timestamp)) for number, one in enumerate(records))]
+    for number in (0, 1, 63, 64, 65, 500, count - 1):
+        delta = starts[number] + (1 if payload[starts[number]] < 0x80 else 2) + 2
+        for place in (delta, delta + 1)[: 1 if number < 64 else 2]:
+            payload[place] ^= 2
+            assert scan_usual(bytes(payload), count) is None
+            payload[place] ^= 2
 
 
 def test_offset_deltas_with_a_gap_are_left_to_the_loop() -> None:
