@@ -351,17 +351,17 @@ def _located_by_zeros(buffer: Array, position: int, end: int, count: int) -> tup
     places = np.append(0, places)
     lengths, after, sizes = read_short_varints(data, places)
     nexts = after + lengths
-    is_record = (sizes > 0) & (lengths > 0) & (nexts <= len(data)) & (data.take(after, mode="clip") == 0)
-    kept = np.flatnonzero(is_record)
-    places, after, nexts = places[kept], after[kept], nexts[kept]
+    kept = (sizes > 0) & (lengths > 0) & (nexts <= len(data)) & (data.take(after, mode="clip") == 0)
+    nexts *= kept
     for _ in range(_ZEROS_ROUNDS):
-        if len(places) <= count:
-            break
         led_to = np.zeros(len(data) + 1, np.bool_)
         led_to[nexts] = True
         led_to[0] = True
-        kept = np.flatnonzero(led_to[places])
-        places, after, nexts = places[kept], after[kept], nexts[kept]
+        kept &= led_to.take(places)
+        found = np.flatnonzero(kept)
+        places, after, nexts, kept = places[found], after[found], nexts[found], kept[found]
+        if len(places) <= count:
+            break
     if len(places) != count or not np.array_equal(np.append(places[1:], len(data)), nexts) or places[0]:
         return None
     return position + places, position + after

@@ -93,7 +93,8 @@ def read_blobs(
     Raises CorruptRecords for a length below -1.
     """
     sizes, starts = read_varints(buffer, position, size_bytes_max)
-    if sizes.min(initial=0) < -1:
-        raise CorruptRecords(f"{what} length {sizes.min()} is negative")
+    least = sizes.min(initial=0)
+    if least < -1:
+        raise CorruptRecords(f"{what} length {least} is negative")
     ends = starts + sizes
-    return starts, ends, np.maximum(starts, ends)
+    return starts, ends, ends if least == 0 else np.maximum(starts, ends)

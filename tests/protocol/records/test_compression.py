@@ -7,9 +7,10 @@ import tracemalloc
 
 import cramjam
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minikafka.protocol.records import compression
 from minikafka.protocol.records.compression import Codec, compress, decompress
 from minikafka.protocol.records.record import CorruptRecords
 
@@ -79,6 +80,33 @@ def test_truncated_data_is_rejected_as_corrupt(codec: Codec) -> None:
     whole = compress(codec, bytes(range(256)) * 40)
     with pytest.raises(CorruptRecords):
         decompress(codec, whole[:-3])
+
+
+@settings(max_examples=300)
+@given(
+    data=st.binary(min_size=1, max_size=3000),
+    damage=st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=2),
+    cut=st.sampled_from([0, 0, 1, 9]),
+    most=st.sampled_from([1, 500, 3000, 1 << 20]),
+)
+def test_gzip_is_read_by_zlib_ng_as_by_cramjam(
+    data: bytes, damage: list[tuple[int, int]], cut: int, most: int
+) -> None:
+    packed = bytearray(compress(Codec.GZIP, data * 3))
+    for position, byte in damage:
+        packed[position % len(packed)] = byte
+    packed = packed[: len(packed) - cut]
+
+    def content() -> bytes | str:
+        try:
+            return bytes(decompress(Codec.GZIP, packed, most))
+        except CorruptRecords as error:
+            return str(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        found = content()
+        patch.setattr(compression, "zlib_ng", None)
+        assert found == content()
 
 
 def test_gzip_with_several_members_is_read_completely() -> None:
