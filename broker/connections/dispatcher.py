@@ -15,11 +15,11 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 import structlog
 
 from minikafka.broker.connections.large_messages import (
-    ELEMENTS_AT_ONCE,
     ELEMENTS_MAX_WITH_PAUSES,
     FETCH_WAITS_MS_MAX,
     LARGE_MESSAGES,
     LargeMessages,
+    elements_at_once,
     free_elements,
 )
 from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
@@ -131,7 +131,7 @@ class Dispatcher(Generic[S]):
             receiver = None
         began_s = self._clock()
         try:
-            decoded = self._decode(frame, ELEMENTS_AT_ONCE)
+            decoded = self._decode(frame, elements_at_once(frame))
         except ManyElements:
             return self._answer_large(frame, connection, began_s)
         return self._handle(decoded, frame, connection, receiver, began_s)
@@ -222,7 +222,7 @@ class Dispatcher(Generic[S]):
             return self._measured(step, [], throttle_ms)
         version, correlation_id = step.context.version, step.correlation_id
         try:
-            parts = response_parts(response, version, correlation_id, ELEMENTS_AT_ONCE)
+            parts = response_parts(response, version, correlation_id, elements_at_once(step.frame))
         except ManyElements:
             return self._encode_large(step, response, throttle_ms)
         return self._measured(step, parts, throttle_ms)

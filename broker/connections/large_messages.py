@@ -1,8 +1,10 @@
 """Decodes and encodes large messages in a worker thread, one at a time, so that no step of a task is long.
 
-A message costs time and memory by the elements of its arrays, about 1 µs and 200 bytes for each, not by its bytes. Up
-to `ELEMENTS_AT_ONCE` it is decoded and encoded at once, above in a thread, which also frees the elements; above the
-bound of its API it is refused.
+A message costs time and memory by the elements of its arrays, about 1 µs and 200 bytes for each. Up to
+`ELEMENTS_AT_ONCE` it is decoded and encoded at once, above in a thread, which also frees the elements; above the bound
+of its API it is refused. Its bytes cost little unless they are strings: 10 MiB of names take 22 ms. So a request of
+more than `SIZE_BYTES_AT_ONCE`, and what is answered to it, is left to the thread as well. Those of Produce are records,
+which are not copied.
 
 Large requests share memory. A request holds what the elements of itself and its response may take, from before it is
 decoded until its response is encoded. Others that find no room wait in their order; their frames are not decoded yet.
@@ -24,6 +26,7 @@ import trio
 from minikafka.broker.connections.request_memory import RequestMemory
 
 ELEMENTS_AT_ONCE = 4_000
+SIZE_BYTES_AT_ONCE = 1 << 20
 ELEMENTS_MAX = 10_000
 """The bound of most APIs. Apache Kafka has none on the wire; of changes by one request it has the same."""
 ELEMENTS_MAX_WITH_PAUSES = 100_000
@@ -39,6 +42,8 @@ UNCOUNTED = {11: "JoinGroup", 14: "SyncGroup", 24: "AddPartitionsToTxn", 27: "Wr
 """By API key; of `ELEMENTS_MAX` elements at most."""
 _POOLS = {1: "reads", 23: "reads", 0: "writes"}
 """By API key, Fetch, OffsetForLeaderEpoch and Produce; all else is in "others"."""
+
+_PRODUCE = b"\x00\x00"
 
 Run = Callable[..., Awaitable[Any]]
 
@@ -90,6 +95,12 @@ class LargeMessages:
         """
         async with self._free:
             return await self._run(function, *args)
+
+
+def elements_at_once(frame: bytearray) -> int:
+    """How many elements a request and its response may have to be decoded and encoded at once."""
+    is_long = len(frame) > SIZE_BYTES_AT_ONCE and frame[:2] != _PRODUCE
+    return 0 if is_long else ELEMENTS_AT_ONCE
 
 
 def free_elements(message: Any) -> None:

@@ -45,6 +45,20 @@ MUTATIONS = (
         ("tests/broker/partitions/test_partition_lifecycle.py",),
     ),
     Mutation(
+        "a request of many bytes in few elements is decoded and encoded in a step",
+        _LARGE,
+        "return 0 if is_long else ELEMENTS_AT_ONCE",
+        "return ELEMENTS_AT_ONCE",
+        (f"{_LARGE_TESTS}::test_a_request_of_many_bytes_is_decoded_and_encoded_in_the_thread",),
+    ),
+    Mutation(
+        "the records of a large Produce are left to the thread for large messages",
+        _LARGE,
+        " and frame[:2] != _PRODUCE",
+        "",
+        (f"{_LARGE_TESTS}::test_a_request_of_many_bytes_is_decoded_and_encoded_in_the_thread",),
+    ),
+    Mutation(
         "the scan with numpy does not look at the second byte of offset deltas",
         "protocol/records/numpy_scan.py",
         "    if as_expected and np.array_equal(seconds, _SECOND[_ONE_BYTE:count]):\n",

@@ -34,7 +34,7 @@ with Producer(bootstrap, compression_type="zstd") as producer:
 with Consumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", stop_at="end") as consumer:
     print([record.value for record in consumer])
 """
-FAST = f"{BARE}import minikafka.protocol.records.numpy_codec\n"
+FAST = f"{BARE}import minikafka.protocol.records.numpy_codec, zlib_ng\n"
 ARROW = f"""{FAST}
 with Consumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", stop_at="end") as consumer:
     print(sum(batch.num_rows for batch in consumer.arrow_batches()))

@@ -16,6 +16,7 @@ from minikafka.broker.connections.large_messages import (
     ELEMENTS_MAX_WITH_PAUSES,
     FETCH_WAITS_MS_MAX,
     MEMORY_SIZE_BYTES_MAX,
+    SIZE_BYTES_AT_ONCE,
     LargeMessages,
 )
 from minikafka.broker.connections.request_context import ConnectionInfo, Disconnect
@@ -33,9 +34,11 @@ from minikafka.protocol.messages.metadata import (
 )
 from minikafka.protocol.messages.produce import (
     PartitionProduceData,
+    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
+    TopicProduceResponse,
 )
 
 CLIENT = ConnectionInfo("PLAINTEXT", "127.0.0.1")
@@ -209,5 +212,42 @@ def test_the_elements_of_a_large_request_and_its_response_are_freed_in_the_threa
         [response] = decode_response(MetadataResponse, 1, b"".join(parts)[4:])[1:]
         assert len(response.topics) == MANY
         assert [message.topics for message in handled] == [[], []]
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(("size_bytes", "runs"), [(SIZE_BYTES_AT_ONCE // 2, 0), (SIZE_BYTES_AT_ONCE + 1, 2)])
+def test_a_request_of_many_bytes_is_decoded_and_encoded_in_the_thread(size_bytes: int, runs: int) -> None:
+    functions: list[Any] = []
+
+    async def run(function: Any, *args: object) -> Any:
+        functions.append(function)
+        return await Node._run(function, *args)
+
+    async def named(request: MetadataRequest, _: Any) -> MetadataResponse:
+        return MetadataResponse(topics=[MetadataResponseTopic(name=topic.name) for topic in request.topics or []])
+
+    async def appended(request: ProduceRequest, _: Any) -> ProduceResponse:
+        partitions = [PartitionProduceResponse(index=0, base_offset=1)]
+        return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=partitions)])
+
+    async def main() -> None:
+        apis: Any = [
+            SimpleNamespace(REQUEST=MetadataRequest, VERSIONS="0-1", handle=named),
+            SimpleNamespace(REQUEST=ProduceRequest, VERSIONS="3-9", handle=appended),
+        ]
+        dispatcher: Dispatcher[None] = Dispatcher(
+            None, routes_of(apis), clock=trio.current_time, large_messages=LargeMessages(run)
+        )
+        names = ["é" * 10_000] * -(-size_bytes // 20_000)
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+        parts, _ = await dispatcher.answer(bytearray(encode_request(request, 1, 7, "me")[4:]), CLIENT)
+        [response] = decode_response(MetadataResponse, 1, b"".join(parts)[4:])[1:]
+        assert [topic.name for topic in response.topics] == names
+        assert len(functions) == runs
+        data = [PartitionProduceData(index=0, records=bytes(size_bytes))]
+        records = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=data)])
+        await dispatcher.answer(bytearray(encode_request(records, 9, 8, "me")[4:]), CLIENT)
+        assert len(functions) == runs
 
     trio.run(main)
