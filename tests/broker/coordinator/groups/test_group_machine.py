@@ -38,7 +38,11 @@ QUIET_S = 700
 
 @dataclass
 class Client:
-    """A consumer as it sees itself."""
+    """A consumer as it sees itself.
+
+    Attributes:
+        forgotten: The coordinator has crashed since, and may not have written the generation before.
+    """
 
     name: str
     instance: str | None
@@ -50,13 +54,14 @@ class Client:
     joining: Any = None
     syncing: Any = None
     synced: bool = False
+    forgotten: bool = False
 
     @property
     def waits(self) -> bool:
         return self.joining is not None or self.syncing is not None
 
     def start_over(self, *, keep_id: bool) -> None:
-        self.generation, self.synced, self.leads = -1, False, []
+        self.generation, self.synced, self.forgotten, self.leads = -1, False, False, []
         self.joining = self.syncing = None
         if not keep_id:
             self.member_id = ""
@@ -133,7 +138,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9))
     def requests_of_the_past_arrive(self, which: int) -> None:
         """They are of the generation before: no answer may be that of the present one, and nothing changes."""
-        known = [client for client in self.clients if client.generation > 0 and not client.waits]
+        known = [one for one in self.clients if one.generation > 0 and not one.waits and not one.forgotten]
         if known:
             client = known[which % len(known)]
             past = client.generation - 1
@@ -183,6 +188,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.bench.crash()
         self.replaced.clear()
         for client in self.clients:
+            client.forgotten = not client.synced
             if client.waits:
                 client.start_over(keep_id=True)
 
@@ -335,3 +341,16 @@ TestGroupMachine.settings = settings(
     suppress_health_check=list(HealthCheck),
     phases=[phase for phase in Phase if phase is not Phase.shrink or "MUTATION_RUN" not in os.environ],
 )
+
+
+def test_after_a_crash_the_last_generation_that_was_written_is_the_present_one() -> None:
+    machine = GroupMachine()
+    machine.somebody_comes(protocols=PROTOCOLS[0], static=False, version=3)
+    machine.somebody_takes_the_next_step(which=0)
+    machine.somebody_changes_its_mind(protocols=PROTOCOLS[0], which=0)
+    [client] = machine.clients
+    assert (client.generation, client.synced) == (2, False)
+    machine.the_coordinator_crashes()
+    assert machine.bench.heartbeat(client.member_id, 1) == ErrorCode.NONE
+    assert machine.bench.heartbeat(client.member_id, 2) == ErrorCode.ILLEGAL_GENERATION
+    machine.requests_of_the_past_arrive(which=0)
