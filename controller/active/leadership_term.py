@@ -169,6 +169,7 @@ def copy_image(image: Image) -> Image:
         topics=topics,
         topics_by_id={topic.id: topic for topic in topics.values()},
         brokers=dict(image.brokers),
+        served_epochs=dict(image.served_epochs),
         configs={key: dict(values) for key, values in image.configs.items()},
         features=dict(image.features),
         quotas={entity: dict(values) for entity, values in image.quotas.items()},

@@ -179,6 +179,13 @@ MUTATIONS = (
         _TESTS,
     ),
     Mutation(
+        "decisions that are not committed yet change which epochs brokers served in",
+        "controller/active/leadership_term.py",
+        "        served_epochs=dict(image.served_epochs),\n",
+        "",
+        ("tests/controller/active/test_leadership_term.py::test_a_copied_image_shares_no_dictionary",),
+    ),
+    Mutation(
         "the epoch of an unregistered broker is assigned again",
         _REGISTRATION,
         "epoch = image.last_broker_epoch + 1",

@@ -1,6 +1,7 @@
 """A leadership term: replies to pending decisions, and their errors when the term ends."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import fields
 
 import pytest
 import trio
@@ -181,6 +182,13 @@ def test_a_copied_image_is_independent() -> None:
     assert (image.features, other.features) == ({"x": 1}, {"x": 2})
     with pytest.raises(AssertionError):
         image.apply(object())  # type: ignore[arg-type]
+
+
+def test_a_copied_image_shares_no_dictionary() -> None:
+    image = Image()
+    other = copy_image(image)
+    shared = [one.name for one in fields(Image) if getattr(image, one.name) is getattr(other, one.name)]
+    assert shared == [one.name for one in fields(Image) if not isinstance(getattr(image, one.name), dict)]
 
 
 def test_a_decision_after_a_record_of_the_voters_has_the_offset_of_its_batch() -> None:
