@@ -314,6 +314,8 @@ def _stride_starts(buffer: Array, position: int, end: int, count: int) -> Array 
             return None
         stride = (first >> 1) + 1 if first < 0x80 else ((first & 0x7F | second << 7) >> 1) + 2
         most = min(count, (end - position) // stride)
+        if not most:
+            return None
         probed = position + stride * min(_STRIDE_RUN_MIN, most) - stride
         if probed + 1 >= end or buffer[probed] != first:
             return None

@@ -59,6 +59,28 @@ MUTATIONS = (
         (f"{_LARGE_TESTS}::test_a_request_of_many_bytes_is_decoded_and_encoded_in_the_thread",),
     ),
     Mutation(
+        "a first record that claims more than the batch has is looked for before the batch",
+        "protocol/records/batch_table.py",
+        "        if not most:\n            return None\n",
+        "",
+        ("tests/protocol/records/test_numpy_scan.py"
+         "::test_a_first_record_that_claims_more_than_there_is_is_left_to_the_loop",),
+    ),
+    Mutation(
+        "a gzip member that ends too early is taken for a whole one",
+        "protocol/records/compression.py",
+        "if decompressor.eof and not",
+        "if not",
+        ("tests/protocol/records/test_compression.py::test_truncated_data_is_rejected_as_corrupt",),
+    ),
+    Mutation(
+        "only the first gzip member is read",
+        "protocol/records/compression.py",
+        " and not decompressor.unused_data",
+        "",
+        ("tests/protocol/records/test_compression.py::test_gzip_with_several_members_is_read_completely",),
+    ),
+    Mutation(
         "the scan with numpy does not look at the second byte of offset deltas",
         "protocol/records/numpy_scan.py",
         "    if as_expected and np.array_equal(seconds, _SECOND[_ONE_BYTE:count]):\n",

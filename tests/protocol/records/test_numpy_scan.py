@@ -79,6 +79,13 @@ def test_impossible_counts_allocate_nothing(payload: bytes, count: int) -> None:
     assert scan_usual(payload, count) is None
 
 
+@pytest.mark.parametrize("length", [b"\x80\x7d", b"\xfe\x7f", b"\x7e"])
+def test_a_first_record_that_claims_more_than_there_is_is_left_to_the_loop(length: bytes) -> None:
+    payload = length + bytes(5_000)
+    assert scan_usual(payload, 600) is None
+    assert scan_usual(payload[:4_200], 600) is None
+
+
 def test_a_count_of_headers_without_headers_is_malformed() -> None:
     records = [Record(0, 1_700_000_000_000, b"key", b"value", ())] * 3
     payload = bytearray(payload_of(records))
