@@ -468,7 +468,7 @@ class QuorumController:
             assert self._raft is not None, "the driver called this"
             term = self._applier.term = LeadershipTerm(epoch, self.image, end_offset, self._raft.append, self._now_ms)
             active = ActiveController(
-                term, self.image, self._static, self._random, self.log_levels, log_end_offset=end_offset
+                term, self.image, self._static, self._random, self.log_levels, lambda: self.voters, end_offset
             )
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(active.run)

@@ -6,6 +6,7 @@ records received, are kept by `fetch_state.py`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -36,6 +37,7 @@ from minikafka.protocol.errors import (
 from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.names import TopicPartition
 
+_logger = logging.getLogger("minikafka.client.consumer")
 _PURPOSE = "fetch"
 _VERSION_WITH_SESSIONS, _VERSION_WITH_IDS = 7, 13
 _TIMES = {"earliest": EARLIEST, "latest": LATEST}
@@ -227,10 +229,13 @@ class FetchLoop:
         if isinstance(error, OffsetOutOfRangeError) and from_follower:
             return
         if isinstance(error, OffsetOutOfRangeError):
-            if self._options.auto_offset_reset == "none":
+            reset = self._options.auto_offset_reset
+            if reset == "none":
                 self._fail(_out_of_range(state))
+            else:
+                _logger.info("offset out of range: %s, offset %s, reset to the %s", state.tp, state.fetch_offset, reset)
             state.move(None)
-            state.reset = self._options.auto_offset_reset
+            state.reset = reset
         elif error.retriable:
             self._cluster.refresh_soon()
         else:

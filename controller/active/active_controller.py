@@ -6,7 +6,7 @@ its connection was reset. A heartbeat counts as contact when it arrives, not whe
 (KAFKA-15019). A controller that was itself delayed reads waiting heartbeats before it fences. Trio: it has timers.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from random import Random
 from typing import Any
 
@@ -50,6 +50,7 @@ class ActiveController:
         static: this node's settings.
         random: the source of ids and replica placement.
         log_levels: level by logger of this node.
+        controllers: returns the ids of the voters.
         log_end_offset: the end of the metadata log when this node was elected.
     """
 
@@ -60,7 +61,7 @@ class ActiveController:
         static: StaticSettings,
         random: Random,
         log_levels: dict[str, str],
-        *,
+        controllers: Callable[[], Collection[int]],
         log_end_offset: int,
     ) -> None:
         self.term = term
@@ -69,6 +70,7 @@ class ActiveController:
         self._static = static
         self._random = random
         self._log_levels = log_levels
+        self._controllers = controllers
         self._sessions_changed = trio.Event()
         epochs = {node_id: broker.epoch for node_id, broker in image.brokers.items()}
         self.sessions.reset(_now_ms(), epochs, log_end_offset)
@@ -121,8 +123,9 @@ class ActiveController:
         return outcome
 
     def _context(self, version: int = 0) -> Context:
+        now_ms, controllers = _now_ms(), self._controllers()
         return Context(
-            self._static, self._random, version, self._log_levels, self.sessions, _now_ms(), forwarded=True
+            self._static, self._random, version, self._log_levels, self.sessions, now_ms, True, controllers
         )
 
     def _update_sessions(self, request: Any, outcome: Outcome[Any]) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
-from minikafka.protocol.settings.registry import CLIENT_METRICS_SETTINGS, InvalidSetting
+from minikafka.protocol.settings.registry import CLIENT_METRICS_SETTINGS, InvalidSetting, Setting
 
 __all__ = ["check"]
 
@@ -27,22 +27,30 @@ def check(name: str, wanted: Mapping[str, str]) -> None:
     """
     if not name:
         raise InvalidRequestError("Subscription name can't be empty")
-    for key, text in wanted.items():
-        setting = CLIENT_METRICS_SETTINGS.get(key)
-        if setting is None:
+    for key in wanted:
+        if key not in CLIENT_METRICS_SETTINGS:
             raise InvalidRequestError(f"Unknown client metrics configuration: {key}")
-        try:
-            value = setting.parse(text)
-        except InvalidSetting as error:
-            if error.reason.startswith("Not a number"):
-                raise InvalidConfigError(str(error)) from None
-            raise InvalidRequestError(
-                f"Invalid value {text} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
-            ) from None
-        if key == "match":
-            assert isinstance(value, tuple), "match is a list"
-            for pattern in value:
-                _check_pattern(pattern)
+    out_of_bounds = [key for key, text in wanted.items() if _is_out_of_bounds(CLIENT_METRICS_SETTINGS[key], text)]
+    for key in out_of_bounds:
+        raise InvalidRequestError(
+            f"Invalid value {wanted[key]} for {key}, interval must be between 100 and 3600000 (1 hour)"
+        )
+    if "match" in wanted:
+        patterns = CLIENT_METRICS_SETTINGS["match"].parse(wanted["match"])
+        assert isinstance(patterns, tuple), "match is a list"
+        for pattern in patterns:
+            _check_pattern(pattern)
+
+
+def _is_out_of_bounds(setting: Setting, text: str) -> bool:
+    """Raises InvalidConfigError for what is no number at all."""
+    try:
+        setting.parse(text)
+    except InvalidSetting as error:
+        if error.reason.startswith("Not a number"):
+            raise InvalidConfigError(str(error)) from None
+        return True
+    return False
 
 
 def _check_pattern(pattern: str) -> None:

@@ -28,6 +28,7 @@ from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, Pauses
 from minikafka.controller.settings.effective_settings import ResourceType
 from minikafka.controller.settings.metadata_log_settings import data_directories
 from minikafka.protocol.errors import (
+    BrokerIdNotRegisteredError,
     InvalidConfigError,
     InvalidRequestError,
     KafkaError,
@@ -184,14 +185,17 @@ _KINDS = frozenset(OperationKind)
 
 
 def _levels(alteration: Alteration, context: Context) -> dict[str, str]:
-    changes = {operation.name: operation.value for operation in alteration.operations}
+    """As in Kafka, the first operation that is invalid determines the error."""
     broker_config_validation.check_node_id(alteration.name, context.static.node_id, "node")
+    found: dict[str, str] = {}
     for operation in alteration.operations:
         if operation.kind in (OperationKind.APPEND, OperationKind.SUBTRACT):
             raise InvalidRequestError(
                 f"{OperationKind(operation.kind).name} operation is not allowed for the BROKER_LOGGER resource"
             )
-    return log_levels.changed(changes, context.log_levels)
+        level = operation.value if operation.kind == OperationKind.SET else None
+        found[operation.name] = log_levels.changed(operation.name, level, context.log_levels)
+    return found
 
 
 def _deciding(image: Image, alteration: Alteration, context: Context) -> Generator[None, None, list[Record]]:
@@ -211,13 +215,15 @@ def _deciding(image: Image, alteration: Alteration, context: Context) -> Generat
     yield from _after_many(alteration)
     match kind:
         case ResourceType.BROKER:
+            if name and context.forwarded:
+                _check_node(int(name), image, context)
             broker_config_validation.check(wanted, per_broker=bool(name))
             altered = {operation.name for operation in alteration.operations}
-            broker_config_validation.check_min_isr(current, wanted, altered, per_broker=bool(name))
             if name and not context.forwarded:
                 broker_config_validation.check_cordoned(wanted, data_directories(context.static))
             if not context.forwarded:
                 broker_config_rules.check_on_broker(wanted, context.settings(image), per_broker=bool(name))
+            broker_config_validation.check_min_isr(current, wanted, altered, per_broker=bool(name))
             broker_config_validation.check_cordoning_supported(image.features, wanted, altered)
         case ResourceType.TOPIC:
             _check_topic(name, wanted, image)
@@ -276,6 +282,11 @@ def _check_topic(name: str, wanted: Mapping[str, str], image: Image) -> None:
     check_topic_settings(wanted)
     if name not in image.topics:
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
+
+
+def _check_node(node_id: int, image: Image, context: Context) -> None:
+    if node_id not in image.brokers and node_id not in context.controllers:
+        raise BrokerIdNotRegisteredError(f"No node with id {node_id} found.")
 
 
 def _records(alteration: Alteration, current: Mapping[str, str], wanted: Mapping[str, str]) -> list[Record]:

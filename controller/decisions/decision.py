@@ -1,6 +1,6 @@
 """The types of a decision: its context, its records and its reply."""
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, Protocol, TypeVar
@@ -73,6 +73,7 @@ class Context:
         sessions: the broker sessions; none on a standalone node.
         now_ms: the time, on the clock of the sessions.
         forwarded: whether another node received the request and has handled its own part (`forwarding_rules.py`).
+        controllers: the ids of the voters.
     """
 
     static: StaticSettings
@@ -82,6 +83,7 @@ class Context:
     sessions: BrokerLiveness = field(default_factory=_NoSessions)
     now_ms: int = 0
     forwarded: bool = False
+    controllers: Collection[int] = ()
     _settings: list[EffectiveSettings] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def settings(self, image: Image) -> EffectiveSettings:

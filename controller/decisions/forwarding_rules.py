@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minikafka.controller.decisions import alter_configs, broker_config_validation, incremental_alter_configs
+from minikafka.controller.decisions.config_changes import OperationKind
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.steps import Pauses
@@ -75,9 +76,14 @@ def splitting(image: Image, request: Any, context: Context) -> Generator[None, N
 
 def splitting_at_controller(image: Image, request: Any, context: Context) -> Generator[None, None, Split]:
     """Splits a request that a controller receives from a client: it answers for its own log levels, and rejects what
-    is no resource. Arguments: see `splitting`."""
+    is no resource. Arguments: see `splitting`.
+
+    As in Kafka, whose controller makes maps of the configs, the last entry of a config counts, and null deletes it.
+    """
     if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
         return Split(request)
+    for resource in request.resources:
+        resource.configs = _as_a_map(resource.configs)
     image = _configs_of_brokers(image, request, context)
     order = [_is_for_receiver(one.resource_type, one.resource_name) for one in request.resources]
     split = yield from _answering_own(image, request, context, order)
@@ -89,6 +95,14 @@ def splitting_at_controller(image: Image, request: Any, context: Context) -> Gen
             answer.error_code = ErrorCode.INVALID_REQUEST
             answer.error_message = f"Invalid broker id {answer.resource_name}: it must be a non-negative integer"
     return split
+
+
+def _as_a_map(configs: list[Any]) -> list[Any]:
+    last = {config.name: config for config in configs}.values()
+    for config in last:
+        if config.value is None and getattr(config, "config_operation", None) == OperationKind.SET:
+            config.config_operation = OperationKind.DELETE
+    return [config for config in last if config.value is not None or hasattr(config, "config_operation")]
 
 
 def _configs_of_brokers(image: Image, request: Any, context: Context) -> Image:

@@ -13,23 +13,20 @@ LEVELS = ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
 ROOT = "root"
 
 
-def changed(changes: Mapping[str, str | None], levels: Mapping[str, str]) -> dict[str, str]:
-    """The new level of each changed logger; None resets a logger to the level of the root logger.
+def changed(logger: str, level: str | None, levels: Mapping[str, str]) -> str:
+    """The new level of a logger; None resets it to the level of the root logger.
 
     Raises:
         InvalidConfigError: the logger or the level is unknown.
         InvalidRequestError: the level of the root logger cannot be reset.
     """
-    found: dict[str, str] = {}
-    for logger, level in changes.items():
-        if logger not in levels:
-            raise InvalidConfigError(f"Logger {logger} does not exist!")
-        if level is None and logger == ROOT:
-            raise InvalidRequestError("Removing the log level of the root logger is not allowed")
-        if level is not None and level not in LEVELS:
-            raise InvalidConfigError(
-                f"Cannot set the log level of {logger} to {level} as it is not a supported log level. "
-                f"Valid log levels are {', '.join(sorted(LEVELS))}"
-            )
-        found[logger] = levels[ROOT] if level is None else level
-    return found
+    if logger not in levels:
+        raise InvalidConfigError(f"Logger {logger} does not exist!")
+    if level is None and logger == ROOT:
+        raise InvalidRequestError("Removing the log level of the root logger is not allowed")
+    if level is not None and level not in LEVELS:
+        raise InvalidConfigError(
+            f"Cannot set the log level of {logger} to {level} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(sorted(LEVELS))}"
+        )
+    return levels[ROOT] if level is None else level

@@ -17,7 +17,8 @@ is a log: a record is at one offset, and offsets without a record are normal (ma
 - *reordered records*: a record is behind one that was sent after its acknowledgement, or sent later by the same
   idempotent producer. This covers the order within a key.
 - *two values at one offset*: two readers, or a reader and an acknowledgement, disagree.
-- *poll that goes back*: a consumer receives an offset again, or a lower one, without a seek or rebalance.
+- *poll that goes back*: a consumer receives an offset again, or a lower one, without a seek or rebalance, and no log
+  start offset above its position, which the consumer would have been out of range of, may have been in effect.
 - *acknowledged offset that goes back*: of two records of an idempotent producer in a partition, the second one has the
   lower offset.
 - *skipped poll*: a consumer passes over a record that was acknowledged or that another one has read, without a seek,
@@ -66,7 +67,9 @@ later record of the key may have replaced in a compacted topic, are never report
 - A topic that is deleted and created anew must get another name in the history, for example with its topic id.
 - All commits of a group must be in the history, also automatic ones. Deletion and expiry of groups are not modelled.
   A commit of a lower offset that is lost is not reported.
-- Every rebalance, assignment, seek and reset of a consumer must be in the history.
+- Every rebalance, assignment and seek of a consumer must be in the history. A reset need not be: a consumer whose
+  position one leader has deleted is sent to the log start of the next leader, which may not have deleted as much, in
+  Apache Kafka too.
 - The final readings are to be of all partitions of a topic. The metadata of one broker may lack some: a broker that was
   cut off from the controller answers from what it knew until it has caught up, in Apache Kafka too.
 - A `ReadAll` counts as final: it belongs after the healing, when open transactions have ended or timed out.

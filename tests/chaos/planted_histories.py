@@ -147,6 +147,32 @@ def poll_back_within_one(it: Script, *, legal: bool) -> tuple[int, ...]:
     return poll, poll
 
 
+def poll_back_after_a_deletion(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """A leader had deleted the position of the consumer, which got the log start of the next one."""
+    it.send("a", 0)
+    it.send("b", 1)
+    it.send("c", 2)
+    first = it.poll((0, "a"), (1, "b"))
+    it.do("d", DeleteRecords(FIRST, 3 if legal else 2))
+    again = it.poll((0, "a"))
+    it.read_all(start=3) if legal else it.read_all((2, "c"), start=2)
+    return first, again
+
+
+def poll_back_before_a_deletion(it: Script, *, legal: bool) -> tuple[int, ...]:
+    it.send("a", 0)
+    it.send("b", 1)
+    it.send("c", 2)
+    first = it.poll((0, "a"), (1, "b"))
+    if not legal:
+        again = it.poll((0, "a"))
+    it.do("d", DeleteRecords(FIRST, 3))
+    if legal:
+        again = it.poll((0, "a"))
+    it.read_all(start=3)
+    return first, again
+
+
 def poll_before_a_seek(it: Script, *, legal: bool) -> tuple[int, ...]:
     it.send("a", 0)
     it.send("b", 1)
@@ -435,7 +461,13 @@ HISTORIES = {
         reordered_beside_a_copy,
     ],
     Kind.TWO_VALUES: [two_values, two_acknowledged_values],
-    Kind.POLL_BACK: [poll_back, poll_back_within_one, poll_before_a_seek],
+    Kind.POLL_BACK: [
+        poll_back,
+        poll_back_within_one,
+        poll_back_after_a_deletion,
+        poll_back_before_a_deletion,
+        poll_before_a_seek,
+    ],
     Kind.SEND_BACK: [send_back],
     Kind.SKIPPED_POLL: [skipped, skipped_what_another_read, skipped_transaction, skipped_after_a_seek],
     Kind.ABORTED_READ: [aborted, aborted_by_a_failed_commit, failed_but_read, read_before_its_commit],

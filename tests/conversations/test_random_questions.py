@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from support.clients import eventually
-from support.conversation_areas import AREAS, AREAS_OF_CLUSTERS
+from support.controller_process import standalone_node
+from support.conversation_areas import AREAS, AREAS_OF_CLUSTERS, AREAS_OF_NODES, CONTROLLER
 from support.conversation_peers import Peer, ask_both
 from support.conversation_player import use_up_producer_id_zero
 from support.conversation_questions import Questions
@@ -30,11 +31,14 @@ QUESTIONS = 30
 FIRST = int(os.environ.get("MINIKAFKA_QUESTION_FIRST", "0"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("MINIKAFKA_QUESTION_SEEDS", "3")))
 SETTLE_S = 60.0
+CONTROLLER_ABOVE = 100
+"""How far the controller port of Apache Kafka's node is above its client port."""
 SETTINGS = {
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 5,
     "group.consumer.assignment.interval.ms": 0,
 }
+Address = tuple[str, int]
 CHANGING = re.compile("Create|Delete(Topics|Groups)|Alter|EndTxn|InitProducerId|Update")
 
 
@@ -97,6 +101,26 @@ def test_random_questions(area: str, seed: int, servers: tuple[Oracle, NodeProce
     run = f"q{uuid.uuid4().hex[:8]}-"
     peers = [Peer(server.address, run) for server in servers]
     prepare(peers)
+    compare(peers, Questions(random.Random(f"{area} {seed}"), area), lambda _: time.sleep(0.2))
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Address], list[Address]]]:
+    """The addresses for clients, and those of the controller listeners."""
+    folder = tmp_path_factory.mktemp("nodes")
+    ours, controller = standalone_node(folder / "ours")
+    with Oracle(folder / "kafka") as kafka, ours:
+        yield [kafka.address, ours.address], [(HOST, kafka.port + CONTROLLER_ABOVE), controller]
+        kafka.terminate()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("area", AREAS_OF_NODES)
+def test_random_questions_about_a_node(area: str, seed: int, nodes: tuple[list[Address], list[Address]]) -> None:
+    run = f"q{uuid.uuid4().hex[:8]}-"
+    peers = [Peer(address, run) for address in nodes[area == CONTROLLER]]
+    topics = [{"name": name, "num_partitions": n, "replication_factor": 1} for name, n in (("~a", 1), ("~b", 2))]
+    ask_both(peers, "CreateTopics", 7, {"topics": topics})
     compare(peers, Questions(random.Random(f"{area} {seed}"), area), lambda _: time.sleep(0.2))
 
 

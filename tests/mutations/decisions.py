@@ -17,6 +17,7 @@ _REGISTRATION = "controller/decisions/broker_registration.py"
 
 _FORWARDING = "controller/decisions/forwarding_rules.py"
 _BROKER_RULES = "controller/decisions/broker_config_rules.py"
+_CONFIGS = "controller/decisions/config_changes.py"
 _FEATURES = "controller/decisions/update_features.py"
 
 MUTATIONS = (
@@ -197,6 +198,20 @@ MUTATIONS = (
         _FORWARDING,
         "    if resource.resource_type != ResourceType.BROKER:\n        return False\n",
         "    return False\n",
+        _TESTS,
+    ),
+    Mutation(
+        "configs of a controller that is no broker are refused",
+        _CONFIGS,
+        "if node_id not in image.brokers and node_id not in context.controllers:",
+        "if node_id not in image.brokers:",
+        _TESTS,
+    ),
+    Mutation(
+        "the first entry of a config counts at a controller",
+        _FORWARDING,
+        "last = {config.name: config for config in configs}.values()",
+        "last = {config.name: config for config in reversed(configs)}.values()",
         _TESTS,
     ),
     Mutation(

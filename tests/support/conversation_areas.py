@@ -23,6 +23,19 @@ AREAS: dict[str, str] = {
     " ListConfigResources DescribeLogDirs AlterReplicaLogDirs DescribeAcls CreateAcls DeleteAcls"
     " CreateDelegationToken DescribeDelegationToken SaslHandshake DescribeQuorum UpdateFeatures UnregisterBroker",
 }
+RESOURCES = "resources"
+CONTROLLER = "controller"
+AREAS_OF_NODES: dict[str, str] = {
+    RESOURCES: "IncrementalAlterConfigs IncrementalAlterConfigs IncrementalAlterConfigs AlterConfigs DescribeConfigs"
+    " DescribeConfigs DescribeConfigs",
+    CONTROLLER: "CreateTopics CreateTopics CreatePartitions DeleteTopics AlterPartitionReassignments"
+    " ListPartitionReassignments ElectLeaders IncrementalAlterConfigs IncrementalAlterConfigs AlterConfigs"
+    " DescribeConfigs DescribeConfigs AlterClientQuotas AlterUserScramCredentials DescribeQuorum DescribeCluster"
+    " UpdateFeatures UnregisterBroker AddRaftVoter RemoveRaftVoter CreateAcls DeleteAcls DescribeAcls"
+    " CreateDelegationToken SaslHandshake",
+}
+"""Areas that change the settings of a node, which other areas depend on; `CONTROLLER` is sent to its controller
+listener."""
 REPLICAS = "replicas"
 AREAS_OF_CLUSTERS: dict[str, str] = {
     REPLICAS: "CreateTopics CreateTopics CreatePartitions DeleteTopics AlterPartitionReassignments"
@@ -191,6 +204,39 @@ ONLY_IN: dict[str, dict[str, list[Any]]] = {
     },
 }
 """Values of one area, or of one API in it, instead of those above and below."""
+SETTINGS_OF_NODES = [
+    *("log.retention.ms", "log.retention.hours", "compression.type", "log.cleanup.policy", "log.segment.bytes"),
+    *("message.max.bytes", "max.connections.per.ip", "log.cleaner.threads", "background.threads", "node.id"),
+    *("retention.ms", "interval.ms", "match", "metrics", "consumer.session.timeout.ms", "nonsense", "root", ""),
+    *("consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms", "offsets.retention.minutes"),
+    *("log.message.timestamp.type", "unclean.leader.election.enable", "num.partitions", "quota.window.num"),
+]
+VALUES_OF_NODES = [
+    *("1", "5000", "60000", "-1", "gzip", "compact", "delete,compact", "x", "", None, "WARN", "LogAppendTime", "true"),
+    *("org.apache.kafka.", "*", "client_id=a", "client_id=[", "3600000", "45000", "0.5", " 7 "),
+]
+ONLY_IN[RESOURCES] = {
+    "resource_type": [4, 4, 4, 16, 16, 32, 8, 2, 0, 64],
+    "configuration_keys": SETTINGS_OF_NODES,
+    "value": VALUES_OF_NODES,
+    "name": SETTINGS_OF_NODES,
+}
+ONLY_IN[CONTROLLER] = {
+    **ONLY_IN["administration"],
+    **{f"{api}.resource_type": [2, 2, 4, 4, 16, 32, 8, 0] for api in ("AlterConfigs", "IncrementalAlterConfigs")},
+    **{f"{api}.name": SETTINGS_OF_NODES for api in ("AlterConfigs", "IncrementalAlterConfigs")},
+    **{f"{api}.value": VALUES_OF_NODES for api in ("AlterConfigs", "IncrementalAlterConfigs")},
+    "DescribeConfigs.resource_type": [2, 4, 4, 16, 32, 8, 0],
+    "configuration_keys": SETTINGS_OF_NODES,
+    "CreateTopics.value": POOLS["value"],
+    "cluster_id": [None, None, "wrong"],
+    "voter_id": [1, 2, 7, -1],
+    "voter_directory_id": ["00000000-0000-0000-0000-000000000009", "00000000-0000-0000-0000-000000000000"],
+    "AddRaftVoter.name": ["CONTROLLER"],
+    "AddRaftVoter.host": ["127.0.0.1"],
+    "port": [9, 0],
+    "feature": ["group.version", "transaction.version", "x", ""],
+}
 LISTS: dict[str, list[Any]] = {
     "transactional_ids": ["~t", "~u", "~none", ""],
     "partition_indexes": [0, 0, 1, 2, -1],

@@ -17,12 +17,16 @@ from minikafka.protocol.message import fields_of
 from support.conversation_areas import (
     AREAS,
     AREAS_OF_CLUSTERS,
+    AREAS_OF_NODES,
+    CONTROLLER,
     LEFT_OUT,
     LISTS,
     ONLY_IN,
     POOLS,
     REPLICAS,
+    RESOURCES,
     SETTINGS,
+    SETTINGS_OF_NODES,
     TOPICS,
     VERSIONS,
 )
@@ -35,7 +39,7 @@ class Questions:
     def __init__(self, rng: random.Random, area: str) -> None:
         self._rng = rng
         self._area = area
-        self._apis = {**AREAS, **AREAS_OF_CLUSTERS}[area].split()
+        self._apis = {**AREAS, **AREAS_OF_NODES, **AREAS_OF_CLUSTERS}[area].split()
         self._values = ONLY_IN.get(area, {})
         self._left_out = LEFT_OUT - set(self._values)
         self._known = Known(rng, area)
@@ -47,8 +51,7 @@ class Questions:
         version = self._rng.randint(*VERSIONS.get(api, (declared.first, declared.last)))
         body = self._struct(API_BY_NAME[api].request, version, api)
         REPAIRS.get(api, lambda *_: None)(body, self._rng)
-        if self._area == REPLICAS:
-            REPAIRS_OF_REPLICAS.get(api, lambda *_: None)(body, self._rng)
+        REPAIRS_OF_AREAS.get(self._area, {}).get(api, lambda *_: None)(body, self._rng)
         self._known.use(api, version, body)
         return api, version, body
 
@@ -219,10 +222,27 @@ def _one_entry_each(array: str, inner: str, key: str) -> Callable[[dict[str, Any
     return repair
 
 
+NAMES_OF_RESOURCES = {2: ("~a", "~b", "~none", "a b"), 4: ("1", "1", "1", "", "", "7", "x"), 8: ("1", "1", "7", "")}
+
+
 def _name_resources(body: dict[str, Any], rng: random.Random) -> None:
     for resource in body["resources"]:
-        resource["resource_name"] = rng.choice(("~a", "~b", "~none", "a b")) if resource["resource_type"] == 2 else "~g"
+        names = NAMES_OF_RESOURCES.get(resource["resource_type"])
+        resource["resource_name"] = rng.choice(names) if names else "~g"
+        if resource["resource_type"] in NAMES_OF_RESOURCES and resource["resource_type"] != 2:
+            _name_keys(resource, rng)
     body["resources"] = _first_of_each(body["resources"], "resource_type", "resource_name")
+
+
+def _name_keys(resource: dict[str, Any], rng: random.Random) -> None:
+    """Names configs of a broker: which loggers there are, and where a node has its files, differs."""
+    if "configuration_keys" in resource:
+        resource["configuration_keys"] = resource["configuration_keys"] or rng.sample(SETTINGS_OF_NODES, 2)
+    if resource["resource_type"] == 8:
+        for config in resource.get("configs", []):
+            config["name"] = rng.choice(("root", "root", "nonsense", ""))
+        if "configuration_keys" in resource:
+            resource["configuration_keys"] = [rng.choice(("root", "nonsense"))]
 
 
 def _name_protocols(body: dict[str, Any], _: random.Random) -> None:
@@ -236,6 +256,10 @@ def _create_nothing(body: dict[str, Any], _: random.Random) -> None:
 
 def _ask_for_something(body: dict[str, Any], rng: random.Random) -> None:
     body["topics"] = body["topics"] or [{"name": rng.choice(TOPICS)}]  # an empty list stands for all topics of a node
+
+
+def _listen_once(body: dict[str, Any], _: random.Random) -> None:
+    body["listeners"] = [{"name": "CONTROLLER", "host": "127.0.0.1", "port": 9}]  # others end Kafka's process
 
 
 REPAIRS: dict[str, Callable[[dict[str, Any], random.Random], None]] = {
@@ -253,6 +277,7 @@ REPAIRS: dict[str, Callable[[dict[str, Any], random.Random], None]] = {
     "IncrementalAlterConfigs": _name_resources,
     "DescribeConfigs": _name_resources,
     "JoinGroup": _name_protocols,
+    "AddRaftVoter": _listen_once,
 }
 
 
@@ -323,12 +348,40 @@ def _list(body: dict[str, Any], _: random.Random) -> None:
     body["topics"] = _first_of_each(body["topics"] or [{"name": "~a", "partition_indexes": [0]}], "name")
 
 
-REPAIRS_OF_REPLICAS: dict[str, Callable[[dict[str, Any], random.Random], None]] = {
-    "CreateTopics": _assign,
-    "CreatePartitions": _assign_new,
-    "AlterPartitionReassignments": _reassign,
-    "ListPartitionReassignments": _list,
-    "ElectLeaders": _elect,
-    "IncrementalAlterConfigs": _set_least_in_sync,
-    "DescribeConfigs": _set_least_in_sync,
+def _alter_at_controller(body: dict[str, Any], rng: random.Random) -> None:
+    """Kafka's controller accepts all values for brokers, which minikafka checks (DECISIONS 25), steps down if null is
+    appended to a list, and takes a logger twice."""
+    for resource in body["resources"]:
+        if resource["resource_type"] == 8:
+            resource["configs"] = resource["configs"][:1]
+        for config in resource["configs"]:
+            if resource["resource_type"] == 4:
+                config["name"], config["value"] = rng.choice(VALID_OF_BROKERS)
+                if config.get("config_operation", 0) > 1:
+                    config["config_operation"] = rng.choice((0, 1))
+            elif config.get("config_operation", 0) > 1:
+                config["value"] = config["value"] or "x"
+
+
+def _alter_known(body: dict[str, Any], _: random.Random) -> None:
+    """Kafka's broker does not answer an AlterConfigs that has nothing to forward."""
+    for resource in body["resources"]:
+        if resource["resource_type"] not in (2, 4, 16, 32):
+            resource["resource_type"], resource["resource_name"] = 16, "~g"
+    body["resources"] = _first_of_each(body["resources"], "resource_type", "resource_name")
+
+
+VALID_OF_BROKERS = [("log.cleaner.threads", "2"), ("compression.type", "gzip"), ("log.retention.ms", "-1"), ("x", "")]
+REPAIRS_OF_AREAS: dict[str, dict[str, Callable[[dict[str, Any], random.Random], None]]] = {
+    REPLICAS: {
+        "CreateTopics": _assign,
+        "CreatePartitions": _assign_new,
+        "AlterPartitionReassignments": _reassign,
+        "ListPartitionReassignments": _list,
+        "ElectLeaders": _elect,
+        "IncrementalAlterConfigs": _set_least_in_sync,
+        "DescribeConfigs": _set_least_in_sync,
+    },
+    RESOURCES: {"AlterConfigs": _alter_known},
+    CONTROLLER: {"AlterConfigs": _alter_at_controller, "IncrementalAlterConfigs": _alter_at_controller},
 }

@@ -114,6 +114,12 @@ class _Visible:
             and not partition.excused(write, offset)
         )
 
+    def deleted(self, name: TopicPartition, offset: int, until: int) -> bool:
+        """Whether a replica may have deleted the offset by this position in the history."""
+        partition = self._facts.partitions.get(name)
+        starts = partition.log_starts.items() if partition is not None else ()
+        return any(start > offset and since <= until for start, since in starts)
+
 
 POSITION_UNSURE = -1
 """Instead of a count of lost polls: the next record may have any higher offset."""
@@ -156,6 +162,11 @@ class _Consumer:
             if offset is not None and operation.outcome is Outcome.OK:
                 self._last[name] = _Last(offset - 1, operation, self._polls_lost)
 
+    def _may_be_reset(self, name: TopicPartition, before: _Last, poll: Operation) -> bool:
+        """Whether the consumer may have been out of range at one leader, and then have got the log start of another,
+        which has not deleted as much."""
+        return before.operation is not poll and self._visible.deleted(name, before.offset + 1, poll.completed)
+
     def _follow(
         self, poll: Operation, records: tuple[Read, ...], last: dict[TopicPartition, _Last], read_committed: bool
     ) -> Iterator[Anomaly]:
@@ -163,6 +174,8 @@ class _Consumer:
             before = last.get(name)
             last[name] = _Last(offset, poll, self._polls_lost)
             if before is None or offset == before.offset + 1:
+                continue
+            if offset <= before.offset and self._may_be_reset(name, before, poll):
                 continue
             if offset <= before.offset:
                 said = f"{poll.process} received {value!r} at {name}:{offset} after {before.offset}"

@@ -135,7 +135,10 @@ async def test_without_committed_offset_and_reset_an_error_is_raised(bootstrap: 
         assert (await consumer.poll(60_000))[0].offset == 0
 
 
-async def test_an_offset_out_of_range_is_reset(bootstrap: str, topic: str) -> None:
+async def test_an_offset_out_of_range_is_reset(
+    bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "minikafka.client.consumer")
     await fill(bootstrap, topic)
     tp = TopicPartition(topic, 0)
     async with Admin(bootstrap_servers=bootstrap) as admin:
@@ -143,6 +146,7 @@ async def test_an_offset_out_of_range_is_reset(bootstrap: str, topic: str) -> No
     async with reader(bootstrap, topic) as consumer:
         consumer.seek(tp, 5)
         assert (await consumer.poll(60_000))[0].offset == 30
+    assert f"offset out of range: {tp}, offset 5, reset to the earliest" in caplog.messages
 
 
 async def test_manual_assignment_and_commits(bootstrap: str, topic: str) -> None:

@@ -226,6 +226,27 @@ def test_log_levels_write_no_metadata() -> None:
     assert incremental_alter_configs.decide(a_cluster(), back, context()).log_levels == {"minikafka": "INFO"}
 
 
+def test_the_first_invalid_operation_on_a_logger_decides() -> None:
+    image = a_cluster()
+    assert alter(image, LOGGER, "1", ("nope", DELETE, "x"), ("root", APPEND, "x")) == "INVALID_CONFIG"
+    assert alter(image, LOGGER, "1", ("root", APPEND, "x"), ("nope", DELETE, "x")) == "INVALID_REQUEST"
+    assert alter(image, LOGGER, "1", ("minikafka", DELETE, "LOUD")) == "NONE"
+
+
+def test_a_broker_checks_its_values_before_the_controller_checks_min_insync_replicas() -> None:
+    image = a_cluster()
+    assert replace(image, BROKER, "", background_threads="1") == "INVALID_REQUEST"
+    assert replace(image, BROKER, "", background_threads="9") == "INVALID_CONFIG"
+
+
+def test_of_a_subscription_names_are_checked_first_and_patterns_last() -> None:
+    image = a_cluster()
+    pattern, unknown = ("match", SET, "client_id=["), ("nope", SET, "1")
+    assert alter(image, METRICS, "s", ("interval.ms", SET, "x"), unknown) == "INVALID_REQUEST"
+    assert alter(image, METRICS, "s", pattern, ("interval.ms", SET, "1")) == "INVALID_REQUEST"
+    assert alter(image, METRICS, "s", pattern, ("interval.ms", SET, "200")) == "INVALID_CONFIG"
+
+
 def test_broker_configs_bound_group_configs() -> None:
     wide = static(group_consumer_min_session_timeout_ms="1", group_consumer_min_heartbeat_interval_ms="1")
     change = ("consumer.session.timeout.ms", SET, "4000")

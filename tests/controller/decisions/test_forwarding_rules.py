@@ -132,6 +132,43 @@ def test_alter_configs_is_split_as_well() -> None:
     assert nodes.ask((LOGGER, "2", "root", "WARN"), incremental=False) == ["INVALID_REQUEST"]
 
 
+def test_configs_of_what_is_neither_a_registered_broker_nor_a_controller_are_refused() -> None:
+    image = DecidedCluster().image
+    named = ("2", "70", "71")
+    resources = [altering.AlterConfigsResource(resource_type=BROKER, resource_name=one, configs=[]) for one in named]
+    request = altering.IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+    deciding = Context(static(1), Random(0), 1, forwarded=True, controllers={70: ("host", 9)})
+    reply = DECISIONS[type(request)](image, request, deciding).reply
+    assert [name_of(one.error_code) for one in reply.responses] == ["NONE", "NONE", "BROKER_ID_NOT_REGISTERED"]
+
+
+def test_at_a_controller_the_last_entry_of_a_config_counts_and_null_deletes_it() -> None:
+    nodes = Nodes()
+    nodes.ask((TOPIC, "t", "retention.ms", "5"))
+    nodes.ask((TOPIC, "t", "flush.ms", "6"))
+    entries = [("retention.ms", "x"), ("retention.ms", None), ("segment.ms", "8")]
+    changes = [altering.AlterableConfig(name=name, config_operation=0, value=value) for name, value in entries]
+    new = [replacing.AlterableConfig(name=name, value=value) for name, value in entries]
+    requests: list[Any] = [
+        altering.IncrementalAlterConfigsRequest(
+            resources=[altering.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=changes)],
+            validate_only=False,
+        ),
+        replacing.AlterConfigsRequest(
+            resources=[replacing.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=new)],
+            validate_only=False,
+        ),
+    ]
+    configs: list[dict[str, str]] = []
+    for request in requests:
+        context = Context(static(1), Random(0), 1, forwarded=True)
+        split = at_once(forwarding_rules.splitting_at_controller(nodes.cluster.image, request, context))
+        response = nodes.cluster.carry_out(DECISIONS[type(request)](nodes.cluster.image, split.request, context))
+        assert [name_of(one.error_code) for one in response.responses] == ["NONE"]
+        configs.append(dict(nodes.cluster.image.config(TOPIC, "t")))
+    assert configs == [{"flush.ms": "6", "segment.ms": "8"}, {"segment.ms": "8"}]
+
+
 def test_values_are_validated_by_the_deciding_node() -> None:
     nodes = Nodes()
     assert nodes.ask((BROKER, "2", "background.threads", "0")) == ["INVALID_REQUEST"]
