@@ -172,11 +172,12 @@ class ProducerStates:
         TRANSACTION_COORDINATOR_FENCED.
         """
         producer = self._producers.get(batch.producer_id)
+        if batch.attributes & _CONTROL:
+            known = producer or Producer(batch.producer_id)
+            self._check_marker(known, batch, origin, offset, transaction_version)
+            return None
         if producer is None:
             return None  # An unknown or expired producer may start at any sequence (KIP-360).
-        if batch.attributes & _CONTROL:
-            self._check_marker(producer, batch, origin, offset, transaction_version)
-            return None
         if origin == Origin.CLIENT:
             if batch.producer_epoch == producer.epoch:
                 if not _follows(producer.last_sequence, batch.base_sequence):

@@ -46,15 +46,14 @@ async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPar
     """The partitions of a transaction are added all or none, each with an error code."""
     if context.version < VERSION_OF_BROKERS:
         return await completed(begin(request, context))
-    topics = {one.transactional_id: one.topics for one in request.transactions}
+    first = {one.transactional_id: one.topics for one in reversed(request.transactions)}
+    last = {one.transactional_id: one.topics for one in request.transactions}
+    results: list[AddPartitionsToTxnResult] = []
     for one in request.transactions:
-        one.topics = topics[one.transactional_id]  # as in Kafka: of an id that is named twice the last topics count
-    results = [
-        AddPartitionsToTxnResult(
-            transactional_id=one.transactional_id, topic_results=await completed(_add(one, context))
-        )
-        for one in request.transactions
-    ]
+        # As in Kafka: of an id that is named twice the last topics count, and the response names the first ones.
+        one.topics, answered = last[one.transactional_id], first[one.transactional_id]
+        added = await completed(_add(one, answered, context))
+        results.append(AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=added))
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
@@ -68,7 +67,7 @@ def begin(request: AddPartitionsToTxnRequest, context: Context) -> AtOnce[AddPar
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    results = _add(transaction, context)
+    results = _add(transaction, transaction.topics, context)
     return _response(results) if isinstance(results, list) else _when_added(results)
 
 
@@ -80,25 +79,34 @@ def _response(results: Results) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
 
 
-def _add(transaction: AddPartitionsToTxnTransaction, context: Context) -> AtOnce[Results]:
+def _add(
+    transaction: AddPartitionsToTxnTransaction, answered: list[AddPartitionsToTxnTopic], context: Context
+) -> AtOnce[Results]:
+    """Adds the topics of the transaction; if they exist, and are not only verified, the response names `answered`."""
     names = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
     refused = {name: error for name in names if (error := _refused(name, context)) is not None}
     if refused:
         return _merged({name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in names})
     if len(names) > PARTITIONS_AT_ONCE:
-        return _after_pause(transaction, names, context)
-    return _decide(transaction, names, context)
+        return _after_pause(transaction, names, answered, context)
+    return _decide(transaction, names, answered, context)
 
 
 async def _after_pause(
-    transaction: AddPartitionsToTxnTransaction, names: list[TopicPartition], context: Context
+    transaction: AddPartitionsToTxnTransaction,
+    names: list[TopicPartition],
+    answered: list[AddPartitionsToTxnTopic],
+    context: Context,
 ) -> Results:
     await Pauses(every=1)()
-    return await completed(_decide(transaction, names, context))
+    return await completed(_decide(transaction, names, answered, context))
 
 
 def _decide(
-    transaction: AddPartitionsToTxnTransaction, names: list[TopicPartition], context: Context
+    transaction: AddPartitionsToTxnTransaction,
+    names: list[TopicPartition],
+    answered: list[AddPartitionsToTxnTopic],
+    context: Context,
 ) -> AtOnce[Results]:
     """Names that exist; those that are deleted from now on do no harm, as if they were after the decision."""
     if transaction.verify_only:
@@ -110,8 +118,8 @@ def _decide(
         client_version=CLIENT_VERSION_2 if context.version >= VERSION_OF_BROKERS else CLIENT_VERSION_1,
     )
     if isinstance(decided, ErrorCode):
-        return _as_asked(transaction.topics, decided, context.version)
-    return _when_decided(transaction.topics, decided, context.version)
+        return _as_asked(answered, decided, context.version)
+    return _when_decided(answered, decided, context.version)
 
 
 async def _verify(

@@ -188,6 +188,7 @@ class Partition(Replica):
 
         Raises:
             NotLeaderOrFollowerError: This node does not lead.
+            InvalidProducerEpochError: There are records or markers of a later epoch.
         """
         self.check_leader()
         return self._verifications.begin(self.log.producers, producer_id, epoch, sequence, bumps_epoch=bumps_epoch)

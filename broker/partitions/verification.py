@@ -13,7 +13,7 @@ before, if each has an epoch of its own: a client begins the next one before tha
 
 from __future__ import annotations
 
-from minikafka.protocol.errors import InvalidTxnStateError, OutOfOrderSequenceNumberError
+from minikafka.protocol.errors import InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceNumberError
 from minikafka.protocol.records.batch import Batch
 from minikafka.storage.producer_state import ProducerStates
 
@@ -63,9 +63,19 @@ class Verifications:
     def begin(
         self, producers: ProducerStates, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool = False
     ) -> Verification | None:
-        """The token for a batch, None if its transaction is already open in the partition."""
+        """The token for a batch, None if its transaction is already open in the partition.
+
+        Raises:
+            InvalidProducerEpochError: The partition has seen a later epoch: the coordinator need not be asked.
+        """
         if is_open(producers, producer_id, epoch):
             return None
+        producer = producers.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
+            raise InvalidProducerEpochError(
+                f"Epoch of producer {producer_id} is {epoch}, "
+                f"which is smaller than the last seen epoch {producer.epoch}"
+            )
         known = self._by_producer.get(producer_id)
         if known is not None and known.producer_epoch == epoch:
             known.lowest_sequence = min(known.lowest_sequence, sequence)

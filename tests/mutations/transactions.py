@@ -35,6 +35,20 @@ MUTATIONS = (
         seeds=STORY_ONLY,
     ),
     Mutation(
+        "the coordinator is asked about a producer of an earlier epoch",
+        "broker/partitions/verification.py",
+        "if producer is not None and epoch < producer.epoch:",
+        "if producer is not None and epoch < -1:",
+        ("tests/broker/partitions/test_verification.py",),
+    ),
+    Mutation(
+        "markers of unknown producers are not checked",
+        "storage/producer_state.py",
+        "known = producer or Producer(batch.producer_id)\n            self._check_marker(known,",
+        "known = producer\n            known and self._check_marker(known,",
+        ("tests/storage/test_producer_state.py",),
+    ),
+    Mutation(
         "an aborted transaction keeps the epoch of its producer, who is not fenced",
         f"{_PACKAGE}/transaction.py",
         "            return self.prepared(now_ms, server_version, commit=False)\n",

@@ -160,6 +160,15 @@ def test_markers_are_fenced_by_producer_epoch_and_coordinator_epoch() -> None:
     assert found.check(zombie, Origin.REPLICATION) is None
 
 
+def test_a_marker_of_an_unknown_producer_has_epochs_that_a_producer_can_have() -> None:
+    found = states()
+    assert found.check(marker(ControlType.ABORT, epoch=0, coordinator=-1), Origin.COORDINATOR) is None
+    assert error_of(found, marker(ControlType.ABORT, epoch=-2), Origin.COORDINATOR) == "INVALID_PRODUCER_EPOCH"
+    early = marker(ControlType.ABORT, coordinator=-2)
+    assert error_of(found, early, Origin.COORDINATOR) == "TRANSACTION_COORDINATOR_FENCED"
+    assert found.check(early, Origin.REPLICATION) is None
+
+
 def test_with_transactions_version_2_a_marker_increases_the_epoch() -> None:
     """KIP-890; a marker repeated after the end of its transaction is accepted (KAFKA-19999)."""
     found = states(data(0, open_=True, epoch=2))

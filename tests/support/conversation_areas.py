@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+MARKERS = "markers"
 AREAS: dict[str, str] = {
     "topics": "Metadata DescribeCluster DescribeTopicPartitions CreateTopics DeleteTopics CreatePartitions",
     "settings": "CreateTopics DescribeConfigs DescribeConfigs AlterConfigs IncrementalAlterConfigs",
@@ -14,6 +15,9 @@ AREAS: dict[str, str] = {
     "transactions": "InitProducerId InitProducerId InitProducerId AddPartitionsToTxn AddPartitionsToTxn AddOffsetsToTxn"
     " TxnOffsetCommit TxnOffsetCommit EndTxn EndTxn EndTxn Produce Produce Produce Fetch ListOffsets OffsetFetch"
     " DescribeTransactions ListTransactions DescribeProducers FindCoordinator",
+    MARKERS: "InitProducerId InitProducerId AddPartitionsToTxn AddPartitionsToTxn AddPartitionsToTxn EndTxn EndTxn"
+    " Produce Produce Produce Produce WriteTxnMarkers WriteTxnMarkers WriteTxnMarkers DescribeProducers"
+    " DescribeTransactions Fetch ListOffsets",
     "consumer groups": "ConsumerGroupHeartbeat ConsumerGroupHeartbeat ConsumerGroupHeartbeat ConsumerGroupHeartbeat"
     " ConsumerGroupHeartbeat ConsumerGroupHeartbeat ConsumerGroupDescribe ConsumerGroupDescribe OffsetCommit"
     " OffsetFetch TxnOffsetCommit JoinGroup JoinGroup SyncGroup Heartbeat LeaveGroup DescribeGroups ListGroups"
@@ -44,6 +48,8 @@ AREAS_OF_CLUSTERS: dict[str, str] = {
 }
 """Areas of three nodes with the ids 1, 2 and 3."""
 VERSIONS = {"Metadata": (4, 13), "AddPartitionsToTxn": (0, 3), "InitProducerId": (0, 5)}
+VERSIONS_IN = {MARKERS: {"AddPartitionsToTxn": (4, 5), "InitProducerId": (0, 6)}}
+"""Those of one area, instead of those above."""
 TOPICS = ["~a", "~a", "~b", "~b", "~c", "~none", "a b"]
 GROUPS = ["~g", "~g", "~g", "~g", "~h"]
 SETTINGS = [
@@ -215,6 +221,12 @@ VALUES_OF_NODES = [
     *("1", "5000", "60000", "-1", "gzip", "compact", "delete,compact", "x", "", None, "WARN", "LogAppendTime", "true"),
     *("org.apache.kafka.", "*", "client_id=a", "client_id=[", "3600000", "45000", "0.5", " 7 "),
 ]
+ONLY_IN[MARKERS] = {
+    **ONLY_IN["transactions"],
+    "producer_epoch": [0, 0, 1, 2, 3, -1],
+    "coordinator_epoch": [0, 0, 0, 1, 5, -1],
+    "transaction_version": [0, 1, 1, 2, 2],
+}
 ONLY_IN[RESOURCES] = {
     "resource_type": [4, 4, 4, 16, 16, 32, 8, 2, 0, 64],
     "configuration_keys": SETTINGS_OF_NODES,

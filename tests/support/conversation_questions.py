@@ -21,6 +21,7 @@ from support.conversation_areas import (
     CONTROLLER,
     LEFT_OUT,
     LISTS,
+    MARKERS,
     ONLY_IN,
     POOLS,
     REPLICAS,
@@ -29,6 +30,7 @@ from support.conversation_areas import (
     SETTINGS_OF_NODES,
     TOPICS,
     VERSIONS,
+    VERSIONS_IN,
 )
 from support.conversation_values import API_BY_NAME
 
@@ -48,7 +50,8 @@ class Questions:
         """The next API, version and body, in the form of a conversation."""
         api = self._rng.choice(self._apis)
         declared = API_BY_NAME[api].versions
-        version = self._rng.randint(*VERSIONS.get(api, (declared.first, declared.last)))
+        versions = {**VERSIONS, **VERSIONS_IN.get(self._area, {})}
+        version = self._rng.randint(*versions.get(api, (declared.first, declared.last)))
         body = self._struct(API_BY_NAME[api].request, version, api)
         REPAIRS.get(api, lambda *_: None)(body, self._rng)
         REPAIRS_OF_AREAS.get(self._area, {}).get(api, lambda *_: None)(body, self._rng)
@@ -114,7 +117,9 @@ class Known:
 
     def use(self, api: str, version: int, body: dict[str, Any]) -> None:
         """Put known values into a request."""
-        if self._area == "transactions":
+        if self._area == MARKERS and api in ("AddPartitionsToTxn", "WriteTxnMarkers"):
+            self._use_producers(body.get("transactions", []), body.get("markers", []))
+        elif self._area in ("transactions", MARKERS):
             self._use_producer(api, version, body)
         elif api == "ConsumerGroupHeartbeat":
             self._use_member(body)
@@ -147,6 +152,14 @@ class Known:
             body[f"{prefix}producer_id"], body[f"{prefix}producer_epoch"] = producer
         if api == "InitProducerId" and version >= 3 and self._rng.random() < 0.6:
             body["producer_id"], body["producer_epoch"] = -1, -1
+
+    def _use_producers(self, transactions: list[dict[str, Any]], markers: list[dict[str, Any]]) -> None:
+        for one in [*transactions, *markers]:
+            known = self._producers.get(one.get("transactional_id", "~t"))
+            if known is not None and self._rng.random() < 0.8:
+                one["producer_id"], one["producer_epoch"] = known
+        for marker in markers:
+            marker["producer_epoch"] += self._rng.choice((0, 0, 1))
 
     def _use_sequence(self, partition: dict[str, Any], producer: tuple[Any, int], topic: str) -> None:
         batch = partition["records"]
@@ -262,6 +275,23 @@ def _listen_once(body: dict[str, Any], _: random.Random) -> None:
     body["listeners"] = [{"name": "CONTROLLER", "host": "127.0.0.1", "port": 9}]  # others end Kafka's process
 
 
+def _name_transactions(body: dict[str, Any], rng: random.Random) -> None:
+    """Kafka does not answer a broker that names no transaction."""
+    if "transactions" in body and not body["transactions"]:
+        one = {"transactional_id": "~t", "producer_id": 7, "producer_epoch": 0, "verify_only": rng.random() < 0.5}
+        body["transactions"] = [one | {"topics": [{"name": "~a", "partitions": [0]}]}]
+
+
+def _mark_once(body: dict[str, Any], rng: random.Random) -> None:
+    """Kafka does not always answer if a marker has no partitions, or if markers are of the same producer."""
+    commit = {"producer_id": "$producer_id.1", "producer_epoch": 0, "transaction_result": True, "coordinator_epoch": 0}
+    body["markers"] = body["markers"][:1] or [commit | {"topics": []}]
+    for marker in body["markers"]:
+        marker["topics"] = _first_of_each(marker["topics"], "name") or [{"name": "~a", "partition_indexes": [0]}]
+        for topic in marker["topics"]:
+            topic["partition_indexes"] = sorted(set(topic["partition_indexes"])) or [rng.choice((0, 1))]
+
+
 REPAIRS: dict[str, Callable[[dict[str, Any], random.Random], None]] = {
     "Produce": _one_entry_each("topic_data", "partition_data", "index"),
     "Fetch": _one_entry_each("topics", "partitions", "partition"),
@@ -278,6 +308,8 @@ REPAIRS: dict[str, Callable[[dict[str, Any], random.Random], None]] = {
     "DescribeConfigs": _name_resources,
     "JoinGroup": _name_protocols,
     "AddRaftVoter": _listen_once,
+    "AddPartitionsToTxn": _name_transactions,
+    "WriteTxnMarkers": _mark_once,
 }
 
 

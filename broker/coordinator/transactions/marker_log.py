@@ -37,6 +37,7 @@ NOT_READY = (
 MARKERS_AT_ONCE = 64
 """How many markers are appended between two pauses; about 5 ms."""
 
+NO_PRODUCER_ID = NO_EPOCH = -1
 Results = dict[TopicPartition, ErrorCode]
 
 
@@ -84,12 +85,21 @@ class MarkerLog:
         deadline = self._deadline()
         waiting: list[_Waiting] = []
         for result, (marker, names) in zip(results, markers, strict=True):
+            if _is_invalid(marker):
+                result |= self._refusals(names)
+                continue
             for name in names:
                 if pauses.is_due():
                     await trio.lowlevel.checkpoint()
                 self._begin(marker, name, deadline, result, waiting)
         await _until_all_committed(waiting)
         return results
+
+    def _refusals(self, names: Sequence[TopicPartition]) -> Results:
+        """Kafka's error codes for a marker that no batch can hold: it fails all partitions once it appends to one."""
+        appends = any(self._partitions.get(*name) is not None for name in names)
+        error = ErrorCode.UNKNOWN_SERVER_ERROR if appends else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return dict.fromkeys(names, error)
 
     def write(self, marker: Marker, names: Sequence[TopicPartition]) -> AtOnce[Results]:
         """As `write_all` for one marker, at once if there are few partitions, and no marker has to be waited for."""
@@ -161,6 +171,10 @@ class MarkerLog:
             producer_epoch=marker.producer_epoch,
             timestamp=self._now_ms(),
         )
+
+
+def _is_invalid(marker: Marker) -> bool:
+    return marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch == NO_EPOCH or marker.transaction_version < 0
 
 
 def _for_transactions(error: KafkaError) -> KafkaError:

@@ -86,10 +86,8 @@ def test_the_marker_of_the_transaction_before_leaves_the_token_of_the_next_one()
     token = target.begin_verification(PRODUCER, 1, 0, bumps_epoch=True)
     end(target, epoch=1, version=2)
     produce(target, token, epoch=1)
-    late = target.begin_verification(PRODUCER, 0, 0, bumps_epoch=True)
-    end(target, epoch=2, version=2)
-    with pytest.raises(InvalidTxnStateError):
-        produce(target, late, epoch=0)
+    with pytest.raises(InvalidProducerEpochError):
+        target.begin_verification(PRODUCER, 0, 0, bumps_epoch=True)
 
 
 def test_a_new_leader_epoch_makes_a_token_void() -> None:
@@ -193,3 +191,11 @@ def test_a_withdrawn_verification_leaves_a_later_one() -> None:
     earlier.withdraw()
     produce(target, later, epoch=1)
     assert target.log.end_offset == 1
+
+
+def test_an_epoch_below_that_of_the_last_marker_is_refused_before_anybody_is_asked() -> None:
+    target = partition()
+    end(target, epoch=3)
+    with pytest.raises(InvalidProducerEpochError, match="smaller than the last seen epoch 3"):
+        target.begin_verification(PRODUCER, 2, 0)
+    assert target.begin_verification(PRODUCER, 3, 0) is not None
