@@ -112,6 +112,7 @@ class Log(GuardedLog):
         clean: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        cleaner_offset: int = 0,
         topic_id: bytes | None = None,
         random: Random | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
@@ -123,7 +124,7 @@ class Log(GuardedLog):
 
         Args:
             clean: the last shutdown was clean, so the files are trusted.
-            recovery_point, log_start_offset: from the checkpoints.
+            recovery_point, log_start_offset, cleaner_offset: from the checkpoints.
             topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
             random: the source of `segment.jitter.ms`.
             on_failure: called when the log goes offline.
@@ -138,7 +139,7 @@ class Log(GuardedLog):
         producers = ProducerStates(topic_partition, expiration_ms=producer_expiration_ms)
         loader = Loader(
             disk, directory, topic_partition, config, now_ms(), recovery_point, log_start_offset, producers,
-            topic_id,
+            topic_id, cleaner_offset,
         )  # fmt: skip
         loader.load(clean=clean)
         return cls(

@@ -77,6 +77,7 @@ class Loader:
     Attributes:
         recovery_point: everything before this offset was flushed.
         start_offset: the log start offset of the checkpoint.
+        cleaner_offset: that of the cleaner's checkpoint.
         topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
         unsynced_paths: small files to include in the next flush.
         touched: segments below the recovery point to include in the next flush.
@@ -91,6 +92,7 @@ class Loader:
     start_offset: int
     producers: ProducerStates
     topic_id: bytes | None
+    cleaner_offset: int = 0
     end_offset: int = 0
     created: bool = False
     is_new: bool = False  # Saves lookups: a cluster creates thousands of logs at once.
@@ -264,7 +266,7 @@ class Loader:
         first = index
         while index < len(self.segments):
             segment = self.segments[index]
-            if index > first and self._is_out_of_order(segment.base_offset):
+            if index > first and self._is_out_of_order(index):
                 reason = f"the next segment starts at offset {segment.base_offset}, expected {self.end_offset}"
                 self._end_log(index - 1, self.segments[index - 1].size_bytes, reason)
                 break
@@ -285,11 +287,20 @@ class Loader:
             lost = f"flushed offsets {self.end_offset} to {self.recovery_point - 1} are missing"
             self.report.damage = self.report.damage or lost
 
-    def _is_out_of_order(self, base_offset: int) -> bool:
-        """Whether a segment cannot follow the log end offset so far. Only the cleaner leaves gaps, also elsewhere; the
-        configs may be older than the log."""
-        may_have_gaps = self._is_compacted or self.config.compacts
-        return base_offset < self.end_offset or (base_offset > self.end_offset and not may_have_gaps)
+    def _is_out_of_order(self, index: int) -> bool:
+        """Whether a segment cannot follow the log end offset so far.
+
+        Only cleaners leave gaps: ours below the recovery point, Kafka's also beyond it, and both below the offset of
+        their checkpoint. A follower leaves one if the leader's is larger than a segment. Any other gap is what a power
+        failure has taken: with it the log would end where it ended before, and no leader would send the records again.
+        """
+        base_offset = self.segments.bases[index]
+        may_be_cleaned = self._is_compacted or self.config.compacts  # The configs may be older than the log.
+        if base_offset <= self.end_offset or not may_be_cleaned:
+            return base_offset != self.end_offset
+        first = self._first(index)
+        is_large = first is not None and first.last_offset + 1 - self.end_offset > OFFSET_DELTA_MAX
+        return base_offset > self.cleaner_offset and not is_large
 
     def _resume(self, segment: Segment) -> int:
         """Prepares the segment of the recovery point: returns the position to scan from, and restores the producer

@@ -187,8 +187,7 @@ class Partition(Replica):
         which is valid once the transaction coordinator has confirmed that the partition belongs to the transaction.
 
         Raises:
-            NotLeaderOrFollowerError: This node does not lead.
-            InvalidProducerEpochError: There are records or markers of a later epoch.
+            NotLeaderOrFollowerError, InvalidProducerEpochError: This node does not lead, or knows a later epoch.
         """
         self.check_leader()
         return self._verifications.begin(self.log.producers, producer_id, epoch, sequence, bumps_epoch=bumps_epoch)

@@ -20,6 +20,13 @@ MUTATIONS = (
         seeds=STORY_ONLY,
     ),
     Mutation(
+        "a gap that a power failure has left in a compacted log is taken for the cleaner's",
+        "storage/recovery.py",
+        "return base_offset > self.cleaner_offset and not is_large",
+        "return False",
+        ("tests/storage/test_compaction.py",),
+    ),
+    Mutation(
         "a replica that begins to move does not wake the task that copies it",
         _MOVER,
         "        self._moves[key] = Move(partition, partition.log, future)\n        self._wakeup.set()\n",

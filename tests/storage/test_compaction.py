@@ -21,6 +21,7 @@ from minikafka.storage import cleaning, keyed_records
 from minikafka.storage.checkpoint_files import read_offsets
 from minikafka.storage.cleaning import begin_cleaning
 from minikafka.storage.disk import RealDisk
+from minikafka.storage.log import Log
 from minikafka.storage.memory_disk import PowerLoss
 from minikafka.storage.numpy_offset_map import ENTRY_SIZE_BYTES
 from minikafka.storage.offset_map import PlainOffsetMap
@@ -426,6 +427,26 @@ def test_a_follower_rolls_where_its_log_ends_not_behind_a_gap(cleaned: Cleaned) 
     cleaned.config = replace(COMPACTED, cleanup_policy=("delete",))
     log = cleaned.restart(clean=False)
     assert (log.end_offset, log.report.damage) == (91, "")
+
+
+@pytest.mark.parametrize("cleaner_offset", [0, 41])
+def test_a_segment_that_a_power_failure_emptied_ends_the_log(cleaned: Cleaned, cleaner_offset: int) -> None:
+    """Or the leader would not send its records again. Where a cleaner has been, there may have been none."""
+    for count in (1, 40, 1):
+        append_bytes(cleaned.log, bytearray(encode_batch([Record(-1, 0, b"k", bytes(1500 // count))] * count)))
+    assert cleaned.log.segments.bases == [0, 1, 41]
+    cleaned.log.close(clean=False)
+    disk, directory = cleaned.disk, cleaned.log.directory
+    emptied = disk.open(f"{directory}/{1:020}.log")
+    emptied.truncate(0)
+    emptied.close()
+    log = Log.open(
+        disk, directory, cleaned.log.topic_partition, COMPACTED, now_ms=cleaned.clock, clean=False,
+        cleaner_offset=cleaner_offset,
+    )  # fmt: skip
+    assert log.end_offset == (42 if cleaner_offset else 1)
+    assert ("valid batches follow" in log.report.damage) == (not cleaner_offset)
+    log.close(clean=False)
 
 
 def test_a_worker_in_a_process_does_the_same(tmp_path: Path) -> None:
