@@ -112,7 +112,7 @@ class Log(GuardedLog):
         clean: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,
-        cleaner_offset: int = 0,
+        cleaner_offset: int | None = None,
         topic_id: bytes | None = None,
         random: Random | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
@@ -124,7 +124,7 @@ class Log(GuardedLog):
 
         Args:
             clean: the last shutdown was clean, so the files are trusted.
-            recovery_point, log_start_offset, cleaner_offset: from the checkpoints.
+            recovery_point, log_start_offset, cleaner_offset: from the checkpoints; see `Loader`.
             topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
             random: the source of `segment.jitter.ms`.
             on_failure: called when the log goes offline.

@@ -221,7 +221,7 @@ class LogManager(LogUpkeep):
             clean=directory.clean,
             recovery_point=directory.recovery_points.get(key, 0),
             log_start_offset=directory.start_offsets.get(key, 0),
-            cleaner_offset=directory.cleaner_offsets.get(key, 0),
+            cleaner_offset=directory.cleaner_offsets.get(key, 0 if directory.recovery_points else None),
             topic_id=topic_id,
             random=self._random,
             producer_expiration_ms=self.producer_expiration_ms,

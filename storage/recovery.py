@@ -77,7 +77,7 @@ class Loader:
     Attributes:
         recovery_point: everything before this offset was flushed.
         start_offset: the log start offset of the checkpoint.
-        cleaner_offset: that of the cleaner's checkpoint.
+        cleaner_offset: that of the cleaner's checkpoint; None if the directory has no checkpoints.
         topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
         unsynced_paths: small files to include in the next flush.
         touched: segments below the recovery point to include in the next flush.
@@ -92,7 +92,7 @@ class Loader:
     start_offset: int
     producers: ProducerStates
     topic_id: bytes | None
-    cleaner_offset: int = 0
+    cleaner_offset: int | None = None
     end_offset: int = 0
     created: bool = False
     is_new: bool = False  # Saves lookups: a cluster creates thousands of logs at once.
@@ -291,8 +291,9 @@ class Loader:
         """Whether a segment cannot follow the log end offset so far.
 
         Only cleaners leave gaps: ours below the recovery point, Kafka's also beyond it, and both below the offset of
-        their checkpoint. A follower leaves one if the leader's is larger than a segment. Any other gap is what a power
-        failure has taken: with it the log would end where it ended before, and no leader would send the records again.
+        their checkpoint; without checkpoints the log may be a copy of a cleaned one. A follower leaves a gap if the
+        leader's is larger than a segment. Any other one is what a power failure has taken: with it the log would end
+        where it ended before, and no leader would send the records again.
         """
         base_offset = self.segments.bases[index]
         may_be_cleaned = self._is_compacted or self.config.compacts  # The configs may be older than the log.
@@ -300,7 +301,8 @@ class Loader:
             return base_offset != self.end_offset
         first = self._first(index)
         is_large = first is not None and first.last_offset + 1 - self.end_offset > OFFSET_DELTA_MAX
-        return base_offset > self.cleaner_offset and not is_large
+        is_cleaned = self.cleaner_offset is None or base_offset <= self.cleaner_offset
+        return not (is_cleaned or is_large)
 
     def _resume(self, segment: Segment) -> int:
         """Prepares the segment of the recovery point: returns the position to scan from, and restores the producer

@@ -429,8 +429,8 @@ def test_a_follower_rolls_where_its_log_ends_not_behind_a_gap(cleaned: Cleaned) 
     assert (log.end_offset, log.report.damage) == (91, "")
 
 
-@pytest.mark.parametrize("cleaner_offset", [0, 41])
-def test_a_segment_that_a_power_failure_emptied_ends_the_log(cleaned: Cleaned, cleaner_offset: int) -> None:
+@pytest.mark.parametrize("cleaner_offset", [0, 41, None])
+def test_a_segment_that_a_power_failure_emptied_ends_the_log(cleaned: Cleaned, cleaner_offset: int | None) -> None:
     """Or the leader would not send its records again. Where a cleaner has been, there may have been none."""
     for count in (1, 40, 1):
         append_bytes(cleaned.log, bytearray(encode_batch([Record(-1, 0, b"k", bytes(1500 // count))] * count)))
@@ -444,9 +444,23 @@ def test_a_segment_that_a_power_failure_emptied_ends_the_log(cleaned: Cleaned, c
         disk, directory, cleaned.log.topic_partition, COMPACTED, now_ms=cleaned.clock, clean=False,
         cleaner_offset=cleaner_offset,
     )  # fmt: skip
-    assert log.end_offset == (42 if cleaner_offset else 1)
-    assert ("valid batches follow" in log.report.damage) == (not cleaner_offset)
+    assert log.end_offset == (1 if cleaner_offset == 0 else 42)
+    assert ("valid batches follow" in log.report.damage) == (cleaner_offset == 0)
     log.close(clean=False)
+
+
+def test_a_copy_of_a_cleaned_log_without_checkpoints_is_whole(cleaned: Cleaned) -> None:
+    for number in range(6):
+        cleaned.put((b"a", b"%d" % number * 700))
+    cleaned.put((b"b", b"last"))
+    cleaned.roll_and_clean()
+    cleaned.put((b"c", b"after"))
+    cleaned.log.close(clean=False)
+    copied = Log.open(
+        cleaned.disk, cleaned.log.directory, cleaned.log.topic_partition, COMPACTED, now_ms=cleaned.clock, clean=False
+    )
+    assert (copied.end_offset, copied.report.damage) == (cleaned.log.end_offset, "")
+    copied.close(clean=False)
 
 
 def test_a_worker_in_a_process_does_the_same(tmp_path: Path) -> None:
