@@ -3,6 +3,7 @@
 Source: `DynamicBrokerConfig.validateConfigs`, `ConfigAdminManager`.
 """
 
+import re
 from collections.abc import Collection, Mapping
 
 from minikafka.controller.metadata.features import cordons_directories
@@ -18,7 +19,9 @@ __all__ = [
     "check_cordoning_supported",
     "check_min_isr",
     "check_node_id",
+    "node_id_of",
 ]
+NAME_SHOWN_MAX = 100
 
 
 def check_node_id(name: str, node_id: int, what: str) -> None:
@@ -27,12 +30,22 @@ def check_node_id(name: str, node_id: int, what: str) -> None:
     Raises:
         InvalidRequestError: it is another node's id or not a number.
     """
-    try:
-        requested = int(name)
-    except ValueError:
-        raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
-    if requested != node_id:
+    if node_id_of(name) != node_id:
         raise InvalidRequestError(f"Unexpected {what} id, expected {node_id}, but received {name}")
+
+
+def node_id_of(name: str) -> int:
+    """The node id that a resource is named by, in the forms of Java's `Integer.parseInt`.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    if _NODE_ID.fullmatch(name) and int(name) < 1 << 31:
+        return int(name)
+    raise InvalidRequestError(f"Node id must be an integer, but it is: {name[:NAME_SHOWN_MAX]}")
+
+
+_NODE_ID = re.compile(r"[+-]?0{,1000}[0-9]{1,10}")  # `int` refuses very many digits
 
 
 def check(wanted: Mapping[str, str], *, per_broker: bool) -> None:

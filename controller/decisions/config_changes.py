@@ -216,7 +216,7 @@ def _deciding(image: Image, alteration: Alteration, context: Context) -> Generat
     match kind:
         case ResourceType.BROKER:
             if name and context.forwarded:
-                _check_node(int(name), image, context)
+                _check_node(name, image, context)
             broker_config_validation.check(wanted, per_broker=bool(name))
             altered = {operation.name for operation in alteration.operations}
             if name and not context.forwarded:
@@ -284,7 +284,8 @@ def _check_topic(name: str, wanted: Mapping[str, str], image: Image) -> None:
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
 
 
-def _check_node(node_id: int, image: Image, context: Context) -> None:
+def _check_node(name: str, image: Image, context: Context) -> None:
+    node_id = broker_config_validation.node_id_of(name)
     if node_id not in image.brokers and node_id not in context.controllers:
         raise BrokerIdNotRegisteredError(f"No node with id {node_id} found.")
 

@@ -127,8 +127,15 @@ def _answering_own(
 def _is_for_receiver(kind: int, name: str) -> bool:
     """Whether the controller that receives it answers: log levels, unknown types, and names that are no broker's."""
     if kind == ResourceType.BROKER:
-        return bool(name) and not (name.isascii() and name.isdecimal())
+        return bool(name) and not _is_node_id(name)
     return kind == ResourceType.BROKER_LOGGER or kind not in TYPES
+
+
+def _is_node_id(name: str) -> bool:
+    try:
+        return broker_config_validation.node_id_of(name) >= 0
+    except InvalidRequestError:
+        return False
 
 
 def _is_refused_here(

@@ -134,12 +134,17 @@ def test_alter_configs_is_split_as_well() -> None:
 
 def test_configs_of_what_is_neither_a_registered_broker_nor_a_controller_are_refused() -> None:
     image = DecidedCluster().image
-    named = ("2", "70", "71")
+    named = ("2", "70", "71", "9" * 5000)
     resources = [altering.AlterConfigsResource(resource_type=BROKER, resource_name=one, configs=[]) for one in named]
     request = altering.IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
     deciding = Context(static(1), Random(0), 1, forwarded=True, controllers={70: ("host", 9)})
     reply = DECISIONS[type(request)](image, request, deciding).reply
-    assert [name_of(one.error_code) for one in reply.responses] == ["NONE", "NONE", "BROKER_ID_NOT_REGISTERED"]
+    assert [name_of(one.error_code) for one in reply.responses] == [
+        "NONE",
+        "NONE",
+        "BROKER_ID_NOT_REGISTERED",
+        "INVALID_REQUEST",
+    ]
 
 
 def test_at_a_controller_the_last_entry_of_a_config_counts_and_null_deletes_it() -> None:
