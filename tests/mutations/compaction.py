@@ -176,6 +176,6 @@ MUTATIONS = (
         "storage/log.py",
         "                self.roll(first_offset if end_offset - self.end_offset > OFFSET_DELTA_MAX else None)\n",
         "                self.roll(first_offset)\n",
-        (f"{_TESTS}::test_a_follower_rolls_where_its_log_ends_not_behind_a_gap",),
+        ("tests/storage/test_gaps.py::test_a_follower_rolls_where_its_log_ends_not_behind_a_gap",),
     ),
 )

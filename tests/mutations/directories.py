@@ -24,7 +24,7 @@ MUTATIONS = (
         "storage/recovery.py",
         "is_cleaned = self.cleaner_offset is None or base_offset <= self.cleaner_offset",
         "is_cleaned = True",
-        ("tests/storage/test_compaction.py",),
+        ("tests/storage/test_gaps.py",),
     ),
     Mutation(
         "a replica that begins to move does not wake the task that copies it",

@@ -21,7 +21,6 @@ from minikafka.storage import cleaning, keyed_records
 from minikafka.storage.checkpoint_files import read_offsets
 from minikafka.storage.cleaning import begin_cleaning
 from minikafka.storage.disk import RealDisk
-from minikafka.storage.log import Log
 from minikafka.storage.memory_disk import PowerLoss
 from minikafka.storage.numpy_offset_map import ENTRY_SIZE_BYTES
 from minikafka.storage.offset_map import PlainOffsetMap
@@ -416,51 +415,6 @@ def test_a_policy_that_deletes_as_well(cleaned: Cleaned) -> None:
     assert [row.key for row in cleaned.rows()] == [b"c"]
     cleaned.log.roll()
     assert cleaned.clean() == 1
-
-
-def test_a_follower_rolls_where_its_log_ends_not_behind_a_gap(cleaned: Cleaned) -> None:
-    """Recovery takes a gap between two segments for a lost one, unless it knows that the log is compacted."""
-    for offset in (0, 40, 90):
-        data = bytearray(encode_batch([Record(-1, 0, b"k", bytes(1500))], base_offset=offset))
-        append_bytes(cleaned.log, data, assign_offsets=False)
-    assert cleaned.log.segments.bases == [0, 1, 41]
-    cleaned.config = replace(COMPACTED, cleanup_policy=("delete",))
-    log = cleaned.restart(clean=False)
-    assert (log.end_offset, log.report.damage) == (91, "")
-
-
-@pytest.mark.parametrize("cleaner_offset", [0, 41, None])
-def test_a_segment_that_a_power_failure_emptied_ends_the_log(cleaned: Cleaned, cleaner_offset: int | None) -> None:
-    """Or the leader would not send its records again. Where a cleaner has been, there may have been none."""
-    for count in (1, 40, 1):
-        append_bytes(cleaned.log, bytearray(encode_batch([Record(-1, 0, b"k", bytes(1500 // count))] * count)))
-    assert cleaned.log.segments.bases == [0, 1, 41]
-    cleaned.log.close(clean=False)
-    disk, directory = cleaned.disk, cleaned.log.directory
-    emptied = disk.open(f"{directory}/{1:020}.log")
-    emptied.truncate(0)
-    emptied.close()
-    log = Log.open(
-        disk, directory, cleaned.log.topic_partition, COMPACTED, now_ms=cleaned.clock, clean=False,
-        cleaner_offset=cleaner_offset,
-    )  # fmt: skip
-    assert log.end_offset == (1 if cleaner_offset == 0 else 42)
-    assert ("valid batches follow" in log.report.damage) == (cleaner_offset == 0)
-    log.close(clean=False)
-
-
-def test_a_copy_of_a_cleaned_log_without_checkpoints_is_whole(cleaned: Cleaned) -> None:
-    for number in range(6):
-        cleaned.put((b"a", b"%d" % number * 700))
-    cleaned.put((b"b", b"last"))
-    cleaned.roll_and_clean()
-    cleaned.put((b"c", b"after"))
-    cleaned.log.close(clean=False)
-    copied = Log.open(
-        cleaned.disk, cleaned.log.directory, cleaned.log.topic_partition, COMPACTED, now_ms=cleaned.clock, clean=False
-    )
-    assert (copied.end_offset, copied.report.damage) == (cleaned.log.end_offset, "")
-    copied.close(clean=False)
 
 
 def test_a_worker_in_a_process_does_the_same(tmp_path: Path) -> None:
