@@ -113,6 +113,9 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
   skip the end of that segment.
 - A restart without a power failure trusts the page cache. If an earlier fsync failed, it may hold pages that are not on
   the device and count as clean; a later flush does not write them, and a power failure then loses them.
+- Until a data directory has its first checkpoints (`log.flush.offset.checkpoint.interval.ms`), recovery takes gaps
+  between segments of compacted logs for the cleaner's, also those that a power failure has left: the logs may be
+  copies.
 - If retention removed all records of a log, a power failure within the next second may forget the sequence numbers of
   their producers, and a new replica never learns of them, so that a retried batch may be appended twice. (Kafka forgets
   them with every restart, as it removes the snapshot at the log start offset.)
