@@ -15,14 +15,13 @@ import trio
 
 from minikafka.controller.active.active_controller import ActiveController
 from minikafka.controller.active.forwarded_requests import (
+    answered,
     error_body,
     is_idempotent,
     request_body,
-    request_from,
-    response_body,
     response_from,
 )
-from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
+from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome, TermEnded
 from minikafka.controller.active.quorum_changes import carry_out
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import splitting
@@ -52,8 +51,7 @@ from minikafka.controller.settings.metadata_log_settings import (
 )
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.steps import in_steps
-from minikafka.protocol.errors import KafkaError, NotControllerError, RequestTimedOutError, error_for
-from minikafka.protocol.message import MalformedMessage
+from minikafka.protocol.errors import RequestTimedOutError, error_for
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.storage.data_directory import WrongDirectory
 from minikafka.storage.disk import Disk
@@ -68,6 +66,8 @@ RECENTLY_LOST_S = 2.0
 RESPONSE_GRACE_S = 1.0
 """The active controller enforces a request's timeout; its response must still arrive in time."""
 FORWARDED_MAX = 1000
+UNCERTAIN_MAX = 2
+"""After so many attempts with unknown outcome a request is not sent again: it may be what ends the controllers."""
 
 
 class QuorumController:
@@ -269,12 +269,10 @@ class QuorumController:
         return forwarded.merge(None if forwarded.request is None else await self._forward(forwarded.request, version))
 
     async def handle_here(self, request: Any, version: int) -> Any:
-        """As `handle`, on the active controller only, and for any broker. Raises NotControllerError elsewhere."""
+        """As `handle`, on the active controller only, and for any broker. Raises TermEnded elsewhere."""
         if describing := DESCRIPTIONS.get(type(request)):
             return await in_steps(describing(self.image, request, version))
-        if self._active is None:
-            raise NotControllerError
-        return (await carry_out(self._voter_requests, self._active, request, version)).reply
+        return (await self._carry_out(request, version)).reply
 
     def serve_clients(self, serve: ServeClient) -> None:
         """Have `serve` serve the connections to the controller listener that speak Kafka's protocol."""
@@ -284,7 +282,7 @@ class QuorumController:
         """The response of the active controller; retries where that is safe, ever more rarely: very many may wait."""
         # A request without time left is refused by its decision, with the error of its API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
-        waits_s = RETRY_S
+        waits_s, uncertain = RETRY_S, 0
         with trio.move_on_after(timeout_ms / 1000 + RESPONSE_GRACE_S):
             while True:
                 changed = self._leader_changed
@@ -293,7 +291,8 @@ class QuorumController:
                     await self.wait_applied(offset)
                     return response
                 except TermEnded as error:
-                    if not error.certain and not is_idempotent(request):
+                    uncertain += not error.certain
+                    if uncertain and (uncertain == UNCERTAIN_MAX or not is_idempotent(request)):
                         raise
                 with trio.move_on_after(waits_s):
                     await changed.wait()
@@ -347,7 +346,7 @@ class QuorumController:
     async def _attempt(self, request: Any, version: int) -> tuple[Any, int]:
         """Response, and the offset up to which it must be applied. Raises KafkaError, TermEnded."""
         if self._active is not None:
-            outcome = await carry_out(self._voter_requests, self._active, request, version)
+            outcome = await self._carry_out(request, version)
             return outcome.reply, outcome.end_offset
         leader = self.leader_id
         if leader in (-1, self._static.node_id):
@@ -413,16 +412,15 @@ class QuorumController:
         else:
             reply(error_body(TermEnded(certain=True)))
 
+    async def _carry_out(self, request: Any, version: int) -> Outcome[Any]:
+        if self._active is None:
+            raise TermEnded(certain=True)
+        return await carry_out(self._voter_requests, self._active, request, version)
+
     async def _answer_forwarded(self, body: dict[str, Any], reply: Reply) -> None:
         self._forwarded_count += 1
         try:
-            if self._active is None:
-                raise TermEnded(certain=True)
-            request, version = request_from(body)
-            outcome = await carry_out(self._voter_requests, self._active, request, version)
-            reply(response_body(outcome.reply, version, outcome.end_offset))
-        except (KafkaError, MalformedMessage) as error:
-            reply(error_body(error))
+            reply(await answered(body, self._carry_out))
         finally:
             self._forwarded_count -= 1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.shortened import shortened
 
 
 class KafkaError(Exception):
@@ -16,7 +17,8 @@ class KafkaError(Exception):
 
     Attributes:
         code: the `ErrorCode` in the response.
-        message: the error message; by default the name of the code in words.
+        message: the error message, shortened, since it may quote what a client sent; by default the name of the code
+            in words.
         detail: the message, or None if it only repeats the code. Responses carry the detail: a client has its own
             words for each code.
     """
@@ -24,7 +26,7 @@ class KafkaError(Exception):
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def __init__(self, message: str = "") -> None:
-        self.message = message or self.code.text
+        self.message = shortened(message) or self.code.text
         self.detail = None if self.message == self.code.text else self.message
         super().__init__(self.message)
 

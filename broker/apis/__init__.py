@@ -13,7 +13,6 @@ partition is a value in the response. To add an API, add its module to `handler_
     forwarded.py             APIs that the controller carries out
     at_controllers.py        the APIs of the controller listener
     raft_voters.py           changes of the quorum's voters
-    refusals.py              responses with the same error for each topic or resource
     without_security.py      ACLs, SASL and delegation tokens: the responses of a Kafka broker without security
 
     produce, fetch, list_offsets, offset_for_leader_epoch, delete_records         records

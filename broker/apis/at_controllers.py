@@ -14,7 +14,6 @@ from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS
 from minikafka.broker.apis.forwarded import FORWARDED
 from minikafka.broker.apis.quorum_state import VoterAddress
 from minikafka.broker.apis.raft_voters import VERSIONS, check_cluster, check_update, check_voter
-from minikafka.broker.apis.refusals import refusal_of
 from minikafka.broker.apis.services import (
     ClusterView,
     ConfigsService,
@@ -121,14 +120,8 @@ Context = RequestContext[ControllerServices]
 
 
 async def ask(request: Any, context: Context) -> Any:
-    """The response of this node's controller; the error in each result if it is not the active one."""
-    try:
-        return await context.services.direct.handle(request, context.version)
-    except KafkaError as error:
-        response = refusal_of(request, error)
-        if response is None:
-            raise
-        return response
+    """The response of this node's controller. Raises KafkaError, for example where it is not the active one."""
+    return await context.services.direct.handle(request, context.version)
 
 
 async def describe_controllers(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:

@@ -5,11 +5,9 @@ Each API has its module in `minikafka.controller.decisions`; this file declares 
 
 from typing import Any
 
-from minikafka.broker.apis.refusals import refusal_of
 from minikafka.broker.apis.services import ControllerService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.connections.routes import ApiHandler
-from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -46,14 +44,8 @@ FORWARDED: dict[type, str] = {
 
 
 async def forward(request: Any, context: RequestContext[ControllerService]) -> Any:
-    """Returns the active controller's response; where its disk is full, the error for each topic or resource."""
-    try:
-        return await context.services.controller.handle(request, context.version)
-    except KafkaStorageError as error:
-        response = refusal_of(request, error)
-        if response is None:
-            raise
-        return response
+    """Returns the active controller's response. Raises KafkaError, for example where its disk is full."""
+    return await context.services.controller.handle(request, context.version)
 
 
 HANDLERS = [ApiHandler(request, versions, forward) for request, versions in FORWARDED.items()]

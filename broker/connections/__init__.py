@@ -26,6 +26,7 @@ one of them waits: those before it are sent first.
     before_waiting.py       sends the responses that are ready before a request waits
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream
     dispatcher.py           the steps of a request
+    refusals.py             responses with one error for all that a request names
     request_steps.py        principal, authorizer, quotas, observer: Protocols
     request_times.py        how many requests were answered, what they took in parts, and their sizes: for the metrics
     request_log.py          the debug log of completed requests

@@ -22,6 +22,7 @@ from minikafka.broker.connections.request_context import Answer, ConnectionInfo,
 from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.request_times import Measured, RequestTimes
 from minikafka.broker.connections.transport import SENDFILE_SIZE_BYTES_MIN, Transport
+from minikafka.controller.failures import FAILURES
 from minikafka.protocol.frame import GROWTH_SIZE_BYTES, FrameReader
 from minikafka.protocol.message import MalformedMessage
 
@@ -128,6 +129,9 @@ class Connection:
             log.debug("connection lost", client=self.transport.peer_host, reason=str(error))
         except OSError as error:
             log.error("connection closed", client=self.transport.peer_host, reason=str(error))
+        except Exception:
+            log.exception("connection failed", client=self.transport.peer_host)
+            FAILURES["connection"] += 1
         finally:
             if self._parked is not None:
                 self._parked.withdraw()

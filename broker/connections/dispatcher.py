@@ -1,9 +1,9 @@
 """Carries each request through its steps: decode, principal, authorize, handle, throttle, encode, measure.
 
 A step is a method of `Dispatcher` that calls an object of `request_steps.py`. This is the one place where an error that
-a handler raises becomes an error code; a bug in a handler is logged and closes the connection. The response size is
-known once the response is encoded, so measuring is the last step; `Connection` sends the response and is then muted for
-the throttle time.
+a handler raises becomes an error code (`refusals.py`). A bug in a handler, or a response that cannot be encoded, is
+logged, counted and answered UNKNOWN_SERVER_ERROR. The response size is known once the response is encoded, so measuring
+is the last step; `Connection` sends the response and is then muted for the throttle time.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -23,6 +23,7 @@ from minikafka.broker.connections.large_messages import (
     free_elements,
 )
 from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
+from minikafka.broker.connections.refusals import refusal_of
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, Principal, RequestContext
 from minikafka.broker.connections.request_steps import (
     Authorizer,
@@ -31,10 +32,10 @@ from minikafka.broker.connections.request_steps import (
     anonymous,
 )
 from minikafka.broker.connections.routes import Route
+from minikafka.controller.failures import FAILURES
 from minikafka.protocol.apis import API_VERSIONS_KEY
-from minikafka.protocol.codec.schema import fresh
 from minikafka.protocol.elements import count_elements
-from minikafka.protocol.errors import ErrorCode, KafkaError
+from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownServerError
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
 from minikafka.protocol.message import MalformedMessage, ManyElements, decode
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -175,45 +176,44 @@ class Dispatcher(Generic[S]):
     ) -> Answer | Started | Parked:
         """The steps after the request was decoded."""
         route, header, version, request = decoded
+        principal = self._principal_of(connection)
+        context = RequestContext(self._services, version, header.client_id or "", connection, principal)
+        step = _Request(route, request, context, header.correlation_id, frame, began_s)
         try:
-            principal = self._principal_of(connection)
-            context = RequestContext(self._services, version, header.client_id or "", connection, principal)
-            response = self._begin(route, request, context)
+            response = self._begin(step)
             if isinstance(response, LongPoll):
                 if receiver is not None:
                     encode = partial(response_parts, version=version, correlation_id=0)
                     return self._long_polls.park(frame, receiver, response, encode)
                 response = route.handle(request, context)
-            step = _Request(route, request, context, header.correlation_id, frame, began_s)
             if isinstance(response, CoroutineType):
                 return self._when_handled(step, response)
             return self._complete(step, response)
         except (Disconnect, MalformedMessage):
             raise
-        except Exception as error:
-            raise _failed(route, version, header.client_id, error) from error
+        except Exception:  # noqa: BLE001 (`_failed` logs it)
+            return _failed(step)
 
-    def _begin(self, route: Route[S], request: Any, context: RequestContext[S]) -> Any:
+    def _begin(self, step: "_Request[S]") -> Any:
         try:
             if self._authorizer is not None:
-                self._authorizer.authorize(request, context)
-            return route.begin(request, context)
+                self._authorizer.authorize(step.request, step.context)
+            return step.route.begin(step.request, step.context)
         except KafkaError as error:
-            return _refusal(route, error)
+            return _refusal(step, error)
 
     async def _when_handled(self, step: "_Request[S]", handling: Coroutine[Any, Any, Any]) -> Answer:
-        route, context = step.route, step.context
         try:
             try:
                 response = await handling
             except KafkaError as error:
-                response = _refusal(route, error)
+                response = _refusal(step, error)
             answer = self._complete(step, response)
             return answer if isinstance(answer, tuple) else await answer
         except (Disconnect, MalformedMessage):
             raise
-        except Exception as error:
-            raise _failed(route, context.version, context.client_id, error) from error
+        except Exception:  # noqa: BLE001 (`_failed` logs it)
+            return _failed(step)
 
     def _complete(self, step: "_Request[S]", response: Any) -> Answer | Started:
         """The steps after the handler; a coroutine if the response is large."""
@@ -301,10 +301,13 @@ def _encode_and_free(request: Any, response: Any, version: int, correlation_id: 
     return parts
 
 
-def _failed(route: Route[Any], version: int, client_id: str | None, error: Exception) -> Disconnect:
-    """A bug in minikafka: it is logged, and closes only this connection. Called while the error is handled."""
-    log.exception("request failed", api=route.name, version=version, client=client_id or "")
-    return Disconnect(f"{route.name} failed: {error!r}")
+def _failed(step: _Request[Any]) -> Answer:
+    """The answer after a bug in minikafka, which is logged and counted. Called while the exception is handled."""
+    name, context = step.route.name, step.context
+    log.exception("request failed", api=name, version=context.version, client=context.client_id)
+    FAILURES[name] += 1
+    response = _refusal(step, UnknownServerError())
+    return response_parts(response, context.version, step.correlation_id), 0
 
 
 def _unsupported_api_versions(route: Route[Any]) -> Callable[[Any, RequestContext[Any]], Any]:
@@ -317,16 +320,12 @@ def _unsupported_api_versions(route: Route[Any]) -> Callable[[Any, RequestContex
     return begin
 
 
-def _refusal(route: Route[Any], error: KafkaError) -> Any:
+def _refusal(step: _Request[Any], error: KafkaError) -> Any:
     """A response that fails the whole request: the one place where an exception becomes an error code.
 
     Raises:
-        Disconnect: Responses of this API have no error of the whole request.
+        Disconnect: The client expects no response: it is a Produce with acks=0.
     """
-    response = fresh(route.response)
-    if not hasattr(response, "error_code"):
-        raise Disconnect(f"{route.name}: {error}")
-    response.error_code = error.code
-    if hasattr(response, "error_message"):
-        response.error_message = error.detail
-    return response
+    if getattr(step.request, "acks", None) == 0:
+        raise Disconnect(f"{step.route.name}: {error}")
+    return refusal_of(step.request, step.route.response, step.context.version, error)

@@ -19,6 +19,7 @@ import trio
 
 from minikafka.broker.partitions.request_waiters import Watchable
 from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.message import UnencodableMessage
 from minikafka.storage.disk import FileSlice
 
 log = structlog.get_logger("minikafka.request")
@@ -260,7 +261,7 @@ def _again(group: _Group, *, in_time: bool) -> Any:
 
 async def _deliver(members: dict[Parked, None], group: _Group, response: Any) -> None:
     """Send a response to all members, None for each to be answered by its own task."""
-    parts = None if response is None else _joined(group.encode(response))
+    parts = None if response is None else _encoded(group, response)
     if parts is not None:
         group.poll.sent(len(members))
     end = trio.current_time() + TURN_S
@@ -275,6 +276,14 @@ async def _deliver(members: dict[Parked, None], group: _Group, response: Any) ->
         if trio.current_time() > end:
             await trio.lowlevel.checkpoint()
             end = trio.current_time() + TURN_S
+
+
+def _encoded(group: _Group, response: Any) -> list[Any] | None:
+    """The parts of the response; None for each member to be answered by its own task."""
+    try:
+        return _joined(group.encode(response))
+    except UnencodableMessage:
+        return None
 
 
 def _joined(parts: list[Any]) -> list[Any] | None:

@@ -23,6 +23,7 @@ from minikafka.broker.coordinator.decision import Decision, Now, Producer
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.replay import ReplayedState, replay
 from minikafka.broker.coordinator.shard import PendingReply, Shard, Status
+from minikafka.controller.failures import FAILURES
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import (
     CoordinatorLoadInProgressError,
@@ -391,12 +392,19 @@ class CoordinatorRuntime(Generic[S]):
         """Fire passed deadlines in order, then make the decision."""
         now = self._now()
         for name in shard.state.due(now):
-            self._execute(shard, shard.state.expire(name, now), now)
+            self._expire(shard, name, now)
         if decide is not None:
             self._execute(shard, decide(now), now)
         deadline_ms = shard.state.next_deadline_ms()
         if deadline_ms is not None and deadline_ms < shard.next_wakeup_ms:
             shard.wakeup.set()
+
+    def _expire(self, shard: Shard[S], name: Any, now: Now) -> None:
+        try:
+            self._execute(shard, shard.state.expire(name, now), now)
+        except Exception:
+            log.exception("deadline failed", partition=str(shard.partition), deadline=str(name))
+            FAILURES["deadline"] += 1
 
     def _execute(self, shard: Shard[S], decision: Decision | None, now: Now) -> None:
         while decision is not None:

@@ -8,8 +8,9 @@ from prometheus_client.metrics_core import Metric
 
 from minikafka.broker.connections.request_times import STEADY
 from minikafka.broker.metrics.family import Collector, Family, gauge, total
+from minikafka.controller.failures import FAILURES
 
-__all__ = ["Loop", "loop_metrics", "process_metrics"]
+__all__ = ["Loop", "failure_metrics", "loop_metrics", "process_metrics"]
 
 KINDS: dict[str, Literal["counter", "gauge"]] = {"counter": "counter", "gauge": "gauge"}
 
@@ -53,6 +54,17 @@ def loop_metrics(loop: Loop, clock: Callable[[], float] = STEADY) -> Collector:
         )
         yield total("minikafka_eventloop_long_steps", "Steps of the event loop of more than 20 ms.", loop.steps)
         yield total("minikafka_gc_seconds", "The time that collections of garbage took.", loop.collections_s)
+
+    return collect
+
+
+def failure_metrics() -> Collector:
+    """The bugs of minikafka that were met; see `controller/failures.py`."""
+
+    def collect() -> Iterator[Family | None]:
+        samples = [((what,), float(count)) for what, count in sorted(FAILURES.items())]
+        documentation = "Requests and other work that met a bug of minikafka: the log has its trace."
+        yield Family("minikafka_failures", "counter", documentation, samples, ("what",))
 
     return collect
 

@@ -17,7 +17,7 @@ from minikafka.broker.metrics.elections import ElectionCounter
 from minikafka.broker.metrics.endpoints import Endpoints
 from minikafka.broker.metrics.family import Collector, Family, gauge
 from minikafka.broker.metrics.http_server import HttpServer
-from minikafka.broker.metrics.process_metrics import loop_metrics, process_metrics
+from minikafka.broker.metrics.process_metrics import failure_metrics, loop_metrics, process_metrics
 from minikafka.broker.metrics.replica_metrics import (
     directory_metrics,
     fetcher_metrics,
@@ -119,7 +119,7 @@ def node_collectors(
 
 
 def _process(system: System) -> list[Collector]:
-    return [process_metrics(), *([loop_metrics(system.loop)] if system.loop is not None else [])]
+    return [process_metrics(), failure_metrics(), *([loop_metrics(system.loop)] if system.loop is not None else [])]
 
 
 def _state(why_not_ready: Callable[[], str]) -> Collector:

@@ -1,4 +1,4 @@
-"""Encodes the requests that a node forwards to the active controller, and the responses: bodies of frames. Pure.
+"""Encodes the requests that a node forwards to the active controller, and the responses: bodies of frames.
 
 Request and response travel in Kafka's own encoding. A response has the offset up to which a node must apply the
 metadata log to see the decision::
@@ -7,10 +7,13 @@ metadata log to see the decision::
     {"data": b"…", "offset": 123}      {"error": 41, "message": "…"}      {"ended": True, "certain": False}
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from minikafka.controller.active.leadership_term import TermEnded
+import structlog
+
+from minikafka.controller.active.leadership_term import Outcome, TermEnded
+from minikafka.controller.failures import FAILURES
 from minikafka.protocol.apis import APIS, api_of
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, UnknownServerError, error_for
@@ -22,7 +25,9 @@ from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
-__all__ = ["error_body", "is_idempotent", "request_body", "request_from", "response_body", "response_from"]
+__all__ = ["answered", "error_body", "is_idempotent", "request_body", "request_from", "response_body", "response_from"]
+
+log = structlog.get_logger("minikafka.controller")
 
 _NOT_IDEMPOTENT = (
     AddRaftVoterRequest,
@@ -53,6 +58,26 @@ def request_from(body: Mapping[str, Any]) -> tuple[Any, int]:
             return decode(APIS[key].request, version, data), version
         case _:
             raise MalformedMessage("malformed forwarded request")
+
+
+async def answered(body: Mapping[str, Any], carry_out: Callable[[Any, int], Awaitable[Outcome[Any]]]) -> dict[str, Any]:
+    """The body of the response to a forwarded request; that of an error, whatever exception the request leads to.
+
+    Args:
+        body: as it arrived.
+        carry_out: decides about a request of a version.
+    """
+    try:
+        request, version = request_from(body)
+        outcome = await carry_out(request, version)
+        return response_body(outcome.reply, version, outcome.end_offset)
+    except (KafkaError, MalformedMessage) as error:
+        return error_body(error)
+    except Exception:
+        api = APIS[body["api"]].name if body.get("api") in APIS else ""
+        log.exception("forwarded request failed", api=api, version=body.get("version"))
+        FAILURES[api or "peer"] += 1
+        return error_body(UnknownServerError())
 
 
 def response_body(response: Any, version: int, offset: int) -> dict[str, Any]:

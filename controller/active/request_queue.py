@@ -4,14 +4,19 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import structlog
 import trio
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Decision
+from minikafka.controller.failures import FAILURES
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, RECORDS_IN_A_STEP, applying
+from minikafka.protocol.errors import KafkaError, UnknownServerError
 
 __all__ = ["QUEUE_MAX", "Decide", "PendingDecision", "RequestQueue"]
+
+log = structlog.get_logger("minikafka.controller")
 
 QUEUE_MAX = 1000
 Reply = TypeVar("Reply")
@@ -93,7 +98,8 @@ class RequestQueue:
         """Decide `first` and the requests queued behind it, as many as fit into one write, each against the effects of
         those before it, in steps. Nobody else may change the image meanwhile.
 
-        A request whose decision raises is failed, and is not among those returned. All are if this is closed early.
+        A request whose decision raises is failed, with UNKNOWN_SERVER_ERROR if the exception is a bug of minikafka, and
+        is not among those returned. All are if this is closed early.
         After `QUEUE_MAX` requests it ends even if more arrive between the steps, so that none waits for ever.
         """
         decided: list[PendingDecision[Any]] = []
@@ -107,8 +113,12 @@ class RequestQueue:
                         work += pending.elements
                         made = yield from made
                     pending.decision = made
-                except Exception as error:  # noqa: BLE001 (the image has not changed; the sender gets the error)
+                except KafkaError as error:  # the image has not changed
                     pending.fail(error)
+                except Exception:
+                    log.exception("decision failed", queued=requests_count)
+                    FAILURES["decision"] += 1
+                    pending.fail(UnknownServerError())
                 else:
                     yield from applying(image, pending.records)
                     decided.append(pending)

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 import trio
 
+from minikafka.controller.failures import FAILURES
 from minikafka.controller.quorum.handshake import ConnectionLost
 from minikafka.controller.quorum.peer_frames import FrameStream, MalformedFrame, encode_frame
 
@@ -128,6 +129,9 @@ class PeerConnection:
             return
         except MalformedFrame as error:
             log.error("peer disconnected", reason="malformed frame", node=self.peer, error=str(error))
+        except Exception:
+            log.exception("peer disconnected", reason="request failed", node=self.peer)
+            FAILURES["peer"] += 1
 
     def _handle(self, frame: dict[str, Any]) -> None:
         kind, number, body = frame["kind"], frame.get("id"), frame.get("body")

@@ -6,6 +6,8 @@ from typing import Protocol
 
 import trio
 
+from minikafka.protocol.shortened import shortened
+
 __all__ = ["Network", "TcpNetwork"]
 
 
@@ -23,7 +25,10 @@ class TcpNetwork:
     """The operating system's TCP."""
 
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
-        return await trio.open_tcp_stream(host, port)
+        try:
+            return await trio.open_tcp_stream(host, port)
+        except (ValueError, OverflowError) as error:  # no address at all; other nodes and requests may name any
+            raise OSError(errno.EINVAL, f"{shortened(host)!r}:{port} is no address: {error}") from error
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
         try:

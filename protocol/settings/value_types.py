@@ -1,5 +1,6 @@
 """The types of setting values, and how their text is parsed and rendered, as in Kafka's `ConfigDef`."""
 
+import math
 import re
 from collections.abc import Callable
 from enum import IntEnum
@@ -80,10 +81,10 @@ def _boolean(text: str) -> bool:
 
 def _whole(bits: int, kind: str) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        # 20 digits hold every 64-bit number; int() of a giant string would be slow.
-        if not _WHOLE.fullmatch(text) or len(text.lstrip("+-0")) > 20:
+        digits = text.lstrip("+-").lstrip("0")  # `int` refuses more than 4300 digits; 20 hold every 64-bit number.
+        if not _WHOLE.fullmatch(text) or len(digits) > 20:
             raise NotOfType(f"Not a number of type {kind}")
-        value = int(text)
+        value = int(digits or "0") * (-1 if text.startswith("-") else 1)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             raise NotOfType(f"Not a number of type {kind}")
         return value
@@ -97,8 +98,16 @@ def _double(text: str) -> float:
     if found := _DECIMAL.fullmatch(text):
         return float(found[1])
     if found := _HEXADECIMAL.fullmatch(text):
-        return float.fromhex(found[1])
+        return _hexadecimal(found[1])
     raise NotOfType("Not a number of type DOUBLE")
+
+
+def _hexadecimal(text: str) -> float:
+    """As Java, for which what is too large is infinite."""
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
 
 
 def _list(text: str) -> tuple[str, ...]:

@@ -7,15 +7,17 @@ from random import Random
 from typing import Any
 
 import pytest
+import structlog.testing
 import trio
 import trio.testing
 from support.controllers import ENDPOINTS, create, creation, make_slow, started, with_controller
 
 from minikafka.controller.decisions.decision import Decision
+from minikafka.controller.failures import FAILURES
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import FeatureRecord, Record, RemoveTopic, TopicRecord
 from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.protocol.errors import InvalidTopicError, KafkaStorageError, NotControllerError
+from minikafka.protocol.errors import InvalidTopicError, KafkaStorageError, NotControllerError, UnknownServerError
 from minikafka.protocol.messages import incremental_alter_configs as incremental
 from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from minikafka.storage.memory_disk import MemoryDisk, PowerLoss
@@ -130,8 +132,11 @@ def test_a_refused_request_gets_its_error_and_changes_nothing() -> None:
         before = controller.offset
         with pytest.raises(InvalidTopicError):
             await controller.submit(refuse)
-        with pytest.raises(ZeroDivisionError):
+        failed = FAILURES["decision"]
+        with structlog.testing.capture_logs() as logs, pytest.raises(UnknownServerError):
             await controller.submit(broken)
+        assert [(one["event"], one["exc_info"]) for one in logs] == [("decision failed", True)]
+        assert FAILURES["decision"] == failed + 1
         assert controller.offset == before
         assert await create(controller, "a") == [0]
 

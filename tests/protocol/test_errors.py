@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minikafka.protocol import errors
 from minikafka.protocol.error_codes import ErrorCode
@@ -13,6 +15,7 @@ from minikafka.protocol.errors import (
     UnknownServerError,
     error_for,
 )
+from minikafka.protocol.shortened import LENGTH_MAX
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code])
@@ -45,3 +48,14 @@ def test_code_0_is_not_an_error() -> None:
     with pytest.raises(ValueError, match="success"):
         error_for(0)
     assert KafkaError("odd").code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@given(st.text(st.characters(exclude_categories=())), st.integers(0, 40_000), st.text())
+def test_every_message_can_be_encoded(head: str, count: int, tail: str) -> None:
+    """Whatever input it quotes. What is wrong stands before or after the quotation."""
+    error = error_for(40, f"before {head}{count * 'x'}{tail} after")
+    assert len(error.message) <= LENGTH_MAX
+    assert len(error.message.encode()) < 1 << 15
+    assert error.message.startswith("before ")
+    assert error.message.endswith(" after")
+    assert error.detail == error.message == str(error)

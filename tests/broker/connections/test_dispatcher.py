@@ -20,10 +20,18 @@ from minikafka.broker.connections.request_context import (
 )
 from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.routes import ApiHandler, routes_of
+from minikafka.controller.failures import FAILURES
 from minikafka.protocol.errors import ClusterAuthorizationFailedError, ErrorCode, RequestTimedOutError
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from minikafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from minikafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 CLIENT = ConnectionInfo("SASL", "10.0.0.1", "10.0.0.2", 9092)
@@ -154,27 +162,69 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
     assert [(key.api_key, key.min_version, key.max_version) for key in response.api_keys] == [(18, 0, 3)]
 
 
-@pytest.mark.parametrize("step", ["principal_of", "authorize", "throttle_time_ms", "request_completed"])
-def test_a_bug_in_any_step_costs_the_connection_only(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["authorize", "throttle_time_ms", "request_completed"])
+def test_a_bug_in_any_step_is_answered(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError
 
     steps = Steps()
     monkeypatch.setattr(steps, step, broken)
-    with structlog.testing.capture_logs() as logs, pytest.raises(Disconnect, match="Heartbeat failed"):
-        run(steps.dispatcher().answer(frame_of(HeartbeatRequest(group_id="g"), 4), CLIENT))
+    with structlog.testing.capture_logs() as logs:
+        parts, _ = run(steps.dispatcher().answer(frame_of(HeartbeatRequest(group_id="g"), 4), CLIENT))
+    assert decode_response(HeartbeatResponse, 4, b"".join(parts)[4:])[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert [event["event"] for event in logs] == ["request failed"]
 
 
-def test_a_bug_in_a_handler_is_logged_and_costs_the_connection() -> None:
-    async def handle(request: HeartbeatRequest, context: RequestContext[None]) -> HeartbeatResponse:
-        raise ZeroDivisionError
+async def broken(request: Any, context: RequestContext[None]) -> Any:
+    raise ZeroDivisionError
 
-    dispatcher = Dispatcher(None, routes_of([ApiHandler(HeartbeatRequest, "0-4", handle)]), clock=lambda: 0.0)
-    with structlog.testing.capture_logs() as logs, pytest.raises(Disconnect, match="Heartbeat failed"):
-        run(dispatcher.answer(frame_of(HeartbeatRequest(group_id="g"), 4), CLIENT))
-    (event,) = logs
-    assert (event["event"], event["api"], event["version"]) == ("request failed", "Heartbeat", 4)
+
+def broken_at_once(request: Any, context: RequestContext[None]) -> Any:
+    raise ZeroDivisionError
+
+
+async def too_long(request: Any, context: RequestContext[None]) -> Any:
+    return ListGroupsResponse(groups=[ListedGroup(group_id="x" * 32_768)])
+
+
+def too_long_at_once(request: Any, context: RequestContext[None]) -> Any:
+    return ListGroupsResponse(groups=[ListedGroup(group_id="x" * 32_768)])
+
+
+async def not_unicode(request: Any, context: RequestContext[None]) -> Any:
+    return ListGroupsResponse(groups=[ListedGroup(group_id="\ud800")])
+
+
+@pytest.mark.parametrize("handle", [broken, broken_at_once, too_long, too_long_at_once, not_unicode])
+def test_a_bug_in_a_handler_is_answered_and_logged_and_counted_once(handle: Any) -> None:
+    """So is a response that cannot be encoded."""
+    failed = FAILURES["ListGroups"]
+    dispatcher = Dispatcher(None, routes_of([ApiHandler(ListGroupsRequest, "0-5", handle)]), clock=lambda: 0.0)
+    for version in range(6):
+        with structlog.testing.capture_logs() as logs:
+            parts, _ = run(dispatcher.answer(frame_of(ListGroupsRequest(), version), CLIENT))
+        _, response = decode_response(ListGroupsResponse, version, b"".join(parts)[4:])
+        assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        (event,) = logs
+        assert (event["event"], event["api"], event["version"]) == ("request failed", "ListGroups", version)
+        assert event["exc_info"]
+    assert FAILURES["ListGroups"] == failed + 6
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_bug_in_a_produce_without_a_response_closes_the_connection(acks: int) -> None:
+    topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=7, records=None)])
+    request = ProduceRequest(acks=acks, timeout_ms=1, topic_data=[topic])
+    dispatcher = Dispatcher(None, routes_of([ApiHandler(ProduceRequest, "3-12", broken)]), clock=lambda: 0.0)
+    if not acks:
+        with pytest.raises(Disconnect, match="Produce"):
+            run(dispatcher.answer(frame_of(request, 12), CLIENT))
+        return
+    parts, _ = run(dispatcher.answer(frame_of(request, 12), CLIENT))
+    _, response = decode_response(ProduceResponse, 12, b"".join(parts)[4:])
+    answered = [(topic.name, one.index, one.error_code) for topic in response.responses
+                for one in topic.partition_responses]
+    assert answered == [("t", 7, ErrorCode.UNKNOWN_SERVER_ERROR)]
 
 
 @pytest.mark.parametrize(("level", "events"), [("INFO", []), ("DEBUG", ["request completed"])])

@@ -14,6 +14,7 @@ from minikafka.broker.connections.at_once import completed
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue, encode_record
 from minikafka.broker.coordinator.runtime import Status, partition_for
+from minikafka.controller.failures import FAILURES
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -361,6 +362,27 @@ def test_deadlines_fire_without_requests() -> None:
         assert len(node.logs.records()) == before
         await trio.sleep(0.02)
         assert len(node.logs.records()) == before + 1, "the group is written as Empty"
+
+    run(body)
+
+
+def test_a_bug_at_a_deadline_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the node nor the request that comes in the same step."""
+
+    async def body(node: MemoryNode) -> None:
+        def broken(*_: Any) -> None:
+            raise ZeroDivisionError
+
+        failed = FAILURES["deadline"]
+        member = await join(node, session_timeout_ms=6_000)
+        await sync(node, member.member_id, 1)
+        state = next(one for one in node.groups.runtime.states() if GROUP in one.classic_groups)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(state), "expire", broken)
+            await trio.sleep(6.1)
+        assert FAILURES["deadline"] == failed + 1
+        assert await commit(node, 3) == ErrorCode.UNKNOWN_MEMBER_ID  # still a member: its session has no end
+        await join(node)
 
     run(body)
 

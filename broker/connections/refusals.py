@@ -1,0 +1,106 @@
+"""Responses that refuse a whole request, in the shape of its API: one error code, or that of each topic, resource, ….
+
+A response without an error of the whole request repeats what the request names, each with the error. That is derived
+from the declarations of both messages: an array of the response repeats the array of the request that `_REPEATS` names,
+and a field that of the same meaning. Source: the methods `getErrorResponse` of Kafka's requests.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from minikafka.protocol.codec.schema import Field, default_of, fresh
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.message import fields_of
+
+__all__ = ["refusal_of"]
+
+_ERRORS = ("error_code", "partition_error_code")
+_BOTH = ("ElectLeadersResponse", "AlterPartitionReassignmentsResponse")
+"""Responses with the error of the whole request and that of each partition."""
+_REPEATS: dict[str, tuple[str, ...]] = {
+    "responses": ("topic_data", "topics", "topic_names", "resources"),
+    "partition_responses": ("partition_data",),
+    "partitions": ("partitions", "partition_indexes"),
+    "partition_result": ("partitions",),
+    "replica_election_results": ("topic_partitions",),
+    "results": ("topics", "dirs", "resources", "creations", "groups_names", "deletions", "upsertions"),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "results_by_partition": ("partitions",),
+    "filter_results": ("filters",),
+    "groups": ("groups", "group_ids"),
+    "coordinators": ("coordinator_keys",),
+    "transaction_states": ("transactional_ids",),
+}
+"""For an array of a response, those of the request that it repeats; by default that of the same name."""
+_NAMES = {"topic_name": "name", "partition_index": "partition", "user": "name"}
+"""For a field of a response, that of the request that it repeats if there is none of the same name."""
+_IDENTIFYING = frozenset(
+    (
+        "name", "topic", "topic_name", "topic_id", "index", "partition", "partition_index", "partition_id", "group_id",
+        "transactional_id", "producer_id", "key", "resource_type", "resource_name", "entity_type", "entity_name",
+        "user",
+    )
+)
+"""The fields that are repeated; the others are at their defaults."""
+
+
+def refusal_of(request: Any, response: type, version: int, error: KafkaError) -> Any:
+    """The response to a request that fails as a whole.
+
+    Args:
+        response: Its class.
+        version: Of the response.
+    """
+    refused = fresh(response)
+    fields = [field for field in fields_of(response) if version in field.versions]
+    whole = any(field.name in _ERRORS for field in fields)
+    for field in fields:
+        if _is_repeated(field) and (not whole or response.__name__ in _BOTH):
+            setattr(refused, field.name, _repeated(request, field, version, error))
+    return _with_error(refused, error)
+
+
+def _with_error(refused: Any, error: KafkaError) -> Any:
+    for name in _ERRORS:
+        if hasattr(refused, name):
+            setattr(refused, name, error.code)
+    if hasattr(refused, "error_message"):
+        refused.error_message = error.detail
+    return refused
+
+
+def _is_repeated(field: Field) -> bool:
+    if not field.is_array or field.struct is None:
+        return False
+    return field.name == "entity" or any(one.name in _ERRORS or _is_repeated(one) for one in fields_of(field.struct))
+
+
+def _repeated(named: Any, field: Field, version: int, error: KafkaError) -> list[Any]:
+    elements = [one for source in _REPEATS.get(field.name, (field.name,)) for one in getattr(named, source, None) or ()]
+    if getattr(named, "dirs", None):  # AlterReplicaLogDirs: each directory has topics
+        elements = [topic for directory in elements for topic in directory.topics]
+    declared = {one.name: one for one in fields_of(field.struct) if version in one.versions}
+    if "user" in declared:
+        elements = list({one.name: one for one in elements}.values())
+    return [_element(field.struct, declared.values(), one, version, error) for one in elements]
+
+
+def _element(struct: Any, declared: Iterable[Field], named: Any, version: int, error: KafkaError) -> Any:
+    element = fresh(struct)
+    for field in declared:
+        if _is_repeated(field):
+            setattr(element, field.name, _repeated(named, field, version, error))
+        elif field.name in _IDENTIFYING:
+            setattr(element, field.name, _identity(named, field))
+    return _with_error(element, error)
+
+
+def _identity(named: Any, field: Field) -> Any:
+    """What the field repeats of a part of the request: a struct, or a plain name or number."""
+    default = default_of(field)
+    if isinstance(named, str | int):
+        return named if type(named) is type(default) else default
+    for name in (field.name, _NAMES.get(field.name, "")):
+        if hasattr(named, name):
+            return getattr(named, name)
+    return default
