@@ -124,7 +124,7 @@ class Admin(ClusterAdmin):
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete several topics."""
         names = list(names)
-        connection = await self.cluster.any_connection()
+        connection = await self._retry(self.cluster.any_connection, "deleting topics")
         request = DeleteTopicsRequest(timeout_ms=self._options.request_timeout_ms)
         if connection.version_for(DeleteTopicsRequest) >= _FIRST_VERSION_WITH_STATES:
             request.topics = [DeleteTopicState(name=name) for name in names]
@@ -320,7 +320,7 @@ class Admin(ClusterAdmin):
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         """Describe the cluster: its id, controller and brokers; also fenced ones, by a broker of 4.0 or later."""
-        connection = await self.cluster.any_connection()
+        connection = await self._retry(self.cluster.any_connection, "describing the cluster")
         request = DescribeClusterRequest()
         if connection.version_for(DescribeClusterRequest) >= _FIRST_VERSION_WITH_FENCED_BROKERS:
             request.include_fenced_brokers = include_fenced

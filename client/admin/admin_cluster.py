@@ -140,11 +140,12 @@ class ClusterAdmin(TransactionAdmin):
 
         A group is listed if it has configs. Raises KafkaError; UnsupportedVersionError from brokers before 4.1.
         """
-        connection = await self.cluster.any_connection()
+        what = f"listing the {kind}s with configs"
+        connection = await self.cluster.retry(self.cluster.any_connection, what)
         request = ListConfigResourcesRequest()
         if connection.version_for(ListConfigResourcesRequest) >= _FIRST_VERSION_WITH_RESOURCE_TYPES:
             request.resource_types = [RESOURCE_TYPES[kind]]
-        response = await self._ask_about(request, f"listing the {kind}s with configs")
+        response = await self._ask_about(request, what)
         return sorted(one.resource_name for one in response.config_resources)
 
     async def _api_versions(self, node_id: int | None) -> Any:

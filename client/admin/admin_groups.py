@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from minikafka.client.admin.admin_types import GroupDescription, GroupListing, GroupMember
-from minikafka.client.connections.cluster_client import Cluster, ClusterClient
+from minikafka.client.connections.base_client import ClusterClient
+from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.groups.assignors import decode_assignment
 from minikafka.client.offset_queries import OFFSET_COMMIT_VERSION_MAX, commit_request, committed_offsets
 from minikafka.client.offsets import OffsetAndMetadata

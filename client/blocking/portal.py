@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.metrics import MetricName
 
 P = ParamSpec("P")

@@ -8,7 +8,8 @@ the stream, whose socket sends it at once. The socket passes each received frame
 it and calls the callback of the oldest request in flight. `Cluster.retry` repeats an attempt after retriable errors,
 with backoff; a background task closes connections whose requests have timed out and refreshes metadata.
 
-    cluster_client.py      `Cluster`; `ClusterClient`, the base class of Producer, Consumer and Admin
+    base_client.py         `ClusterClient`, the base class of Producer, Consumer and Admin
+    cluster_client.py      `Cluster`
     bootstrap.py           where to find the cluster first, and again (KIP-899, KIP-1102)
     cluster_metadata.py    the cached brokers, topics, partitions and leaders
     connection.py          one connection: versions, correlation ids, requests in flight, deadlines
@@ -17,6 +18,8 @@ with backoff; a background task closes connections whose requests have timed out
     trio_socket.py         the socket under trio
     seams.py               clock, randomness and network, replaceable in tests
     retry_backoff.py       exponential backoff of retries and reconnections
+    waits.py               what a client waits for: logged if it lasts
+    broker_troubles.py     the brokers that cannot be reached or do not answer
     stalled_requests.py    detects connections to brokers that do not respond
     traffic.py             counts connections, requests and bytes, for metrics
     stream_tasks.py        the sockets' background tasks, which outlive a cancelled client

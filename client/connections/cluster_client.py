@@ -1,9 +1,8 @@
-"""A client's access to the cluster (`Cluster`: connections, metadata refreshes, retries), and `ClusterClient`.
+"""A client's access to the cluster, `Cluster`: connections, metadata refreshes, retries.
 
 `Cluster` opens one connection per broker on first use, with exponential backoff after failures. It refreshes metadata
 when a leader is missing, wrong, unreachable or silent, and after `metadata_max_age_ms`. It closes a connection whose
-oldest request has timed out, or whose broker is silent and no longer in the metadata. `ClusterClient` is the base class
-of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`. The metadata itself is in
+oldest request has timed out, or whose broker is silent and no longer in the metadata. The metadata itself is in
 `cluster_metadata.py`.
 """
 
@@ -12,20 +11,23 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container
+from contextlib import AbstractContextManager
 from enum import IntEnum
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.bootstrap import Bootstrap, connect_to_first
+from minikafka.client.connections.broker_troubles import BrokerTroubles
 from minikafka.client.connections.cluster_metadata import Metadata, Topic
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.stalled_requests import StalledRequests
 from minikafka.client.connections.stream_tasks import StreamTasks
-from minikafka.client.connections.traffic import Measured, Traffic
+from minikafka.client.connections.traffic import Traffic
+from minikafka.client.connections.waits import Awaited, Waits
 from minikafka.client.options import ClientOptions
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
@@ -66,6 +68,7 @@ class Cluster:
         is_wanted: whether the client uses a topic, also if it does not exist.
         on_update: called after every change of `metadata`.
         features: the levels of the cluster's finalized features, as the newest connection knows them (KIP-584).
+        waits: what the client waits for; logged if it lasts.
     """
 
     def __init__(self, options: ClientOptions, seams: Seams, task_group: TaskGroup) -> None:
@@ -75,6 +78,7 @@ class Cluster:
         self.on_update: Callable[[], None] = lambda: None
         self.features: dict[str, int] = {}
         self.traffic = Traffic(options.client_id)
+        self.waits = Waits()
         self._options = options
         self._seams = seams
         self._task_group = task_group
@@ -85,6 +89,7 @@ class Cluster:
         self._connecting: dict[tuple[int, str], anyio.Lock] = {}
         self._failures: dict[int, tuple[int, float]] = {}
         self._stalled = StalledRequests()
+        self._troubles = BrokerTroubles()
         self._behind: set[str] = set()
         self._posted = anyio.Event()
         self._features_epoch = -1
@@ -97,7 +102,8 @@ class Cluster:
 
     async def start(self) -> None:
         """Connect to a broker, and start the background tasks. Raises NetworkError."""
-        await self.retry(self.refresh, "connect", timeout_ms=self._options.socket_connection_setup_timeout_ms)
+        self._stream_tasks.start_soon(self.waits.report)
+        await self.retry(self.refresh, "connecting", timeout_ms=self._options.socket_connection_setup_timeout_ms)
         self._task_group.start_soon(self._keep_fresh)
         self._task_group.start_soon(self._watch)
 
@@ -202,12 +208,11 @@ class Cluster:
         """Call `attempt` until it succeeds or fails with an error that is not retriable, with exponential backoff.
 
         Raises that error or, after `timeout_ms` (default: `default_api_timeout_ms`), an error of the last error's
-        class; RequestTimedOutError if no attempt has finished.
+        class; RequestTimedOutError if no attempt has finished. It is logged if it lasts.
         """
         limit_ms = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        deadline = anyio.current_time() + limit_ms / 1000
-        number, last = 0, None
-        with anyio.move_on_at(deadline):
+        failures, last = 0, None
+        with anyio.move_on_after(limit_ms / 1000), self.waiting(what, lambda: last):
             while True:
                 try:
                     return await attempt()
@@ -215,10 +220,22 @@ class Cluster:
                     if not error.retriable:
                         raise
                     last = error
-                await anyio.sleep(self._backoff.delay_ms(number) / 1000)
-                number += 1
+                await anyio.sleep(self._backoff.delay_ms(failures) / 1000)
+                failures += 1
         kind = RequestTimedOutError if last is None else type(last)
-        raise kind(f"{what} did not succeed within {limit_ms:.0f} ms: {last or 'no response'}") from last
+        raise kind(f"{what} did not succeed within {limit_ms:.0f} ms: {self.why(last)}") from last
+
+    def waiting(
+        self, what: str, last: Callable[[], KafkaError | None] = lambda: None
+    ) -> AbstractContextManager[None]:
+        """The block waits for `what`, which is logged if it lasts, with `last()`, the last error."""
+        began = anyio.current_time()
+        return self.waits.during(lambda: Awaited(what, self.why(last()), began))
+
+    def why(self, last: KafkaError | str | None, *, otherwise: str = "no response yet") -> str:
+        """Why what is waited for has not come: the last error, and which brokers cannot be reached or do not answer."""
+        silent = [one.address for purpose, one in self._open() if one in self._stalled and not purpose]
+        return self._troubles.explain(last, silent) or otherwise
 
     async def refresh(self) -> None:
         """Request metadata now. Raises NetworkError and the response's top-level KafkaError."""
@@ -236,6 +253,7 @@ class Cluster:
             self.metadata.apply(response, requested)
             self._behind = {*self._behind, connection.address} if self.metadata.behind else set()
             self._bootstrap.succeeded()
+            self._troubles.keep(f"{one.host}:{one.port}" for one in self.metadata.brokers.values())
             self._close_departed()
             if self._behind or self.metadata.lacks(self.topics or ()):
                 self.refresh_soon()
@@ -339,14 +357,15 @@ class Cluster:
 
     async def _connect(self, host: str, port: int) -> Connection:
         began = self._bootstrap.rounds
-        connection = await open_connection(
-            host,
-            port,
-            client_id=self._options.client_id,
-            seams=self._seams,
-            task_group=self._stream_tasks,
-            timeout_ms=self._options.socket_connection_setup_timeout_ms,
-        )
+        with self._troubles.connecting(f"{host}:{port}"):
+            connection = await open_connection(
+                host,
+                port,
+                client_id=self._options.client_id,
+                seams=self._seams,
+                task_group=self._stream_tasks,
+                timeout_ms=self._options.socket_connection_setup_timeout_ms,
+            )
         if self._bootstrap.rounds != began:
             connection.close()
             raise NetworkError(f"{host}:{port}: the client begins with bootstrap_servers again")
@@ -426,68 +445,3 @@ class Cluster:
         for (node_id, _), connection in list(self._connections.items()):
             if node_id not in self.metadata.brokers and connection in self._stalled:
                 connection.close("no response, and the broker has left the cluster")
-
-
-class ClusterClient(Measured):
-    """The base of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`.
-
-    An exception leaves the `async with` block as it was raised, never in an exception group.
-    """
-
-    def __init__(self, options: ClientOptions, seams: Seams | None) -> None:
-        self._seams = seams or Seams()
-        self._client_options = options
-        self._tasks: TaskGroup | None = None
-        self._cluster: Cluster | None = None
-
-    @property
-    def cluster(self) -> Cluster:
-        """Raises RuntimeError outside of `async with`."""
-        if self._cluster is None:
-            name = type(self).__name__
-            raise RuntimeError(f"this {name} is not open: use it inside `async with {name}(…) as …:`")
-        return self._cluster
-
-    async def __aenter__(self) -> Self:
-        if self._tasks is not None:
-            raise RuntimeError(f"this {type(self).__name__} was already entered: create a new one")
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        try:
-            self._cluster = Cluster(self._client_options, self._seams, self._tasks)
-            await self._cluster.start()
-            await self._start(self._tasks)
-        except BaseException as error:
-            await self._leave(error)
-            raise
-        return self
-
-    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
-        try:
-            if self._cluster is not None:
-                await self._stop(clean=error is None)
-        except BaseException as failure:
-            await self._leave(failure)
-            raise
-        return await self._leave(error)
-
-    async def _start(self, tasks: TaskGroup) -> None:
-        """Start background tasks."""
-
-    async def _stop(self, *, clean: bool) -> None:
-        """Finish pending work; `clean` is False if the block was left by an exception."""
-
-    async def _leave(self, error: BaseException | None) -> bool | None:
-        assert self._tasks is not None
-        if self._cluster is not None:
-            self._cluster.close()
-        self._tasks.cancel_scope.cancel()
-        try:
-            if error is not None and isinstance(error, anyio.get_cancelled_exc_class()):
-                return await self._tasks.__aexit__(type(error), error, error.__traceback__)
-            await self._tasks.__aexit__(None, None, None)
-            return False
-        except BaseExceptionGroup as group:
-            if len(group.exceptions) == 1:
-                raise group.exceptions[0] from None
-            raise

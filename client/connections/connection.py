@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 
 from minikafka import __version__
-from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.seams import Seams, reason_of
 from minikafka.client.connections.stream import Stream
 from minikafka.protocol.apis import APIS, api_of
 from minikafka.protocol.errors import NetworkError, UnsupportedVersionError, error_for
@@ -221,7 +221,7 @@ async def open_connection(
             await _negotiate(connection, timeout_ms)
     except (OSError, TimeoutError) as error:
         connection.close()
-        why = str(error) or f"no connection within {timeout_ms:.0f} ms"
+        why = reason_of(error) or f"no connection within {timeout_ms:.0f} ms"
         raise NetworkError(f"cannot connect to {connection.address}: {why}") from error
     except BaseException:
         connection.close()

@@ -6,6 +6,7 @@ socket.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,6 +32,19 @@ async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any)
     from minikafka.client.connections import asyncio_socket
 
     return await asyncio_socket.open_stream(host, port, receiver)
+
+
+def reason_of(error: BaseException) -> str:
+    """The system's words for the failure of a connection, "" if there are none.
+
+    asyncio adds the address, which messages have already; trio names it alone, with the reason as the cause.
+    """
+    causes = [error]
+    for one in causes:
+        if isinstance(one, OSError) and one.errno is not None:
+            return os.strerror(one.errno) if one.errno > 0 else str(one.strerror)
+        causes += one.exceptions if isinstance(one, BaseExceptionGroup) else filter(None, [one.__cause__])
+    return str(error)
 
 
 @dataclass(frozen=True)

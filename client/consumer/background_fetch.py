@@ -19,6 +19,7 @@ from minikafka.client.connections.cluster_metadata import missing_patience_s, mi
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.waits import listed
 from minikafka.client.consumer.fetch_session import FetchSession
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.consumer.partition_state import PartitionState
@@ -63,7 +64,8 @@ class FetchLoop:
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
         self._wake = anyio.Event()
         self._arrival = anyio.Event()
-        self._in_flight: dict[int, None] = {}
+        self._in_flight: dict[int, float] = {}
+        """By node, when the Fetch request without a response was sent, on the event loop's clock."""
         self._connecting: dict[int, None] = {}
         self._sessions: dict[int, FetchSession] = {}
         self._finding_positions = self._finding_ends = False
@@ -90,6 +92,29 @@ class FetchLoop:
     def arrived(self) -> None:
         """Wake up the tasks that wait in `arrival`."""
         self._arrival.set()
+
+    def trouble(self, now: float) -> tuple[str, str] | None:
+        """Which records cannot be fetched, and why; None if all can, whether or not there are any."""
+        stuck: dict[TopicPartition, str] = {}
+        for tp, state in self._fetcher.states.items():
+            if not (state.paused or state.buffered or state.fetch_offset is None):
+                why = self._why_stuck(state, now)
+                stuck |= {} if why is None else {tp: why}
+        if not stuck:
+            return None
+        return "records of " + listed(map(str, stuck)), self._cluster.why(next(filter(None, stuck.values()), None))
+
+    def _why_stuck(self, state: PartitionState, now: float) -> str | None:
+        """Why a partition cannot be fetched, "" if its broker cannot be reached; None if it can."""
+        metadata = self._cluster.metadata
+        replica = state.preferred_replica
+        node_id = replica if replica >= 0 else metadata.leader(*state.tp)
+        if node_id < 0:
+            return str(metadata.errors.get(state.tp.topic) or f"{state.tp} has no leader")
+        if self._cluster.connected(node_id, _PURPOSE) is None:
+            return ""
+        silent_s = now - self._in_flight.get(node_id, now)
+        return f"broker {node_id} does not answer" if silent_s > self._options.fetch_max_wait_ms / 1000 + 1 else None
 
     async def arrival(self) -> None:
         """Wait until a response has arrived or an error has occurred."""
@@ -159,8 +184,9 @@ class FetchLoop:
             session = self._sessions[node_id] = FetchSession(self._options.max_partition_fetch_bytes)
         by_id = version >= _VERSION_WITH_IDS
         fetch = self._fetcher.request(session, partitions, self._cluster.metadata.topic_id if by_id else None)
-        deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
-        self._in_flight[node_id] = None
+        now = anyio.current_time()
+        deadline = now + self._options.request_timeout_ms / 1000
+        self._in_flight[node_id] = now
         self.fetches += 1
         try:
             connection.post(

@@ -19,8 +19,9 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from minikafka.client.arguments import ConsumerArguments
-from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.waits import PATIENCE_S, Awaited
 from minikafka.client.consumer.background_fetch import FetchLoop
 from minikafka.client.consumer.consumer_metrics import measure_fetching, measure_membership, measure_polls
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher
@@ -35,7 +36,7 @@ from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets,
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers, ConsumerOptions, make
 from minikafka.client.records import ConsumerRecord, RecordBatch
-from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Consumer(ClusterClient):
         self._topics = topics
         self._failure: KafkaError | None = None
         self._polled_at = float("inf")
+        self._unavailable_since: float | None = None
+        """Since when records cannot be fetched that the application asks for, on the event loop's clock."""
         self._polls_ms = Distribution()
         """The times between two requests for records."""
         self._loop: FetchLoop | None = None
@@ -166,12 +169,19 @@ class Consumer(ClusterClient):
                 self.seek(tp, first.offset)
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset after the last record returned; waits until it is known. Raises KafkaError."""
-        state = self._state(partition)
-        while state.position is None:
-            self._raise_failure()
-            await self._open_loop().arrival()
-        return self._fetcher.positions()[TopicPartition(*partition)]
+        """The offset after the last record returned; waits until it is known, `default_api_timeout_ms` at most.
+
+        Raises KafkaError.
+        """
+        state, tp = self._state(partition), TopicPartition(*partition)
+        limit_ms = self._options.default_api_timeout_ms
+        with anyio.move_on_after(limit_ms / 1000), self.cluster.waiting(f"the position of {tp}"):
+            while state.position is None:
+                self._raise_failure()
+                await self._open_loop().arrival()
+            return self._fetcher.positions()[tp]
+        why = self.cluster.why(None)
+        raise RequestTimedOutError(f"the position of {tp} was not found within {limit_ms} ms: {why}")
 
     def positions(self) -> dict[TopicPartition, int]:
         """Per partition, the offset after the last record that was returned; partitions without one are omitted."""
@@ -354,6 +364,7 @@ class Consumer(ClusterClient):
         self._polled_at = float("inf")
         self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
         self._open_loop().wake()
+        self.cluster.waits.begin(self._unavailable)
         await checkpoint()
         while True:
             await self._open_subscriptions().polled()
@@ -380,6 +391,15 @@ class Consumer(ClusterClient):
             return None
 
     # Internals.
+
+    def _unavailable(self) -> Awaited | None:
+        """The records that the application asks for and that cannot be fetched, for `Waits`; not if there are none."""
+        now = anyio.current_time()
+        trouble = None if now - self._polled_at > PATIENCE_S else self._open_loop().trouble(now)
+        self._unavailable_since = None if trouble is None else self._unavailable_since or now
+        if now - self._polled_at > PATIENCE_S:
+            self.cluster.waits.end(self._unavailable)
+        return None if trouble is None else Awaited(*trouble, self._unavailable_since or now)
 
     def _measure(self, readings: Readings) -> None:
         lags = {tp: lag for tp in self.assignment() if (lag := self.lag(tp)) is not None}

@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
 from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.waits import Awaited
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.interception import on_commit
 from minikafka.client.consumer.listener import Listener
@@ -84,6 +85,8 @@ class Subscriptions:
         self._told_missing: list[str] = []
         self._has_reassigned = False
         self._has_given_up = False
+        self._joining_since: float | None = None
+        """Since when the group is being joined, on the event loop's clock."""
         self._without_partitions_since = anyio.current_time()
         self.settled_only = False
         """Whether a listener is being called, for which positions are those of records that were processed."""
@@ -111,6 +114,8 @@ class Subscriptions:
         elif self._group is None:
             self._group = SESSIONS[self._options.group_protocol](self._cluster, self._options, self, self._seams)
             self._group.counts = self.counts
+            self._joining_since = None
+            self._cluster.waits.begin(self._joining)
             self._group_scope = anyio.CancelScope()
             self._tasks.start_soon(self._run_group, self._group, self._group_scope)
         else:
@@ -119,6 +124,18 @@ class Subscriptions:
     async def _run_group(self, group: GroupSession, scope: anyio.CancelScope) -> None:
         with scope:
             await group.run()
+
+    def _joining(self) -> Awaited | None:
+        """The group that is being joined, for `Waits`; not if it is the application that has to request records."""
+        group = self._group
+        if group is None:
+            self._cluster.waits.end(self._joining)
+        if group is None or group.is_stable or group.pending is not None or self.is_poll_overdue():
+            self._joining_since = None
+            return None
+        self._joining_since = self._joining_since or anyio.current_time()
+        why = self._cluster.why(group.last_error, otherwise="the coordinator waits for other members")
+        return Awaited(f"joining group {group.group_id!r}", why, self._joining_since)
 
     async def unsubscribe(self) -> None:
         """Leave the group, and assign no partitions."""
@@ -192,13 +209,15 @@ class Subscriptions:
         """Assign all partitions. Raises UnknownTopicOrPartitionError for a topic that does not exist after seconds."""
         patience_s = missing_patience_s(self._options.default_api_timeout_ms)
         deadline = anyio.current_time() + patience_s
-        while await self._cluster.retry(self.subscribed_topics, "subscribing"):
-            missing = self._missing()
-            if not missing:
-                break
-            if anyio.current_time() >= deadline:
-                raise missing_topics(missing)
-            await anyio.sleep(max(self._options.retry_backoff_ms / 1000, patience_s / 50))
+        missing: list[str] = []
+        with self._cluster.waiting("subscribing", lambda: missing_topics(missing) if missing else None):
+            while await self._cluster.retry(self.subscribed_topics, "finding the subscribed topics"):
+                missing = self._missing()
+                if not missing:
+                    break
+                if anyio.current_time() >= deadline:
+                    raise missing_topics(missing)
+                await anyio.sleep(max(self._options.retry_backoff_ms / 1000, patience_s / 50))
         self._read(self._all_partitions())
 
     def _missing(self) -> list[str]:

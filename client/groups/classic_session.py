@@ -54,7 +54,7 @@ class ClassicGroup(GroupSession):
         while True:
             try:
                 await (self._heartbeat() if self.is_stable else self._join())
-                self._failures = 0
+                self._failures, self.last_error = 0, None
             except PollOverdue:
                 await self._leave_until_polled()
             except KafkaError as error:

@@ -64,7 +64,7 @@ class ConsumerGroup(GroupSession):
         while True:
             try:
                 await self._beat()
-                self._failures = 0
+                self._failures, self.last_error = 0, None
                 if not await self._reconcile():
                     await self._rest()
             except PollOverdue:

@@ -83,6 +83,7 @@ class GroupSession(ABC):
     Attributes:
         known: the assigned partitions, as far as the consumer was told of them.
         pending: the call that the application has to make next.
+        last_error: of the last request, or None.
         counts: of commits, heartbeats and rebalances; the consumer's, which may have had another session before.
         departing: set once the application can be told that its partitions are lost; None unless this member is leaving
             since the application requests no records. Until then it must get none: they belong to others.
@@ -94,6 +95,7 @@ class GroupSession(ABC):
         self.known: list[TopicPartition] = []
         self.pending: ApplicationCall | None = None
         self.departing: anyio.Event | None = None
+        self.last_error: KafkaError | None = None
         self.counts = GroupCounts()
         self._cluster = cluster
         self._options = options
@@ -231,6 +233,7 @@ class GroupSession(ABC):
     async def _back_off(self, error: KafkaError) -> None:
         """Look the coordinator up again, after a time."""
         self._cluster.forget_coordinator(self.group_id)
+        self.last_error = error
         _logger.info("group request failed, retrying: group %r: %s", self.group_id, error)
         await anyio.sleep(self._backoff.delay_ms(self._failures) / 1000)
         self._failures += 1

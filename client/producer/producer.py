@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from minikafka.client.arguments import ProducerArguments
-from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
@@ -383,13 +383,14 @@ class Producer(ClusterClient):
             known = await self.cluster.topic(topic, self._options.max_block_ms)
             target = self._targets[topic] = self._target(known, None)
         left_s = start + self._options.max_block_ms / 1000 - anyio.current_time()
-        with anyio.move_on_after(left_s), sender.flushing():
+        with anyio.move_on_after(left_s), sender.flushing(), self.cluster.waiting("memory for a record"):
             while self._accumulator.used_bytes >= self._options.buffer_memory:
                 await sender.memory_freed()
             return target
         raise RequestTimedOutError(
             f"no memory for a record within {self._options.max_block_ms} ms (max_block_ms): buffer_memory of"
-            f" {self._options.buffer_memory} bytes is full, as records are sent faster than brokers accept them"
+            f" {self._options.buffer_memory} bytes is full, as records are sent faster than brokers accept them:"
+            f" {self.cluster.why(None)}"
         )
 
     def _target(self, topic: Topic, before: _Target | None) -> _Target:

@@ -58,6 +58,11 @@ class PendingBatch:
         self.last_error: KafkaError | None = None
         self.base_offset = self.append_time = -1
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
     def encode(self, codec: Codec, level: int | None) -> bytes:
         """The batch as it is sent."""
         count = len(self.values)

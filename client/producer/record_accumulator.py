@@ -119,6 +119,7 @@ class Accumulator:
         identity: to be set before the first `collect` of an idempotent producer; None: must be requested.
         flushing: send open batches without lingering, for a flush or because memory is short.
         fills_open: do not send open batches yet, unless `flushing`; `next_time` is the same.
+        why: why a batch is not delivered, for its error.
         transaction: of a transactional producer; it says which batches may be sent, and is told of those that fail.
     """
 
@@ -128,6 +129,7 @@ class Accumulator:
         self.flushing = False
         self.fills_open = False
         self.transaction: TransactionState | None = None
+        self.why: Callable[[PendingBatch], str] = lambda batch: str(batch.last_error or "no response")
         self.lanes: dict[tuple[str, int], Lane] = {}
         self._options = options
         self._batch_size = options.batch_size
@@ -344,8 +346,8 @@ class Accumulator:
     def _timed_out(self, batch: PendingBatch) -> KafkaError:
         return RequestTimedOutError(
             f"{len(batch.values)} records for {batch.topic}-{batch.partition} not delivered within"
-            f" {self._options.delivery_timeout_ms} ms (delivery_timeout_ms), after {batch.attempts} attempts"
-            + (f"; last error: {batch.last_error}" if batch.last_error else "")
+            f" {self._options.delivery_timeout_ms} ms (delivery_timeout_ms), after {batch.attempts} attempts:"
+            f" {self.why(batch)}"
         )
 
     def fail_all(self, error: KafkaError) -> None:

@@ -18,12 +18,13 @@ from anyio.lowlevel import checkpoint
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.connection import Connection, api_versions_request
 from minikafka.client.connections.retry_backoff import Backoff
+from minikafka.client.connections.waits import Awaited
 from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.producer_batch import PendingBatch
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
 from minikafka.client.producer.transactions import PRODUCE_VERSION_MAX, Transactions
-from minikafka.protocol.errors import KafkaError, UnknownTopicIdError, error_for
+from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, UnknownTopicIdError, error_for
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.records.compression import Codec
@@ -65,6 +66,8 @@ class Sender:
         self._accumulator = accumulator
         self._options = options
         self._tasks = tasks
+        accumulator.why = self._why_undelivered
+        self._delivered_at = float("-inf")
         self.sends: dict[str, TopicSends] = {}
         self.requests_sent = 0
         self.batch_sizes, self.queue_times_ms, self.latencies_ms = Distribution(), Distribution(), Distribution()
@@ -93,6 +96,7 @@ class Sender:
         """A new batch with room for one record of `size_bytes`; sends the previous batch if possible."""
         now = anyio.current_time()
         was_open = lane.open is not None
+        self._cluster.waits.begin(self.undelivered)
         batch = self._accumulator.batch_for(lane, size_bytes, now)
         if self.transactions is not None:
             self.transactions.state.use(lane.topic, lane.partition)
@@ -129,7 +133,8 @@ class Sender:
             del self._unanswered[node_id]
             connection = self._cluster.connected(node_id)
             if connection is not None:
-                with suppress(KafkaError):
+                what = f"confirmation of records by {connection.address}"
+                with suppress(KafkaError), self._cluster.waiting(what):
                     await connection.request(api_versions_request(), timeout_ms=self._options.request_timeout_ms)
 
     def pump(self) -> None:
@@ -188,7 +193,7 @@ class Sender:
         try:
             await self._cluster.connection(node_id)
         except KafkaError as error:
-            _logger.warning("broker unreachable: broker %d: %s", node_id, error)
+            _logger.info("broker unreachable: broker %d: %s", node_id, error)
         finally:
             del self._connecting[node_id]
         if self._cluster.connected(node_id):
@@ -284,6 +289,7 @@ class Sender:
                 )
                 self._fail([batch], error, pause=not moved)
             else:
+                self._delivered_at = anyio.current_time()
                 self._accumulator.succeeded(batch, result.base_offset, result.log_append_time_ms)
 
     def _name_of(self, topic_id: bytes, batches: list[PendingBatch]) -> str:
@@ -296,6 +302,29 @@ class Sender:
         message = result.error_message or error_for(result.error_code).message
         record_errors = [one.batch_index_error_message for one in result.record_errors if one.batch_index_error_message]
         return f"{batch.topic}-{batch.partition}: {message}" + (f" ({record_errors[0]})" if record_errors else "")
+
+    def undelivered(self) -> Awaited | None:
+        """The records that wait to be delivered, if there are any: for `Waits`, whether or not somebody waits for them.
+
+        Records behind others do not wait, as long as brokers accept those.
+        """
+        batches = list(self._accumulator.unfinished())
+        if not batches:
+            self._cluster.waits.end(self.undelivered)
+            return None
+        oldest = min(batches, key=lambda one: one.opened_at)
+        since = oldest.opened_at + self._options.linger_ms / 1000
+        if oldest.last_error is None and self._cluster.connected(self._cluster.metadata.leader(*oldest.place)):
+            since = max(since, self._delivered_at)
+        count = sum(len(one.values) for one in batches)
+        return Awaited(f"delivering {count} records", self._why_undelivered(oldest), since)
+
+    def _why_undelivered(self, batch: PendingBatch) -> str:
+        metadata = self._cluster.metadata
+        last = batch.last_error or metadata.errors.get(batch.topic)
+        if last is None and metadata.leader(*batch.place) < 0:
+            last = LeaderNotAvailableError(f"{batch.topic}-{batch.partition} has no leader")
+        return self._cluster.why(last)
 
     def _fail(self, batches: list[PendingBatch], error: KafkaError, *, pause: bool = True) -> None:
         now = anyio.current_time()

@@ -156,7 +156,7 @@ class Transactions:
 
     async def _deliver_all(self) -> None:
         """Wait until every batch is done, and no request is without response."""
-        with self._sender.flushing():
+        with self._sender.flushing(), self._cluster.waiting("the responses to all batches"):
             for batch in list(self._accumulator.unfinished()):
                 await batch.wait()
             while self._accumulator.has_in_flight():
@@ -272,8 +272,8 @@ class Transactions:
 
         Raises RequestTimedOutError, or the error of the state that the failure leads to.
         """
-        number, last = 0, None
-        with anyio.move_on_after(self._options.max_block_ms / 1000):
+        failures, last = 0, None
+        with anyio.move_on_after(self._options.max_block_ms / 1000), self._cluster.waiting(what, lambda: last):
             while True:
                 try:
                     return await attempt()
@@ -281,10 +281,10 @@ class Transactions:
                     self._handle(error, group_id)
                     last = error
                 concurrent = isinstance(last, ConcurrentTransactionsError)
-                await anyio.sleep(_CONCURRENT_PAUSE_S if concurrent else self._backoff.delay_ms(number) / 1000)
-                number += 1
+                await anyio.sleep(_CONCURRENT_PAUSE_S if concurrent else self._backoff.delay_ms(failures) / 1000)
+                failures += 1
         raise RequestTimedOutError(
-            f"{what} did not succeed within {self._options.max_block_ms} ms (max_block_ms): {last or 'no response'}"
+            f"{what} did not succeed within {self._options.max_block_ms} ms (max_block_ms): {self._cluster.why(last)}"
         ) from last
 
     def _handle(self, error: KafkaError, group_id: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from support.fake_network import FakeBroker, FakeNetwork
 
 from minikafka.client import Admin, Consumer, Producer
-from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import BEHIND_MAX, Metadata
 from minikafka.client.connections.stalled_requests import (
     PATIENCE_S,

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
 LISTS = (
     "raft", "replication", "decisions", "nodes", "coordination", "transactions", "waiting", "steps", "directories",
-    "compaction", "groups", "edges", "client", "command_line", "spark_sink", "membership",
+    "compaction", "groups", "edges", "client", "client_lives", "command_line", "spark_sink", "membership",
 )  # fmt: skip
 TIMEOUT_S, BASELINE_TIMEOUT_S = 300, 1800
 TESTS_FAILED = 1

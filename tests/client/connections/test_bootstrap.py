@@ -15,7 +15,7 @@ from support.oracle import Oracle, needs_oracle
 from trio.testing import MockClock
 
 from minikafka.client import Admin, Consumer, Producer, TopicPartition
-from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.options import AdminOptions, make
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import BrokerNotAvailableError, NetworkError

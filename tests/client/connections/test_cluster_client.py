@@ -13,7 +13,7 @@ from support.fake_network import FakeNetwork
 from trio.testing import MockClock
 
 from minikafka.client import Consumer, Producer
-from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import BEHIND_MAX, Metadata
 from minikafka.client.options import AdminOptions, make
 from minikafka.protocol.errors import InvalidTopicError, NetworkError, UnknownTopicOrPartitionError, error_for

@@ -9,7 +9,7 @@ import pytest
 
 CLIENT = Path(__file__).resolve().parents[3] / "client"
 ALLOWED = {
-    "connections/seams.py": {"time", "sniffio"},
+    "connections/seams.py": {"os", "time", "sniffio"},
     "connections/asyncio_socket.py": {"asyncio", "sniffio"},
     "connections/trio_socket.py": {"trio", "socket"},
     "blocking/producer.py": {"threading"},

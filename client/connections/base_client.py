@@ -1,0 +1,78 @@
+"""`ClusterClient`, the base class of Producer, Consumer and Admin: a block with a task group and a `Cluster`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.traffic import Measured
+from minikafka.client.options import ClientOptions
+
+
+class ClusterClient(Measured):
+    """The base of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`.
+
+    An exception leaves the `async with` block as it was raised, never in an exception group.
+    """
+
+    def __init__(self, options: ClientOptions, seams: Seams | None) -> None:
+        self._seams = seams or Seams()
+        self._client_options = options
+        self._tasks: TaskGroup | None = None
+        self._cluster: Cluster | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """Raises RuntimeError outside of `async with`."""
+        if self._cluster is None:
+            name = type(self).__name__
+            raise RuntimeError(f"this {name} is not open: use it inside `async with {name}(…) as …:`")
+        return self._cluster
+
+    async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise RuntimeError(f"this {type(self).__name__} was already entered: create a new one")
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        try:
+            self._cluster = Cluster(self._client_options, self._seams, self._tasks)
+            await self._cluster.start()
+            await self._start(self._tasks)
+        except BaseException as error:
+            await self._leave(error)
+            raise
+        return self
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
+        try:
+            if self._cluster is not None:
+                await self._stop(clean=error is None)
+        except BaseException as failure:
+            await self._leave(failure)
+            raise
+        return await self._leave(error)
+
+    async def _start(self, tasks: TaskGroup) -> None:
+        """Start background tasks."""
+
+    async def _stop(self, *, clean: bool) -> None:
+        """Finish pending work; `clean` is False if the block was left by an exception."""
+
+    async def _leave(self, error: BaseException | None) -> bool | None:
+        assert self._tasks is not None
+        if self._cluster is not None:
+            self._cluster.close()
+        self._tasks.cancel_scope.cancel()
+        try:
+            if error is not None and isinstance(error, anyio.get_cancelled_exc_class()):
+                return await self._tasks.__aexit__(type(error), error, error.__traceback__)
+            await self._tasks.__aexit__(None, None, None)
+            return False
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) == 1:
+                raise group.exceptions[0] from None
+            raise

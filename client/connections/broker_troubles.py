@@ -1,0 +1,64 @@
+"""`BrokerTroubles`: the brokers that a client cannot reach, or that do not answer, for logs and errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import anyio
+
+from minikafka.client.connections.waits import essential
+from minikafka.protocol.errors import KafkaError, NetworkError
+
+_SILENT_S = 1
+"""An address at which nobody has answered for this long is silent; others are tried meanwhile."""
+_NAMED_MAX = 3
+"""Of the brokers that cannot be reached; a line of a log names no more."""
+
+
+class BrokerTroubles:
+    """By address ("host:port"), the last error of connecting, until a connection is open."""
+
+    def __init__(self) -> None:
+        self._connecting: Counter[str] = Counter()
+        self._errors: dict[str, KafkaError] = {}
+
+    @contextmanager
+    def connecting(self, address: str) -> Iterator[None]:
+        """The block connects to this address, or raises KafkaError, or is cancelled."""
+        began = anyio.current_time()
+        self._connecting[address] += 1
+        try:
+            yield
+        except KafkaError as error:
+            self._errors[address] = error
+            raise
+        except BaseException:
+            if anyio.current_time() - began >= _SILENT_S:
+                self._errors.setdefault(address, NetworkError(f"{address} does not answer"))
+            raise
+        else:
+            self._errors.pop(address, None)
+        finally:
+            self._connecting -= Counter((address,))
+
+    def keep(self, addresses: Iterable[str]) -> None:
+        """Forget what is not one of these: other addresses are not needed to reach the cluster."""
+        kept = set(addresses)
+        self._errors = {address: error for address, error in self._errors.items() if address in kept}
+
+    def explain(self, last: KafkaError | str | None, silent: Iterable[str]) -> str:
+        """One line: the last error of what is waited for, the addresses that cannot be reached, those that are silent.
+
+        "" if there are none.
+
+        Args:
+            last: None if there is none.
+            silent: the addresses with a connection whose broker does not answer.
+        """
+        waiting = [one for one in dict.fromkeys((*silent, *self._connecting)) if one not in self._errors]
+        reasons = [] if last is None else [str(last)]
+        reasons += [str(error) for error in list(self._errors.values())[:_NAMED_MAX]]
+        reasons += [f"{address} does not answer" for address in waiting[:_NAMED_MAX]]
+        return "; ".join(essential(reasons))
