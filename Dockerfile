@@ -18,10 +18,11 @@ RUN python3 -m venv /pip \
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="minikafka" org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/minikafka /opt/minikafka
-RUN useradd --uid 1000 --user-group --no-create-home --home-dir /var/lib/kafka --shell /usr/sbin/nologin minikafka \
- && install -d -o minikafka -g minikafka /var/lib/kafka /var/lib/kafka/data
+# The group 0 may write, so that the image runs under any user of it, as orchestrators choose them.
+RUN useradd --uid 1000 --gid 0 --no-create-home --home-dir /var/lib/kafka --shell /usr/sbin/nologin minikafka \
+ && install -d -o minikafka -g root -m 0775 /var/lib/kafka /var/lib/kafka/data
 ENV PATH=/opt/minikafka/bin:$PATH PYTHONDONTWRITEBYTECODE=1
-USER 1000:1000
+USER 1000:0
 WORKDIR /var/lib/kafka
 VOLUME /var/lib/kafka/data
 EXPOSE 9092

@@ -1,9 +1,10 @@
 """The health check of the image: asks the node for its API versions; exits with 1 if it does not answer.
 
-    python3 health.py [PORT]
+    python3 health.py [PORT | HOST:PORT]
 
-A node answers once it may lead partitions. Without an argument the port is that of the first listener for clients in
-the environment, else 9092. It uses the standard library alone, as it is started every ten seconds.
+A broker answers once it may lead partitions. Without an argument the address is that of the first listener for clients,
+in a node that is only a controller that of its own listener, from the environment or the mounted server.properties;
+else port 9092. It uses the standard library alone, as it is started every ten seconds.
 """
 
 from __future__ import annotations
@@ -19,30 +20,69 @@ API_VERSIONS = struct.pack(">hhih", 18, 0, 1, -1)
 """Request header: API key 18, version 0, correlation id 1, no client id. The body is empty."""
 
 
-def port_of(environment: Mapping[str, str]) -> int:
-    """The port of the first listener that is not one of the controllers'."""
-    controllers = _setting(environment, "CONTROLLER_LISTENER_NAMES").upper().split(",")
-    listeners = _setting(environment, "LISTENERS") or _setting(environment, "ADVERTISED_LISTENERS")
-    for listener in filter(None, listeners.split(",")):
-        name, _, address = listener.strip().partition("://")
-        if name.upper() not in controllers:
-            return int(address.rpartition(":")[2])
-    return 9092
+MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
+PREFIXES = ("MINIKAFKA_", "KAFKA_", "KAFKA_CFG_")
+"""Of the variables, the one that counts first."""
+EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
-def _setting(environment: Mapping[str, str], name: str) -> str:
-    return environment.get(f"MINIKAFKA_{name}", environment.get(f"KAFKA_{name}", ""))
+def address_of(environment: Mapping[str, str], mounted: Mapping[str, str]) -> tuple[str, int]:
+    """Host and port of the listener to ask.
+
+    Args:
+        environment: Of the node.
+        mounted: The settings in the mounted file.
+    """
+
+    def setting(name: str) -> str:
+        for prefix in PREFIXES:
+            if value := environment.get(prefix + name.upper().replace(".", "_")):
+                return value
+        return mounted.get(name, "")
+
+    controllers = [one.strip() for one in setting("controller.listener.names").upper().split(",")]
+    asks_controller = setting("process.roles").strip() == "controller"
+    given = setting("listeners")
+    for listener in (given or setting("advertised.listeners")).split(","):
+        name, found, address = listener.strip().partition("://")
+        if found and (name.upper() in controllers) == asks_controller:
+            host, port = parsed(address)
+            return (host if given else "localhost"), port
+    return "localhost", 9092
 
 
-def answers(port: int) -> bool:
-    """Whether the node on this machine answers. Raises OSError if it cannot be reached."""
-    with socket.create_connection(("localhost", port), timeout=TIMEOUT_S) as connection:
+def parsed(address: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT, [HOST]:PORT or PORT; this machine's own address stands for every address."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    return ("localhost" if host in EVERY_ADDRESS else host), int(port)
+
+
+def properties(path: str) -> dict[str, str]:
+    """The settings in a file; none if there is no file."""
+    try:
+        with open(path, encoding="latin-1") as file:
+            lines = file.read().replace("\\\n", "").splitlines()
+    except OSError:
+        return {}
+    pairs = [line.partition("=") for line in lines if not line.lstrip().startswith(("#", "!"))]
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether the node answers. Raises OSError if it cannot be reached."""
+    with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
         connection.sendall(struct.pack(">i", len(API_VERSIONS)) + API_VERSIONS)
         return len(connection.recv(4)) == 4
 
 
-if __name__ == "__main__":
+def main() -> None:
+    host, port = parsed(sys.argv[1]) if sys.argv[1:] else address_of(os.environ, properties(MOUNTED_CONFIG))
     try:
-        sys.exit(0 if answers(int(sys.argv[1]) if sys.argv[1:] else port_of(os.environ)) else "no answer")
+        sys.exit(0 if answers(host, port) else f"{host}:{port} does not answer")
     except OSError as error:
-        sys.exit(str(error))
+        sys.exit(f"{host}:{port}: {error}")
+
+
+if __name__ == "__main__":
+    main()

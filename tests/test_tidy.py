@@ -86,6 +86,7 @@ SEAMS = {
     "broker/node/stack_sampler.py": {"threading"},  # an aid to find the cause of long steps; off unless asked for
     "broker/connections/request_times.py": {"time"},  # for metrics, and for turns of real sockets
     "broker/connections/tcp_listening.py": {"socket"},
+    "controller/quorum/listening_sockets.py": {"socket"},
     "broker/connections/transport.py": {"socket", "os"},
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours
     "storage/disk.py": {"os", "open", "shutil", "threading"},
@@ -173,9 +174,7 @@ def test_every_module_is_imported() -> None:
         for module, what in imported(ast.parse(path.read_text())):
             used |= {module, f"{module}.{what}"}
         used |= lazily_imported(path)
-    orphans = {
-        module for module, path in modules.items() if module not in used and path.name != "__init__.py"
-    }
+    orphans = {module for module, path in modules.items() if module not in used and path.name != "__init__.py"}
     assert orphans == set()
 
 

@@ -3,6 +3,9 @@
 import errno
 import socket
 import sys
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
 
 import structlog
 import trio
@@ -10,46 +13,36 @@ import trio
 from minikafka.broker.connections.ready_sockets import ReadySockets
 from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport
 from minikafka.broker.settings.listeners import Listener
+from minikafka.controller.quorum.listening_sockets import listening_sockets
 
 __all__ = ["TcpListening", "listen_on_tcp"]
 
 log = structlog.get_logger("minikafka.server")
 
-BACKLOG = 1024
 ACCEPT_PAUSE_S = 0.1
 
 
 def listen_on_tcp(listener: Listener) -> "TcpListening":
-    """Bind a listener; port 0 takes a free port.
+    """Bind a listener at all addresses that its host stands for; port 0 takes a free port.
 
     Raises:
         OSError: The address is in use, or not an address of this machine.
     """
-    host = listener.host or None
-    found = socket.getaddrinfo(host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
-    raw = socket.socket(family, kind, protocol)
-    try:
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        raw.bind(address)
-        raw.listen(BACKLOG)
-    except OSError as error:
-        raw.close()
-        raise OSError(
-            error.errno, f"cannot listen on {listener.host or '*'}:{listener.port}: {error.strerror}"
-        ) from error
-    raw.setblocking(False)
-    return TcpListening(raw)
+    return TcpListening(listening_sockets(listener.host, listener.port))
 
 
 class TcpListening:
-    """A bound, non-blocking socket; see `Listening`. All its connections are read into one buffer."""
+    """Bound, non-blocking sockets; see `Listening`. All their connections are read into one buffer.
 
-    def __init__(self, raw: socket.socket) -> None:
-        self._raw = raw
+    Args:
+        bound: At least one; all have the same port. The first one's address is `address`.
+    """
+
+    def __init__(self, bound: Sequence[socket.socket]) -> None:
+        self._bound = deque(bound)
         self._scratch = memoryview(bytearray(SCRATCH_SIZE_BYTES))
         self._ready = ReadySockets() if sys.platform == "linux" else None
-        host, port = raw.getsockname()[:2]
+        host, port = bound[0].getsockname()[:2]
         self.address: tuple[str, int] = str(host), int(port)
 
     async def run(self) -> None:
@@ -60,10 +53,10 @@ class TcpListening:
 
     async def accept(self) -> SocketTransport | None:
         try:
-            raw = self._raw.accept()[0]
-        except BlockingIOError:
-            await trio.lowlevel.wait_readable(self._raw)
-            return None
+            raw = self._accepted()
+            if raw is None:
+                await self._wait_for_a_client()
+                return None
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED):
                 raise
@@ -76,5 +69,26 @@ class TcpListening:
             raw.close()  # the client disconnected right after the accept
             return None
 
+    def _accepted(self) -> socket.socket | None:
+        """A client that waits, by turns of the sockets; None if there is none. Raises OSError."""
+        for _ in range(len(self._bound)):
+            self._bound.rotate()
+            with suppress(BlockingIOError):
+                return self._bound[0].accept()[0]
+        return None
+
+    async def _wait_for_a_client(self) -> None:
+        if len(self._bound) == 1:
+            await trio.lowlevel.wait_readable(self._bound[0])
+            return
+        async with trio.open_nursery() as nursery:
+            for one in self._bound:
+                nursery.start_soon(self._wait_for_one, one, nursery.cancel_scope)
+
+    async def _wait_for_one(self, bound: socket.socket, waiting: trio.CancelScope) -> None:
+        await trio.lowlevel.wait_readable(bound)
+        waiting.cancel()
+
     def close(self) -> None:
-        self._raw.close()
+        for one in self._bound:
+            one.close()

@@ -1,5 +1,6 @@
 """Gives new data directories the cluster id that the operator has chosen, as `kafka-storage format` does."""
 
+from collections.abc import Mapping
 from random import Random
 
 from minikafka.controller.metadata.cluster_ids import known_cluster_id
@@ -8,10 +9,17 @@ from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.storage.data_directory import DataDirectory, WrongDirectory
 from minikafka.storage.disk import Disk
 
-__all__ = ["VARIABLE", "choose_cluster_id"]
+__all__ = ["choose_cluster_id", "chosen_cluster_id"]
 
 VARIABLE = "CLUSTER_ID"
 """The environment variable, as in Apache Kafka's image."""
+OTHER_VARIABLES = ("KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
+"""Its names in Bitnami's image."""
+
+
+def chosen_cluster_id(environment: Mapping[str, str]) -> str | None:
+    """The cluster id that the variables name, the first that is set; None where there is none."""
+    return next(filter(None, map(environment.get, (VARIABLE, *OTHER_VARIABLES))), None)
 
 
 def choose_cluster_id(disk: Disk, static: StaticSettings, cluster_id: str, random: Random) -> None:

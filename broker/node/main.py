@@ -9,15 +9,16 @@ import random
 import signal
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 
 import structlog
 import trio
 
+from minikafka.broker.connections.tcp_listening import listen_on_tcp
 from minikafka.broker.node.allocator import return_large_buffers
-from minikafka.broker.node.cluster_id import VARIABLE as CLUSTER_ID
-from minikafka.broker.node.cluster_id import choose_cluster_id
+from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr
@@ -63,7 +64,7 @@ def run(
 ) -> None:
     """Run a node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` on standard output when clients can be served.
 
-    `in_container` is explained at `configure`; then new data directories get the cluster id in `CLUSTER_ID`.
+    `in_container` is explained at `configure`; then new data directories get the cluster id of the environment.
 
     Raises:
         CannotStart: Settings are invalid (the text has all problems); a port or a directory cannot be used; the data is
@@ -89,11 +90,11 @@ def run(
     gc.freeze()
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
     try:
-        cluster_id = os.environ.get(CLUSTER_ID) if in_container else None
+        cluster_id = chosen_cluster_id(os.environ) if in_container else None
         watch = _step_watch()
         if settings.metrics_listener is not None:
             import_module("minikafka.broker.node.metrics_parts")  # takes long: here no client waits
-        trio.run(_serve, settings, levels, cluster_id or None, watch, instruments=[watch])
+        trio.run(_serve, settings, levels, cluster_id, watch, instruments=[watch])
     except (*_REFUSALS, OSError, BaseExceptionGroup) as error:
         cause = cause_of(error)
         raise (CannotStart(why_not_started(cause, settings)) if isinstance(cause, OSError) else cause) from error
@@ -187,6 +188,7 @@ async def serve(
 
 
 async def _serve(config: NodeConfig, levels: dict[str, str], cluster_id: str | None, watch: StepWatch) -> None:
+    check_addresses(config)
     descriptors = raise_descriptor_limit()
     files = open_files_max(descriptors)
     system = System(
@@ -201,6 +203,18 @@ async def _serve(config: NodeConfig, levels: dict[str, str], cluster_id: str | N
         choose_cluster_id(system.disk, config.static, cluster_id, system.random)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         await serve(make_node(config, system), signals, task_status=_Announcement())
+
+
+def check_addresses(config: NodeConfig) -> None:
+    """Bind all listeners and let go of them, so that a node whose port is in use makes no data directory.
+
+    Raises OSError: a port is in use, or an address is not one of this machine.
+    """
+    controllers = config.listeners.for_controllers if config.is_controller else ()
+    metrics = () if config.metrics_listener is None else (config.metrics_listener,)
+    with ExitStack() as held:
+        for listener in (*config.listeners.for_clients, *controllers, *metrics):
+            held.callback(listen_on_tcp(listener).close)
 
 
 async def _stop_on_signal(node: Node | ControllerNode, signals: AsyncIterator[int]) -> None:

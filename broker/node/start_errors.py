@@ -77,7 +77,7 @@ def _reason(error: OSError, path: str, option: str) -> str:
     if not existing.is_dir():
         return f"{existing} is a file; move it away, or set another {option}"
     if error.errno in _REFUSED:
-        return f"{_user()} may not write to {_refused_part(error, existing)}; change its owner, or set another {option}"
+        return f"{_user()} may not write to {_refused_part(error, existing)}, or set another {option}"
     if error.errno == errno.EROFS:
         return f"the file system of {existing} is read-only; mount it for writing, or set another {option}"
     if error.errno in _FULL:
@@ -102,13 +102,20 @@ def _existing(path: str) -> Path:
 
 
 def _refused_part(error: OSError, existing: Path) -> str:
-    """The file that exists, but belongs to somebody else; otherwise the directory."""
+    """The file that exists, but belongs to somebody else, otherwise the directory; and what lets the node write."""
     named = Path(str(error.filename or existing))
-    return str(named if os.path.lexists(named) else existing)
+    part = named if os.path.lexists(named) else existing
+    owner = part.lstat().st_uid
+    return (
+        f"{part}, which belongs to {_user(owner)}: change its owner (`chown -R {os.geteuid()} {part}`), "
+        f"run the node as its owner (in a container `--user {owner}`)"
+    )
 
 
-def _user() -> str:
+def _user(number: int | None = None) -> str:
+    """A user by name, or by number where there is no name; None is the user of this process."""
+    number = os.geteuid() if number is None else number
     try:
-        return f"user {pwd.getpwuid(os.geteuid()).pw_name}"
+        return f"user {pwd.getpwuid(number).pw_name}"
     except KeyError:
-        return f"user {os.geteuid()}"
+        return f"user {number}"

@@ -1,7 +1,7 @@
 """Settings in environment variables, spelled as in Apache Kafka's own image (`KafkaDockerWrapper`). Pure.
 
 `KAFKA_LOG_DIRS` or `MINIKAFKA_LOG_DIRS` is log.dirs: `_` stands for a dot, `__` for an underscore, `___` for a dash.
-MINIKAFKA_ overrides KAFKA_.
+MINIKAFKA_ overrides KAFKA_, which overrides KAFKA_CFG_, the prefix of Bitnami's image.
 """
 
 import re
@@ -9,13 +9,14 @@ from collections.abc import Mapping
 
 __all__ = ["from_environment", "variables"]
 
-PREFIXES = ("KAFKA_", "MINIKAFKA_")
+PREFIXES = ("KAFKA_CFG_", "KAFKA_", "MINIKAFKA_")
 """The later one takes precedence."""
 
 _NO_SETTINGS = re.compile(
     r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS?|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)|MINIKAFKA_(BOOTSTRAP_SERVER|CONTEXT)"
+    r"|KAFKA_(CLUSTER_ID|KRAFT_CLUSTER_ID|ENABLE_KRAFT|HOME|BASE_DIR|VOLUME_DIR|CONF_DIR|CONF_FILE)"
 )
-"""Variables of Kafka's image and of our clients that are no settings of a node."""
+"""Variables of Kafka's image, of Bitnami's, and of our clients that are no settings of a node."""
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -28,9 +29,13 @@ def variables(environment: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for prefix in PREFIXES:
         for variable in sorted(environment):
-            if variable.startswith(prefix) and not _NO_SETTINGS.fullmatch(variable):
+            if _prefix_of(variable) == prefix and not _NO_SETTINGS.fullmatch(variable):
                 found[_setting_name(variable.removeprefix(prefix))] = variable
     return found
+
+
+def _prefix_of(variable: str) -> str:
+    return max((prefix for prefix in PREFIXES if variable.startswith(prefix)), key=len, default="")
 
 
 def _setting_name(variable: str) -> str:

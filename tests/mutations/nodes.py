@@ -13,10 +13,35 @@ _FETCHER = "broker/replication/replica_fetcher.py"
 _ISR_CHANGES = "broker/replication/isr_changes.py"
 _LOG_MANAGER = "storage/log_manager.py"
 _LOG = "storage/log.py"
+_SOCKETS = "controller/quorum/listening_sockets.py"
+_LISTENING = "tests/controller/quorum/test_listening_sockets.py"
+_START_ERRORS = "tests/broker/node/test_start_errors.py"
 _CRASH = "tests/storage/test_crash.py"
 _PUBLISHED = "tests/storage/test_published_bugs.py"
 
 MUTATIONS = (
+    # -- addresses and ports --------------------------------------------------------------------------------------
+    Mutation(
+        "a listener without a host serves IPv4 only",
+        _SOCKETS,
+        'WILDCARDS = ("0.0.0.0", "::")',
+        'WILDCARDS = ("0.0.0.0",)',
+        (f"{_LISTENING}::test_a_listener_serves_every_address_that_its_host_stands_for",),
+    ),
+    Mutation(
+        "a machine without IPv6 has no listeners without a host",
+        _SOCKETS,
+        "_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)",
+        "_NOT_HERE = (errno.EADDRNOTAVAIL,)",
+        (f"{_LISTENING}::test_a_machine_without_ipv6_serves_ipv4",),
+    ),
+    Mutation(
+        "a node whose port is in use makes its data directory first",
+        "broker/node/main.py",
+        "    check_addresses(config)\n",
+        "",
+        (f"{_START_ERRORS}::test_a_node_that_cannot_start_makes_no_directory",),
+    ),
     # -- start and registration ----------------------------------------------------------------------------------
     Mutation(
         "a node follows the metadata before it is registered, and deletes logs that it does not know yet",

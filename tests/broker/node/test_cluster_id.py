@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from minikafka.broker.node.cluster_id import choose_cluster_id
+from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.storage.checkpoint_files import read_properties
@@ -17,9 +17,7 @@ DIRECTORIES = ("/a", "/b", "/metadata")
 
 
 def static(node_id: int = 1) -> StaticSettings:
-    return StaticSettings(
-        node_id, {"node.id": str(node_id), "log.dirs": "/a,/b", "metadata.log.dir": "/metadata"}
-    )
+    return StaticSettings(node_id, {"node.id": str(node_id), "log.dirs": "/a,/b", "metadata.log.dir": "/metadata"})
 
 
 def choose(disk: MemoryDisk, cluster_id: str, node_id: int = 1) -> None:
@@ -65,3 +63,9 @@ def test_the_locks_are_free_for_the_node() -> None:
     disk = MemoryDisk()
     choose(disk, "mine")
     disk.lock("/a/.lock")
+
+
+def test_the_first_variable_that_is_set_names_the_cluster() -> None:
+    assert chosen_cluster_id({"CLUSTER_ID": "", "KAFKA_NODE_ID": "1"}) is None
+    assert chosen_cluster_id({"KAFKA_KRAFT_CLUSTER_ID": "a"}) == "a"
+    assert chosen_cluster_id({"CLUSTER_ID": "b", "KAFKA_KRAFT_CLUSTER_ID": "a"}) == "b"

@@ -64,6 +64,32 @@ def test_a_data_directory_of_a_running_node_names_that_node(tmp_path: Path) -> N
     assert said.endswith("uses it; stop that node, or set another log.dirs")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--port", "{taken}"),
+        ("--set", "listeners=PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:{taken}"),
+        ("--set", "listeners=PLAINTEXT://:{taken}"),
+        ("--port", "0", "--set", "metrics.listener=http://127.0.0.1:{taken}"),
+        (
+            "--set", "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{taken}",
+            "--set", "controller.listener.names=CONTROLLER",
+            "--set", "controller.quorum.voters=1@127.0.0.1:{taken}",
+        ),
+        ("--host", "192.0.2.1", "--port", "0"),
+        ("--host", "no-such-host.invalid", "--port", "0"),
+        ("--port", "0", "--set", "num.partitions=many"),
+    ],
+    ids=["port", "second", "every-address", "metrics", "controller", "elsewhere", "nowhere", "setting"],
+)  # fmt: skip
+def test_a_node_that_cannot_start_makes_no_directory(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    protocols = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = [word.format(taken=taken.getsockname()[1]) for word in arguments]
+        refused(*words, "--data-dir", str(tmp_path / "data"), "--set", protocols)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_in_place_of_a_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = refused("--port", "0", "--set", f"log.dirs={tmp_path}/file/data")
@@ -102,11 +128,13 @@ def test_the_place_of_a_setting_is_the_one_that_counts() -> None:
 def test_a_directory_that_may_not_be_written_names_user_and_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start_errors, "_user", lambda: "user kafka")
+    monkeypatch.setattr(start_errors, "_user", lambda number=None: "user kafka" if number is None else "user root")
+    uid, owner = os.geteuid(), tmp_path.stat().st_uid
     error = PermissionError(errno.EACCES, "Permission denied", f"{tmp_path}/sub/data")
     assert why_not_started(error, config(tmp_path / "sub" / "data")) == (
-        f"data directory {tmp_path}/sub/data (log.dirs) cannot be used: user kafka may not write to {tmp_path}; change "
-        "its owner, or set another log.dirs"
+        f"data directory {tmp_path}/sub/data (log.dirs) cannot be used: user kafka may not write to {tmp_path}, which "
+        f"belongs to user root: change its owner (`chown -R {uid} {tmp_path}`), run the node as its owner (in a "
+        f"container `--user {owner}`), or set another log.dirs"
     )
     meta = tmp_path / "meta.properties"
     meta.touch()

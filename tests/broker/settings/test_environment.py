@@ -26,6 +26,13 @@ def test_variables_are_spelled_as_in_apache_kafkas_image() -> None:
     assert from_environment({"KAFKA_A__B___C": "x"}) == {"a_b-c": "x"}
 
 
+def test_variables_of_bitnamis_image_are_settings_that_others_override() -> None:
+    given = {"KAFKA_CFG_NUM_PARTITIONS": "1", "KAFKA_CFG_LOG_DIRS": "/a", "KAFKA_CFG_MIN_INSYNC_REPLICAS": "2"}
+    assert from_environment(given) == {"num.partitions": "1", "log.dirs": "/a", "min.insync.replicas": "2"}
+    given |= {"KAFKA_NUM_PARTITIONS": "3", "MINIKAFKA_LOG_DIRS": "/b", "KAFKA_KRAFT_CLUSTER_ID": "x"}
+    assert from_environment(given) == {"num.partitions": "3", "log.dirs": "/b", "min.insync.replicas": "2"}
+
+
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
@@ -36,6 +43,10 @@ def test_variables_are_spelled_as_in_apache_kafkas_image() -> None:
         (
             {"KAFKA_NUM_PARTITIONS": "3", "MINIKAFKA_NUM_PARTITIONS": "many"},
             "num.partitions=many (from the environment variable MINIKAFKA_NUM_PARTITIONS): Not a number",
+        ),
+        (
+            {"KAFKA_CFG_NUM_PARTITIONS": "many"},
+            "num.partitions=many (from the environment variable KAFKA_CFG_NUM_PARTITIONS): Not a number",
         ),
         (
             {"KAFKA_ADVERTISED_LISTENERS": "OTHER://x:1"},
