@@ -5,17 +5,15 @@ ListOffsets goes to partition leaders, the other two to a group's coordinator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
+from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
-    CoordinatorNotAvailableError,
     KafkaError,
     LeaderNotAvailableError,
-    NetworkError,
-    NotCoordinatorError,
     error_for,
 )
 from minikafka.protocol.messages.list_offsets import (
@@ -35,12 +33,14 @@ from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.types import NIL_UUID
 
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 OFFSET_COMMIT_VERSION_MAX = 9
-"""Later versions name topics by id instead of by name."""
+"""The last one that names topics by name."""
+OFFSET_COMMIT_VERSION_BY_ID = 10
 _OFFSET_FETCH_VERSION_MAX = 9
 _FIRST_VERSION_WITH_GROUPS = 8
 
@@ -160,8 +160,9 @@ async def committed_offsets(
         answer = response.groups[0] if batched else response
         if answer.error_code:
             raise error_for(answer.error_code, f"group {group_id!r}: {error_for(answer.error_code)}")
-    except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
-        cluster.forget_coordinator(group_id)
+    except KafkaError as error:
+        if error.retriable:
+            cluster.forget_coordinator(group_id)
         raise
     return _committed(answer.topics)
 
@@ -195,11 +196,20 @@ def _committed(topics: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     return found
 
 
-def commit_request(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
-    """An OffsetCommit from outside the group; members add their member id and generation."""
-    topics: dict[str, OffsetCommitRequestTopic] = {}
+def commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    topic_id_of: Callable[[TopicPartition], bytes] = lambda tp: NIL_UUID,
+) -> OffsetCommitRequest:
+    """An OffsetCommit from outside the group; members add their member id and generation.
+
+    Args:
+        topic_id_of: for versions that name topics by id; the nil id where it is unknown.
+    """
+    topics: dict[tuple[str, bytes], OffsetCommitRequestTopic] = {}
     for tp, committed in offsets.items():
-        topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
+        key = tp.topic, topic_id_of(tp)
+        topic = topics.setdefault(key, OffsetCommitRequestTopic(name=key[0], topic_id=key[1], partitions=[]))
         topic.partitions.append(
             OffsetCommitRequestPartition(
                 partition_index=tp.partition,
@@ -209,3 +219,28 @@ def commit_request(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMeta
             )
         )
     return OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))
+
+
+def commit_version_max(request: OffsetCommitRequest) -> int:
+    """The highest version in which a request can be sent: with topic ids, if all are known."""
+    by_id = all(topic.topic_id != NIL_UUID for topic in request.topics)
+    return OFFSET_COMMIT_VERSION_BY_ID if by_id else OFFSET_COMMIT_VERSION_MAX
+
+
+def commit_results(request: OffsetCommitRequest, response: Any) -> dict[TopicPartition, KafkaError | None]:
+    """The error of each partition of a request, None for those that are committed."""
+    names = {topic.topic_id: topic.name for topic in request.topics}
+    codes = {
+        TopicPartition(topic.name or names.get(topic.topic_id, ""), one.partition_index): one.error_code
+        for topic in response.topics
+        for one in topic.partitions
+    }
+    results: dict[TopicPartition, KafkaError | None] = {}
+    for topic in request.topics:
+        for one in topic.partitions:
+            tp = TopicPartition(topic.name, one.partition_index)
+            code = codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR)
+            what = error_for(code) if code and tp in codes else "the response lacks it"
+            text = f"commit failed: group {request.group_id!r}, {tp.topic}-{tp.partition}: {what}"
+            results[tp] = error_for(code, text) if code else None
+    return results

@@ -228,21 +228,21 @@ class Consumer(ClusterClient):
                 once, also if the commit then fails or is cancelled. Or `settled`.
 
         In a `Listener`, the default are the positions after the records that are processed. Offsets are committed for
-        the generation of the group in which their partition's records were returned. After a lost connection a request
-        is sent again; the coordinator may carry out the first one late, after a later commit, as with Kafka's client.
-        Cancellation leaves open whether the offsets are committed.
+        the generation of the group in which their partition's records were returned. A partition that fails keeps no
+        other from being committed. Errors that may pass are retried, with what was committed last for the partition.
+        Deleted partitions are left out by default, with a warning; in `offsets`: UnknownTopicOrPartitionError. After a
+        lost connection a request is sent again; the coordinator may carry out the first one late, after a later commit,
+        as with Kafka's client. Cancellation leaves open whether the offsets are committed.
 
-        Raises KafkaError: RebalanceInProgressError, IllegalGenerationError and UnknownMemberIdError mean that the
-        partitions may belong to other members now.
+        Raises KafkaError, that of the first partition that failed: RebalanceInProgressError, IllegalGenerationError and
+        UnknownMemberIdError mean that the partitions may belong to other members now.
         """
         self._group_id("commit()")
-        subscriptions = self._open_subscriptions()
         if isinstance(offsets, ConsumerRecord):
             tp = TopicPartition(offsets.topic, offsets.partition)
             self._fetcher.settle(tp, offsets.offset + 1)
             offsets = {tp: offsets.offset + 1}
-        positions = self._fetcher.positions(processed_only=subscriptions.settled_only) if offsets is None else offsets
-        await subscriptions.commit(positions)
+        await self._open_subscriptions().commit(offsets)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""

@@ -8,38 +8,30 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
+from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.waits import Awaited
 from minikafka.client.consumer.fetch_state import Fetcher
-from minikafka.client.consumer.interception import on_commit
 from minikafka.client.consumer.listener import Listener
+from minikafka.client.consumer.offset_commits import OffsetCommits
 from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.groups.group_session import GroupSession
 from minikafka.client.groups.sessions import SESSIONS
-from minikafka.client.offset_queries import OFFSET_COMMIT_VERSION_MAX, commit_request
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import ConsumerOptions
-from minikafka.protocol.errors import (
-    CoordinatorNotAvailableError,
-    KafkaError,
-    NetworkError,
-    NotCoordinatorError,
-    StaleMemberEpochError,
-    UnknownMemberIdError,
-    UnknownTopicOrPartitionError,
-    error_for,
-)
+from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 
 _logger = logging.getLogger("minikafka.client.consumer")
+_TELLING_FAILURES = 2
+"""Automatic commits that failed in a row with errors that may pass, before it is logged: one is usual in a failover."""
 
 
 class Subscriptions:
@@ -75,9 +67,7 @@ class Subscriptions:
         self._group_scope: anyio.CancelScope | None = None
         self._seen: dict[str, int] = {}
         self._matched: list[str] = []
-        self._committed: dict[TopicPartition, int] = {}
-        self._uncertain: set[TopicPartition] = set()
-        """Partitions of commits without a response, which a coordinator may receive after later ones."""
+        self._commits = OffsetCommits(cluster, fetcher, options, self.counts, self._owner_of)
         self._taken_by: dict[TopicPartition, tuple[int, str]] = {}
         """Per partition, generation and member id that records were taken with: those of commits with given offsets."""
         self._polled_with: tuple[int, str] | None = None
@@ -153,7 +143,7 @@ class Subscriptions:
             self._group_scope.cancel()
         try:
             if self._options.enable_auto_commit and self._options.group_id is not None:
-                await self._auto_commit(list(self._fetcher.states), group, processed_only=not everything)
+                await self._commit_before_losing(list(self._fetcher.states), group, processed_only=not everything)
             if group is not None and group.known and self._listener is not None:
                 lost = group.member[0] < 0
                 await self._notify_revoked(self._listener, group.known, lost=lost, settled_only=not everything)
@@ -303,7 +293,7 @@ class Subscriptions:
     async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
         """See `Member`. The partitions are given up also if the listener raises."""
         if self._options.enable_auto_commit and not lost:
-            await self._auto_commit(partitions, self._group, processed_only=True)
+            await self._commit_before_losing(partitions, self._group, processed_only=True)
         try:
             if self._listener is not None:
                 await self._notify_revoked(self._listener, partitions, lost=lost, settled_only=True)
@@ -324,9 +314,6 @@ class Subscriptions:
             self.settled_only = False
 
     def _give_up(self, partitions: Sequence[TopicPartition]) -> None:
-        for tp in partitions:
-            self._committed.pop(tp, None)
-            self._uncertain.discard(tp)
         self._fetcher.assign([tp for tp in self._fetcher.states if tp not in partitions])
         self._has_given_up = True
 
@@ -368,101 +355,56 @@ class Subscriptions:
         generation, member_id = self._polled_with or self._group.member
         return GroupMetadata(group_id, generation, member_id, self._options.group_instance_id)
 
-    async def commit(self, offsets: Mapping[TopicPartition, Any], group: GroupSession | None = None) -> None:
-        """Commit for the group. Raises the KafkaError of the first partition that failed.
+    async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> None:
+        """Commit these offsets, or the positions. Raises as `OffsetCommits.commit`."""
+        if offsets is None:
+            positions = self._fetcher.positions(processed_only=self.settled_only)
+            await self._commits.commit(positions, self._group, of_positions=True)
+        else:
+            await self._commits.commit(offsets, self._group)
 
-        Every attempt has the generation of the first one, and that the one of the records: after a rebalance a
-        partition may belong to another member, whose commits must not be undone. UnknownMemberIdError while a member
-        has lost its membership, IllegalGenerationError if a partition was revoked after its records were returned.
-        """
-        positions = {
-            tp: one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one, "", self._epoch_before(tp, one))
-            for tp, one in ((TopicPartition(*tp), one) for tp, one in offsets.items())
-        }
-        if not positions:
-            return
-        group = group or self._group
-        if group is not None and group.member[0] < 0:
-            raise UnknownMemberIdError(f"this consumer is not a member of group {self._options.group_id!r} at present")
-        member = self._taker(positions, group)
-
-        async def attempt() -> None:
-            nonlocal member
-            while True:
-                try:
-                    return await self._commit(positions, member)
-                except StaleMemberEpochError:
-                    if group is not None and member == group.member:
-                        await group.next_epoch(member)
-                    if (now := self._taker(positions, group)) == member or group is None or group.member[0] < 0:
-                        raise
-                    member = now
-
-        await self._cluster.retry(attempt, "committing offsets")
-
-    def _epoch_before(self, tp: TopicPartition, offset: int) -> int:
-        """So that the next reader neither asks a leader of before nor overlooks a truncation (KIP-320)."""
-        state = self._fetcher.states.get(tp)
-        return -1 if state is None else state.epoch_before(offset)
-
-    def _taker(
-        self, positions: Iterable[TopicPartition], group: GroupSession | None
-    ) -> tuple[int, str] | None:
+    def _owner_of(self, positions: Iterable[TopicPartition], group: GroupSession | None) -> tuple[int, str] | None:
         """Generation or epoch, and member id, that commit these: the oldest that their records were taken with."""
         if group is None:
             return None
         return min((self._taken_by.get(tp, group.member) for tp in positions), default=group.member)
 
-    async def _commit(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata], member: tuple[int, str] | None
-    ) -> None:
-        """One attempt; `member` are its generation and member id, None without a subscription."""
-        group_id = self._options.group_id or ""
-        request = commit_request(group_id, offsets)
-        if member is not None:
-            request.generation_id_or_member_epoch, request.member_id = member
-            request.group_instance_id = self._options.group_instance_id
-        node_id = await self._cluster.coordinator(group_id)
-        try:
-            began = anyio.current_time()
-            response = await self._cluster.request(request, node_id, highest=OFFSET_COMMIT_VERSION_MAX)
-            self.counts.commits_ms.add((anyio.current_time() - began) * 1000)
-            for topic in response.topics:
-                for one in topic.partitions:
-                    if one.error_code:
-                        error = error_for(one.error_code)
-                        partition = f"{topic.name}-{one.partition_index}"
-                        raise error_for(one.error_code, f"commit failed: group {group_id!r}, {partition}: {error}")
-        except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError) as error:
-            self._cluster.forget_coordinator(group_id)
-            if isinstance(error, NetworkError):
-                self._uncertain.update(offsets)
-            raise
-        self._committed |= {tp: one.offset for tp, one in offsets.items()}
-        on_commit(self._options.interceptors, offsets)
-
     async def commit_periodically(self) -> None:
-        """Commit processed records every auto_commit_interval_ms, until cancelled."""
+        """Commit processed records every auto_commit_interval_ms, until cancelled; sooner after an error that may pass.
+
+        Positions that have not changed are committed as well, as Kafka's client does. Offsets of a group without
+        members expire `offsets.retention.minutes` after they were committed. And a commit that had no response may take
+        effect after a later one and undo it.
+        """
+        interval_s = max(self._options.auto_commit_interval_ms, 1) / 1000
+        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
+        failures = 0
         while True:
-            await anyio.sleep(max(self._options.auto_commit_interval_ms, 1) / 1000)
-            await self._auto_commit(list(self._fetcher.states), self._group, processed_only=True)
+            await anyio.sleep(min(interval_s, backoff.delay_ms(failures - 1) / 1000) if failures else interval_s)
+            error = await self._auto_commit(list(self._fetcher.states), self._group, processed_only=True, retried=False)
+            failures = failures + 1 if error is not None and error.retriable else 0
+            if error is not None and failures in (0, _TELLING_FAILURES):
+                self._tell(error)
 
     async def _auto_commit(
-        self, partitions: Sequence[TopicPartition], group: GroupSession | None, *, processed_only: bool
-    ) -> None:
-        """Commit positions that have changed since the last commit. Errors are logged; the next commit covers them.
-
-        A commit that had no response may take effect after later ones and undo them. So, as Kafka's own client does at
-        each interval, what it may have undone is committed again.
-        """
+        self, partitions: Sequence[TopicPartition], group: GroupSession | None, *, processed_only: bool, retried: bool
+    ) -> KafkaError | None:
+        """Commit positions; return the error, which the next commit makes good."""
         positions = self._fetcher.positions(processed_only=processed_only)
         known = {tp: positions[tp] for tp in partitions if tp in positions}
-        changed = {
-            tp: offset for tp, offset in known.items() if self._committed.get(tp) != offset or tp in self._uncertain
-        }
-        if not changed or (group is not None and group.member[0] < 0):
-            return
-        try:
-            await self.commit(changed, group)
-        except KafkaError as error:
-            _logger.warning("auto-commit failed: group %r: %s", self._options.group_id, error)
+        if group is None or group.member[0] >= 0:
+            try:
+                await self._commits.commit(known, group, of_positions=True, retried=retried)
+            except KafkaError as error:
+                return error
+        return None
+
+    async def _commit_before_losing(
+        self, partitions: Sequence[TopicPartition], group: GroupSession | None, *, processed_only: bool
+    ) -> None:
+        error = await self._auto_commit(partitions, group, processed_only=processed_only, retried=True)
+        if error is not None:
+            self._tell(error)
+
+    def _tell(self, error: KafkaError) -> None:
+        _logger.warning("auto-commit failed: group %r: %s", self._options.group_id, error)

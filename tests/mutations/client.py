@@ -234,14 +234,6 @@ MUTATIONS = (
         TEST_ONLY,
     ),
     Mutation(
-        "what a commit without a response may undo is not committed again",
-        "client/consumer/subscription.py",
-        " or tp in self._uncertain\n",
-        "\n",
-        ("tests/client/groups/test_commits.py",),
-        TEST_ONLY,
-    ),
-    Mutation(
         "an answer about a leader epoch decides about a position that is in a later one by now",
         _VALIDATION,
         "self.state.era == self.era and self.state.fetch_epoch == self.fetch_epoch",

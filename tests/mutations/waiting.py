@@ -90,8 +90,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a commit in a listener takes in what was returned and not processed",
-        "client/consumer/consumer.py",
-        "self._fetcher.positions(processed_only=subscriptions.settled_only)",
+        "client/consumer/subscription.py",
+        "self._fetcher.positions(processed_only=self.settled_only)",
         "self._fetcher.positions()",
         (
             "tests/client/groups/test_listeners.py::test_a_listener_that_is_called_by_a_crash_commits_what_was_processed",

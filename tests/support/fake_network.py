@@ -4,8 +4,8 @@
     network.broker("a", 1, {ProduceRequest: lambda request, version: ProduceResponse()})
     Producer(bootstrap_servers="a:1", seams=network.seams())
 
-A broker has a handler per request class; it returns the response, or None for no response, or raises `HangUp`. The
-default handlers of ApiVersions and Metadata describe the network.
+A broker has a handler per request class; it returns the response, or None for no response, or `Later`, or raises
+`HangUp`. The default handlers of ApiVersions and Metadata describe the network.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ Handler = Callable[[Any, int], Any]
 
 class HangUp(Exception):
     """Raised by a handler: the broker closes the connection."""
+
+
+class Later:
+    """Returned by a handler that answers later: by `answer`, with the response."""
+
+    answer: Callable[[Any], None]
 
 
 class FakeStream:
@@ -90,9 +96,16 @@ class FakeBroker:
         except HangUp:
             self.hang_up(stream)
             return
-        if answer is not None:
-            parts = response_parts(answer, header.api_version, header.correlation_id)
-            stream.say(b"".join(bytes(part) for part in parts))
+
+        def say(message: Any) -> None:
+            if stream.open:
+                parts = response_parts(message, header.api_version, header.correlation_id)
+                stream.say(b"".join(bytes(part) for part in parts))
+
+        if isinstance(answer, Later):
+            answer.answer = say
+        elif answer is not None:
+            say(answer)
 
     def hang_up(self, *streams: FakeStream) -> None:
         """Close the given connections, or all."""
@@ -158,4 +171,9 @@ class FakeNetwork:
             MetadataResponsePartition(partition_index=index, leader_id=leader, leader_epoch=self.leader_epoch)
             for index, leader in enumerate(self.topics[name])
         ]
-        return MetadataResponseTopic(name=name, topic_id=name.encode().ljust(16, b"-"), partitions=partitions)
+        return MetadataResponseTopic(name=name, topic_id=topic_id(name), partitions=partitions)
+
+
+def topic_id(name: str) -> bytes:
+    """The id of a topic."""
+    return name.encode().ljust(16, b"-")

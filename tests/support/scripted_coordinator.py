@@ -29,7 +29,7 @@ from minikafka.protocol.messages.offset_fetch import (
 )
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from minikafka.protocol.names import TopicPartition
-from support.fake_network import FakeNetwork
+from support.fake_network import FakeNetwork, topic_id
 
 TP = TopicPartition("t", 0)
 
@@ -114,7 +114,8 @@ def fetched_offset(offset: int, leader_epoch: int = -1) -> OffsetFetchResponse:
 def committed_offset(error: ErrorCode = ErrorCode.NONE) -> OffsetCommitResponse:
     """The answer to a commit for the partition."""
     partition = OffsetCommitResponsePartition(partition_index=0, error_code=error)
-    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[partition])])
+    topic = OffsetCommitResponseTopic(name="t", topic_id=topic_id("t"), partitions=[partition])
+    return OffsetCommitResponse(topics=[topic])
 
 
 @asynccontextmanager

@@ -94,13 +94,12 @@ def test_offsets_of_a_partition_that_stayed_are_committed_for_the_new_generation
     assert coordinator.commits == [(2, "m")]
 
 
-@pytest.mark.parametrize(("unanswered", "at_least", "at_most"), [(0, 1, 1), (1, 10, 99)])
-def test_a_commit_without_a_response_is_repeated_by_later_ones(unanswered: int, at_least: int, at_most: int) -> None:
+def test_a_commit_without_a_response_is_repeated_by_later_ones() -> None:
     """Its request may reach the coordinator after the second attempt, which it would undo (seed 1067)."""
 
     async def story() -> int:
         coordinator = ScriptedCoordinator()
-        coordinator.unanswered = unanswered
+        coordinator.unanswered = 1
         async with member(
             coordinator, enable_auto_commit=True, auto_commit_interval_ms=1000, request_timeout_ms=2000
         ) as consumer:
@@ -108,4 +107,4 @@ def test_a_commit_without_a_response_is_repeated_by_later_ones(unanswered: int, 
                 await consumer.poll(1000)
             return len(coordinator.commits)
 
-    assert at_least <= trio.run(story, clock=MockClock(autojump_threshold=0)) <= at_most
+    assert 10 <= trio.run(story, clock=MockClock(autojump_threshold=0)) <= 99

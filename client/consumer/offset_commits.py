@@ -1,0 +1,193 @@
+"""`OffsetCommits`: commits the offsets of a consumer's group; a partition that fails holds up no other.
+
+A commit is one request, whose answer has an error for each partition. Those that failed and may succeed later are sent
+again, and with them only what was asked for last: a later commit of a partition, also if it has ended meanwhile,
+replaces the offset of one that is being retried. Offsets so never go back behind a later commit.
+
+Source: Kafka's `CommitRequestManager`, which sends all partitions again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import anyio
+
+from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.connections.cluster_metadata import missing_patience_s
+from minikafka.client.consumer.fetch_state import Fetcher
+from minikafka.client.consumer.interception import on_commit
+from minikafka.client.groups.group_counts import GroupCounts
+from minikafka.client.groups.group_session import GroupSession
+from minikafka.client.offset_queries import commit_request, commit_results, commit_version_max
+from minikafka.client.offsets import OffsetAndMetadata
+from minikafka.client.options import ConsumerOptions
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import KafkaError, StaleMemberEpochError, UnknownMemberIdError
+from minikafka.protocol.messages.offset_commit import OffsetCommitRequest
+from minikafka.protocol.names import TopicPartition
+
+_logger = logging.getLogger("minikafka.client.consumer")
+COORDINATOR_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT)
+MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+Owner = tuple[int, str] | None
+"""Generation or member epoch, and member id; None without a subscription."""
+OwnerOf = Callable[[Iterable[TopicPartition], GroupSession | None], Owner]
+
+
+@dataclass(slots=True)
+class _Commit:
+    """A commit under way.
+
+    Attributes:
+        waiting: What is not committed yet.
+        owner: Who commits.
+        missing_until: Until when the partitions may be missing that are not assigned, on the event loop's clock.
+        of_positions: Whether partitions that were deleted are left out.
+        failed: The errors of partitions that are given up.
+    """
+
+    waiting: dict[TopicPartition, OffsetAndMetadata]
+    owner: Owner
+    missing_until: float
+    of_positions: bool
+    failed: dict[TopicPartition, KafkaError] = field(default_factory=dict)
+
+
+class OffsetCommits:
+    """The commits of one consumer.
+
+    Args:
+        owner_of: who had the records of some partitions.
+    """
+
+    def __init__(
+        self, cluster: Cluster, fetcher: Fetcher, options: ConsumerOptions, counts: GroupCounts, owner_of: OwnerOf
+    ) -> None:
+        self._cluster = cluster
+        self._fetcher = fetcher
+        self._options = options
+        self._counts = counts
+        self._owner_of = owner_of
+        self._under_way: list[_Commit] = []
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: GroupSession | None,
+        *,
+        of_positions: bool = False,
+        retried: bool = True,
+    ) -> None:
+        """Commit for the group. Raises the KafkaError of the first partition that failed; the others are committed.
+
+        Every attempt has the generation of the first one, and that the one of the records: after a rebalance a
+        partition may belong to another member, whose commits must not be undone. UnknownMemberIdError while a member
+        has lost its membership, IllegalGenerationError if a partition was revoked after its records were returned.
+
+        Args:
+            offsets: With leader epochs; those of the positions, if only offsets are given.
+            of_positions: Whether these are positions, of which those of deleted partitions are left out.
+            retried: Whether to try again, for default_api_timeout_ms, after errors that may pass.
+        """
+        waiting = {TopicPartition(*tp): self._with_epoch(TopicPartition(*tp), one) for tp, one in offsets.items()}
+        if of_positions:
+            waiting = {tp: one for tp, one in waiting.items() if not self._is_gone(tp)}
+        if not waiting:
+            return
+        if group is not None and group.member[0] < 0:
+            raise UnknownMemberIdError(f"this consumer is not a member of group {self._options.group_id!r} at present")
+        for other in self._under_way:
+            other.waiting |= {tp: one for tp, one in waiting.items() if tp in other.waiting}
+        patience_s = missing_patience_s(self._options.default_api_timeout_ms)
+        missing_until = anyio.current_time() + patience_s
+        commit = _Commit(waiting, self._owner_of(waiting, group), missing_until, of_positions)
+        self._under_way.append(commit)
+        try:
+            if retried:
+                await self._cluster.retry(lambda: self._attempt(commit, group), "committing offsets")
+            else:
+                await self._attempt(commit, group)
+        finally:
+            self._under_way = [one for one in self._under_way if one is not commit]
+        for error in commit.failed.values():
+            raise error
+
+    def _is_gone(self, tp: TopicPartition) -> bool:
+        """Whether the metadata say that a partition does not exist."""
+        metadata = self._cluster.metadata
+        if (topic := metadata.topics.get(tp.topic)) is not None:
+            return tp.partition >= len(topic.partitions)
+        return self._cluster.topics is None or metadata.errors.get(tp.topic, KafkaError()).code in MISSING
+
+    def _with_epoch(self, tp: TopicPartition, one: int | OffsetAndMetadata) -> OffsetAndMetadata:
+        """With the epoch the next reader neither asks a leader of before nor overlooks a truncation (KIP-320)."""
+        if isinstance(one, OffsetAndMetadata):
+            return one
+        state = self._fetcher.states.get(tp)
+        return OffsetAndMetadata(one, "", -1 if state is None else state.epoch_before(one))
+
+    async def _attempt(self, commit: _Commit, group: GroupSession | None) -> None:
+        """Raises a KafkaError of what is still waiting. A new member epoch of the same owner may commit at once."""
+        while True:
+            errors = await self._send(commit)
+            stale = next((one for one in errors.values() if isinstance(one, StaleMemberEpochError)), None)
+            if stale is None or group is None:
+                break
+            if commit.owner == group.member:
+                await group.next_epoch(group.member)
+            if (now := self._owner_of(commit.waiting, group)) == commit.owner or group.member[0] < 0:
+                break
+            commit.owner = now
+        for tp, error in errors.items():
+            if not error.retriable or (error.code in MISSING and await self._is_missing(commit, tp)):
+                del commit.waiting[tp]
+                if commit.of_positions and error.code in MISSING:
+                    _logger.warning("position not committed, as the partition was deleted: %s-%d", *tp)
+                else:
+                    commit.failed[tp] = error
+        for tp in commit.waiting:
+            raise errors[tp]
+
+    async def _is_missing(self, commit: _Commit, tp: TopicPartition) -> bool:
+        """Whether a partition that the coordinator does not know was deleted, or is not made for seconds."""
+        if self._cluster.topics is not None:
+            self._cluster.topics[tp.topic] = None
+        await self._cluster.refresh()
+        may_appear = tp not in self._fetcher.states and anyio.current_time() < commit.missing_until
+        return self._is_gone(tp) and not may_appear
+
+    async def _send(self, commit: _Commit) -> dict[TopicPartition, KafkaError]:
+        """Send what is waiting; return the errors of partitions. Raises KafkaError if there is no answer."""
+        group_id = self._options.group_id or ""
+        try:
+            connection = await self._cluster.connection(await self._cluster.coordinator(group_id))
+            sent, request = dict(commit.waiting), self._request(group_id, commit)
+            began = anyio.current_time()
+            response = await connection.request(
+                request, timeout_ms=self._cluster.request_timeout_ms, highest=commit_version_max(request)
+            )
+            self._counts.commits_ms.add((anyio.current_time() - began) * 1000)
+        except KafkaError:
+            self._cluster.forget_coordinator(group_id)
+            raise
+        results = commit_results(request, response)
+        committed = {tp: sent[tp] for tp, error in results.items() if error is None}
+        for tp in committed:
+            del commit.waiting[tp]
+        if committed:
+            on_commit(self._options.interceptors, committed)
+        errors = {tp: error for tp, error in results.items() if error is not None}
+        if any(one.code in COORDINATOR_MOVED for one in errors.values()):
+            self._cluster.forget_coordinator(group_id)
+        return errors
+
+    def _request(self, group_id: str, commit: _Commit) -> OffsetCommitRequest:
+        request = commit_request(group_id, commit.waiting, lambda tp: self._cluster.metadata.topic_id(tp.topic))
+        if commit.owner is not None:
+            request.generation_id_or_member_epoch, request.member_id = commit.owner
+            request.group_instance_id = self._options.group_instance_id
+        return request
