@@ -1,7 +1,8 @@
 """Flushes a log: fsync of batches, indexes, producer snapshots and leader epochs, then of the directories.
 
 The recovery point advances only after all of them; everything below it, including the indexes, can be trusted after a
-crash.
+crash. What the next start finds out by itself is not flushed: that the indexes of an empty segment are empty, and that
+a log which never had records has no leader epochs.
 """
 
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ class Flush:
         offset: the offset that this flush reaches: lower than requested if there are many segments.
         directory: that of the log when the flush began.
         truncations: the log's number of truncations when the flush began.
+        parent: the data directory, if the name of the log may not be durable there; None otherwise.
     """
 
     def __init__(self, log: LogState, offset: int) -> None:
@@ -36,24 +38,26 @@ class Flush:
         if until > first + _SEGMENTS_MAX:
             until = first + _SEGMENTS_MAX
             self.offset = segments.bases[until]
-        log.epochs.complete()
+        self._epochs = log.epochs.unsynced and log.end_offset > 0
+        if self._epochs:
+            log.epochs.complete()
         self._touched, self._snapshots, self._small = log.touched, log.snapshots.unsynced, log.unsynced_paths
-        self._epochs, self._names = log.epochs.unsynced, log.directory_unsynced
-        found = [*self._touched, *(segments[index] for index in range(first, until))]
+        self._names = log.directory_unsynced
+        found = list(dict.fromkeys([*self._touched, *(segments[index] for index in range(first, until))]))
         for segment in found:
             segment.transactions.complete()
         self._new_indexes = [one.transactions for one in found if one.transactions.created]
         self._files: list[File] = []
-        self._hold(file for segment in found for file in segment.files)
+        self._hold(file for segment in found for file in (segment.files if segment.size else [segment.log]))
         self._paths = [*self._snapshots, *self._small]
         if self._epochs:
             self._paths.append(log.epochs.path)
-        self._directories: list[str] = []
-        if self._names or self._paths or self._new_indexes:
-            self._directories = [log.directory, log.directory.rpartition("/")[0] or "/"]
+        has_names = self._names or self._paths or self._new_indexes
+        self.parent = log.directory.rpartition("/")[0] or "/" if has_names else None
         self._settle = log.unsettled
         log.touched, log.snapshots.unsynced, log.unsynced_paths = [], [], []
-        log.epochs.unsynced = log.directory_unsynced = False
+        log.epochs.unsynced &= not self._epochs
+        log.directory_unsynced = False
         self._set_created(False)
 
     def _hold(self, files: Iterable[File]) -> None:
@@ -81,6 +85,12 @@ class Flush:
 
     def sync(self) -> None:
         """Raises OSError, after which the log must go offline, unless it is passing (`disk_errors`)."""
+        self.sync_within()
+        if self.parent is not None:
+            self._disk.sync_directory(self.parent)
+
+    def sync_within(self) -> None:
+        """As `sync`, but the caller syncs `parent`, once for many logs, before their recovery points are written."""
         if self._settle is not None:
             self._settle()
         for file in self._files:
@@ -88,8 +98,8 @@ class Flush:
         for path in self._paths:
             if self._disk.exists(path):
                 self._disk.sync_file(path)
-        for directory in self._directories:
-            self._disk.sync_directory(directory)
+        if self.parent is not None:
+            self._disk.sync_directory(self.directory)
 
     def release(self) -> None:
         for file in self._files:

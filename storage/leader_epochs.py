@@ -1,20 +1,17 @@
 """The leader epoch cache: the start offset of each leader epoch, by which replicas find divergence (KIP-101, KIP-279).
 
 The rules are those of Kafka's `LeaderEpochFileCache`. Entries strictly increase in epoch and start offset. They are
-stored in `leader-epoch-checkpoint`, one `epoch offset` per line. The file is replaced at each assignment, but not
-flushed: epochs beyond the recovery point can be rebuilt from the batches, and the flush that advances the recovery
-point flushes the file first, and writes it if the disk was full before. After a crash those are rebuilt, as the file
-may have survived a truncation that the log has not, or the reverse; a damaged or missing file is rebuilt as a whole
-(KAFKA-16541).
+stored in `leader-epoch-checkpoint`, one `epoch offset` per line. The file is written by the flush that advances the
+recovery point, not by each change: epochs beyond the recovery point are rebuilt from the batches, and those without
+records are forgotten with a restart. After a crash the file may also have survived a truncation that the log has not,
+or the reverse; a damaged or missing file is rebuilt as a whole (KAFKA-16541).
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
 from typing import NamedTuple
 
 from minikafka.storage import checkpoint_files
 from minikafka.storage.disk import Disk
-from minikafka.storage.disk_errors import is_passing
 
 UNDEFINED = -1
 """An undefined epoch or end offset."""
@@ -36,7 +33,6 @@ class LeaderEpochs:
     Attributes:
         latest: the latest epoch, None without entries.
         unsynced: the file was written since the last flush, or is to be.
-        failed: called with an OSError; takes the log offline and returns the error to raise instead.
     """
 
     def __init__(self, disk: Disk, path: str, entries: list[tuple[int, int]]) -> None:
@@ -44,7 +40,6 @@ class LeaderEpochs:
         self.path = path
         self.unsynced = False
         self._unwritten = False
-        self.failed: Callable[[Exception], Exception] = lambda error: error
         self.latest: int | None = None
         self._epochs: list[int] = []
         self._starts: list[int] = []
@@ -66,14 +61,11 @@ class LeaderEpochs:
         return self._epochs[index - 1] if index else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Records the start offset of an epoch. The latest epoch keeps its start; conflicting entries are removed.
-
-        Raises OSError.
-        """
+        """Records the start offset of an epoch. The latest epoch keeps its start; conflicting entries are removed."""
         if self._epochs and self._epochs[-1] == epoch and start_offset >= self._starts[-1]:
             return
         self._enter(epoch, start_offset)
-        self._write()
+        self._changed()
 
     def _enter(self, epoch: int, start: int) -> None:
         if epoch < 0 or start < 0:
@@ -104,14 +96,14 @@ class LeaderEpochs:
         return self._epochs[index - 1] if index else None
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Removes the epochs that start at `end_offset` or later. Raises OSError."""
+        """Removes the epochs that start at `end_offset` or later."""
         if end_offset >= 0 and self._starts and self._starts[-1] >= end_offset:
             while self._starts and self._starts[-1] >= end_offset:
                 self._pop()
-            self._write()
+            self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Removes epochs before `start_offset`; the epoch of `start_offset` then starts there. Raises OSError."""
+        """Removes epochs before `start_offset`; the epoch of `start_offset` then starts there."""
         index = bisect_right(self._starts, start_offset)
         if index:
             before = (self._epochs[index - 1], self._starts[index - 1])
@@ -119,20 +111,20 @@ class LeaderEpochs:
             self._epochs.insert(0, before[0])
             self._starts.insert(0, start_offset)
             if index > 1 or before[1] != start_offset:
-                self._write()
+                self._changed()
 
     def replace(self, entries: list[tuple[int, int]]) -> None:
-        """Replaces all entries by those of another log with the same records. Raises OSError."""
+        """Replaces all entries by those of another log with the same records."""
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
         self.latest = self._epochs[-1] if self._epochs else None
-        self._write()
+        self._changed()
 
     def clear(self) -> None:
         self._epochs.clear()
         self._starts.clear()
         self.latest = None
-        self._write()
+        self._changed()
 
     def _pop(self) -> None:
         self._epochs.pop()
@@ -140,15 +132,10 @@ class LeaderEpochs:
         self.latest = self._epochs[-1] if self._epochs else None
 
     def complete(self) -> None:
-        """Writes the file if that was not possible before; called by a flush. Raises OSError."""
+        """Writes the file if it is out of date; called by a flush. Raises OSError."""
         if self._unwritten:
             checkpoint_files.write_epochs(self._disk, self.path, self.entries, sync=False)
             self._unwritten = False
 
-    def _write(self) -> None:
+    def _changed(self) -> None:
         self.unsynced = self._unwritten = True
-        try:
-            self.complete()
-        except OSError as error:
-            if not is_passing(error):
-                raise self.failed(error) from error

@@ -97,7 +97,6 @@ class Log(GuardedLog):
         self._created = loaded.created
         self._sizes_known: int | None = None
         self.producers.history = self._producer_history
-        self.epochs.failed = self.fail
         self._set_jitter()
 
     @classmethod
@@ -451,7 +450,7 @@ class Log(GuardedLog):
         self.producers.history = self._producer_history
         self._dirty = True
         self.update_config(source.config)
-        self._guarded(self.epochs.replace, source.epochs.entries)
+        self.epochs.replace(source.epochs.entries)
         self._guarded(self.snapshots.take, self.producers)
         if source.start_offset > self.start_offset:
             self.advance_start_offset(source.start_offset)

@@ -1,4 +1,4 @@
-"""Closes many logs at a clean shutdown, with concurrent fsyncs."""
+"""Closes many logs at a clean shutdown, with concurrent fsyncs; the directory that has them all is synced once."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,7 +16,8 @@ _CLOSED_AT_ONCE = 32
 
 
 def close_logs(disk: Disk, logs: Sequence[Log]) -> Blocking[bool]:
-    """Closes the logs; returns whether all succeeded."""
+    """Closes the logs; returns whether all succeeded. Their names are durable once the caller has synced their data
+    directory, which is to be done before it writes what it trusts them for: recovery points, clean-shutdown file."""
     succeeded = True
     for part in _batched(logs):
         succeeded &= yield from _close(disk, part)
@@ -36,7 +37,7 @@ def _close(disk: Disk, logs: Sequence[Log]) -> Blocking[bool]:
             begun.append((log, (yield from log.begin_close())))
         except KafkaError:
             succeeded = False
-    outcomes = yield partial(disk.run_all, [flush.sync for _, flush in begun if flush is not None])
+    outcomes = yield partial(disk.run_all, [flush.sync_within for _, flush in begun if flush is not None])
     errors = iter(outcomes)
     for log, flush in begun:
         try:

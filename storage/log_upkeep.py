@@ -172,6 +172,7 @@ class LogUpkeep:
             # A clean-shutdown file would make the next start trust a corrupt log.
             succeeded = directory.failure is None and not directory.corrupt
             succeeded &= yield from close_logs(self._disk, [*directory.logs.values(), *directory.futures.values()])
+            succeeded &= yield from self._written(directory, partial(self._names, directory))
             succeeded &= yield from self._written(directory, directory.prepare_recovery_points)
             succeeded &= yield from self._written(directory, directory.prepare_start_offsets)
             succeeded &= yield from self._watermarks(directory, high_watermarks)
@@ -181,6 +182,9 @@ class LogUpkeep:
             directory.futures.clear()
         self.logs.clear()
         self.futures.logs.clear()
+
+    def _names(self, directory: DataDirectory) -> Callable[[], None]:
+        return partial(self._disk.sync_directory, directory.path)
 
     def _offline(self, directory: DataDirectory, error: Exception) -> None:
         raise NotImplementedError

@@ -185,12 +185,12 @@ class Loader:
         except (BrokenCheckpoint, ValueError):
             self.epochs = LeaderEpochs(self.disk, path, [])
             missing = True
-        if missing:
+        if missing and (clean or self.recovery_point > self.segments.bases[0]):  # Otherwise the scan finds them.
             self._rebuild_epochs()
 
     def _rebuild_epochs(self) -> None:
         """Rebuilds the epochs from the batches. Epochs increase with offsets, so a segment with the same first epoch as
-        the next segment need not be read. They are written at once: after a crash, a part would look complete."""
+        the next segment need not be read."""
         found: list[tuple[int, int]] = []
         firsts = [self._first(index) for index in range(len(self.segments))]
         for index, first in enumerate(firsts):

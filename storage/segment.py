@@ -191,6 +191,8 @@ class Segment:
             return False
         offsets.truncate_to_count(offsets.file.size_bytes // 8)
         times.truncate_to_count(times.file.size_bytes // 12)
+        if times.count and not size:  # A flush of an empty segment leaves its indexes out.
+            return False
         if offsets.count and not (0 < offsets.last.position < size and self.contains(offsets.last.offset)):
             return False
         if times.count and not (

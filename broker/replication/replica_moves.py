@@ -146,16 +146,26 @@ class ReplicaMoves:
         self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Continue the move of a replica that was opened, if there is one."""
+        """Continue the move of a replica that was opened, if there is one. A copy whose topic id a power failure took
+        is made anew."""
         logs, key = self._logs(), partition.topic_partition
         future = logs.futures.logs.get(key)
         if future is None:
             return
         if future.topic_id != partition.topic_id:
+            directory = logs.futures.directory_of(key)
             self._cancel(partition)
+            if future.topic_id is None and directory is not None:
+                self._begin_again(partition, directory)
             return
         self._moves[key] = Move(partition, partition.log, future)
         self._wakeup.set()
+
+    def _begin_again(self, partition: Partition, directory: DataDirectory) -> None:
+        try:
+            self._begin(partition, directory)
+        except KafkaError as error:
+            log.warning("replica not moved", partition=str(partition), error=str(error))
 
     def _cancel(self, partition: Partition) -> None:
         """Raises KafkaError."""

@@ -8,6 +8,7 @@ from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _LOOP = "tests/simulation/test_loop_stories.py"
 _OFF_LOOP = "tests/storage/test_off_loop.py"
+_FLUSHED = "tests/storage/test_flushed_once.py"
 _MOVES = "tests/simulation/test_move_stories.py"
 _DIRECTORY = "storage/data_directory.py"
 
@@ -178,6 +179,38 @@ MUTATIONS = (
         "        self.touched = [one for one in self.touched if not one.is_deleted]  # some are there twice\n",
         "        self.touched = [one for one in self.touched if one not in segments or self.touched.count(one) > 1]\n",
         ("tests/storage/test_log.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "entries that a power failure brings back are used for an empty segment, whose indexes no flush includes",
+        "storage/segment.py",
+        "        if times.count and not size:",
+        "        if times.count < 0:",
+        (_FLUSHED,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a flush syncs the file of leader epochs, but does not write it",
+        "storage/flush.py",
+        "        if self._epochs:\n            log.epochs.complete()\n",
+        "",
+        (_FLUSHED, "tests/storage/test_leader_epochs.py", "tests/storage/test_passing_errors.py"),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "nothing of a log without records is flushed, so that what was truncated may come back",
+        "storage/flush.py",
+        "(segment.files if segment.size else [segment.log])",
+        "(segment.files if segment.size else [])",
+        (_FLUSHED,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a clean stop does not sync the directories of logs",
+        "storage/flush.py",
+        "        if self.parent is not None:\n            self._disk.sync_directory(self.directory)\n",
+        "",
+        (_FLUSHED, "tests/storage/test_crash.py"),
         seeds=TEST_ONLY,
     ),
 )

@@ -126,6 +126,9 @@ def test_an_epoch_that_could_not_be_written_is_written_by_the_next_flush() -> No
     disk.fail("rename", path="leader-epoch", code=errno.ENOSPC)
     log.epochs.assign(5, log.end_offset)
     append(log, b"b", leader_epoch=5)
+    with pytest.raises(KafkaStorageError, match="cannot be written"):
+        log.flush()
+    assert (log.recovery_point, log.failure) == (0, None)
     log.flush()
     disk.crash()
     assert open_log(disk, recovery_point=2).epochs.entries == [(0, 0), (5, 1)]

@@ -267,9 +267,11 @@ def test_kafka_10706_truncation_removes_epochs_beyond_the_log_end() -> None:
     log.truncate_to(4)
     assert log.epochs.entries == [(0, 0), (1, 3)]
     log.truncate_to(3)
+    log.flush()
     log.close(clean=False)
     disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
-    assert open_log(disk).epochs.entries == [(0, 0)]
+    for recovery_point in (0, 3):
+        assert open_log(disk, recovery_point=recovery_point).epochs.entries == [(0, 0)]
 
 
 def test_kafka_12153_truncation_truncates_producer_state() -> None:
