@@ -91,7 +91,8 @@ def with_ports(addresses: str) -> str:
 
 def lacks_port(address: str) -> bool:
     """Whether an address is a host name, an IPv4 address, or an IPv6 address in brackets, without a port."""
-    return address.endswith("]") if address.startswith("[") else ":" not in address
+    host = address.rpartition("://")[2]
+    return host.endswith("]") if host.startswith("[") else ":" not in host
 
 
 def checked_addresses(addresses: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args, runtime_checkable
 
+from minikafka.client.argument_kinds import shown
 from minikafka.client.assignor import Assignor
 from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from minikafka.protocol.records.record import Headers
@@ -193,17 +194,25 @@ def option(default: Any, check: Check) -> Any:
 
 def parse_addresses(value: str | Sequence[str]) -> list[tuple[str, int]]:
     """(host, port) for each part of a `bootstrap.servers` list. Raises ValueError."""
-    parts = value.split(",") if isinstance(value, str) else list(value)
-    addresses = [_address(part.strip()) for part in parts if part.strip()]
+    parts = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Sequence) else [value]
+    if not all(isinstance(part, str) for part in parts):
+        raise ValueError(f"{shown(value)} is neither a string nor a list of strings")
+    addresses = [parse_address(part.strip()) for part in parts if part.strip()]
     if not addresses:
         raise ValueError("no address")
     return addresses
 
 
-def _address(part: str) -> tuple[str, int]:
-    host, colon, port = part.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"{part!r} is not HOST:PORT")
+def parse_address(part: str) -> tuple[str, int]:
+    """(host, port) of `HOST:PORT` or, as in the setting of a broker, of `PLAINTEXT://HOST:PORT`. Raises ValueError."""
+    protocol, slashes, address = part.rpartition("://")
+    if slashes and protocol.upper() not in get_args(SecurityProtocol):
+        known = " or ".join(get_args(SecurityProtocol))
+        raise ValueError(f"{shown(part)} has the protocol {shown(protocol)}, of which only {known} is supported")
+    host, colon, port = address.rpartition(":")
+    named = colon and host and "/" not in host and not any(one.isspace() for one in host)
+    if not named or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
+        raise ValueError(f"{shown(part)} is not HOST:PORT")
     return host.strip("[]"), int(port)
 
 

@@ -6,7 +6,7 @@ response. Clients get them from `error_for`. All are subclasses of `KafkaError`.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.shortened import shortened
@@ -30,10 +30,18 @@ class KafkaError(Exception):
         self.detail = None if self.message == self.code.text else self.message
         super().__init__(self.message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For `pickle` and `copy`: the constructors of subclasses take other arguments than the message."""
+        return _restored, (type(self), self.args), self.__dict__
+
     @property
     def retriable(self) -> bool:
         """Whether the request may succeed when repeated."""
         return self.code.retriable
+
+
+def _restored(kind: type[KafkaError], args: tuple[Any, ...]) -> KafkaError:
+    return kind.__new__(kind, *args)
 
 
 def error_for(code: int, message: str = "") -> KafkaError:

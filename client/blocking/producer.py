@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 import anyio
 
+from minikafka.client.argument_kinds import HeadersArgument, Natural, PartitionIndex, Timestamp
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
 from minikafka.client.connections.seams import Seams
@@ -20,8 +21,9 @@ from minikafka.client.options import BootstrapServers
 from minikafka.client.producer import producer as async_producer
 from minikafka.client.producer.interception import Acknowledgement
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
+from minikafka.client.producer.serialization import NO_HEADERS, read_arguments
 from minikafka.client.records import ProducerRecord, RecordMetadata
-from minikafka.protocol.errors import KafkaError, RequestTimedOutError
+from minikafka.protocol.errors import RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers
 
@@ -84,26 +86,40 @@ class Producer(BlockingClient):
         value: Any = None,
         *,
         key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers = (),
+        partition: PartitionIndex | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
     ) -> BlockingDelivery:
         """Queue a record; arguments as for the async `send`. `on_delivery` is called on the event loop's thread.
 
-        Raises TypeError if value or key are not bytes; of a transactional producer also what `begin` prevents.
+        Raises TypeError and ValueError for arguments as the async `send` does, and what a serializer raises; of a
+        transactional producer also what `begin` prevents. What a partitioner raises is raised by the delivery.
         """
         delivery = BlockingDelivery(self)
         self._producer._check_transaction()
+        if (
+            partition is not None
+            or timestamp_ms is not None
+            or headers is not NO_HEADERS
+            or on_delivery is not None
+            or type(topic) is not str
+            or topic not in self._producer._targets
+        ):
+            topic, partition, timestamp_ms, headers = read_arguments(
+                topic, partition, timestamp_ms, headers, on_delivery
+            )
         if self._producer._interception is not None:
             given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
             record, on_delivery = self._producer._interception.begin(given, on_delivery)
             topic, value, key, partition, timestamp_ms, headers = record
         try:
+            if self._producer._interception is not None:
+                topic, partition, timestamp_ms, headers = read_arguments(topic, partition, timestamp_ms, headers, None)
             if type(value) is not bytes:
-                value = self._producer.value_bytes(value, topic, headers)
+                value = self._producer._value_bytes(value, topic, headers)
             if type(key) is not bytes:
-                key = self._producer.key_bytes(key, topic, headers)
+                key = self._producer._key_bytes(key, topic, headers)
         except Exception as error:
             if isinstance(on_delivery, Acknowledgement):
                 on_delivery.acknowledge(None, error)
@@ -121,9 +137,9 @@ class Producer(BlockingClient):
         value: Any = None,
         *,
         key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers = (),
+        partition: PartitionIndex | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
     ) -> RecordMetadata:
         """`send`, and wait until the record is delivered. Raises the KafkaError of the delivery."""
@@ -144,8 +160,8 @@ class Producer(BlockingClient):
         values: Sequence[Any],
         *,
         keys: Sequence[Any] | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
+        partition: PartitionIndex | None = None,
+        timestamp_ms: Timestamp | None = None,
     ) -> list[BlockingDelivery]:
         """Queue many records of one topic in order, after those in the inbox. Raises as the async `send_many`."""
         self._wait(self._emptied)
@@ -185,7 +201,7 @@ class Producer(BlockingClient):
         self._wait(self._after_emptying, self._producer.abort)
 
     def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: GroupMetadata | str
+        self, offsets: Mapping[TopicPartition, Natural | OffsetAndMetadata], group: GroupMetadata | str
     ) -> None:
         """As the async `send_offsets_to_transaction`."""
         self._wait(self._producer.send_offsets_to_transaction, offsets, group)
@@ -228,7 +244,7 @@ class Producer(BlockingClient):
                         headers=headers,
                         on_delivery=callback,
                     )
-                except (KafkaError, ValueError, RuntimeError) as error:
+                except Exception as error:  # noqa: BLE001 (a partitioner may raise anything; it is this record's error)
                     delivery._error = error
                     _logger.warning("record for topic %r not sent: %s", topic, error)
             if self._on_empty is not None:

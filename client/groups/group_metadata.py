@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minikafka.client.argument_kinds import Int32
+
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
@@ -14,6 +16,6 @@ class GroupMetadata:
     """
 
     group_id: str
-    generation: int = -1
+    generation: Int32 = -1
     member_id: str = ""
     group_instance_id: str | None = None

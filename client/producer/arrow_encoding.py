@@ -56,6 +56,9 @@ class NullHeaderKey(ValueError):
         super().__init__("a header has no key: Kafka does not permit null as the key of a header")
         self.record = record
 
+    def __reduce__(self) -> tuple[type[NullHeaderKey], tuple[int]]:
+        return type(self), (self.record,)
+
 
 class Payload(NamedTuple):
     """Encoded records, which are cut into batches.

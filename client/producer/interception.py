@@ -24,7 +24,10 @@ class Interception:
         """The record to send, and what to call when it is delivered or has failed."""
         for one in self._interceptors:
             try:
-                record = one.on_send(record)
+                changed = one.on_send(record)
+                if not isinstance(changed, ProducerRecord):
+                    raise TypeError(f"on_send must return a ProducerRecord, not {type(changed).__name__}")
+                record = changed
             except Exception:  # what users write must not keep a record from being sent
                 _logger.exception("interceptor failed: %s.on_send", type(one).__name__)
         return record, Acknowledgement(self._interceptors, record, on_delivery)

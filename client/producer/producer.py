@@ -21,6 +21,8 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
+from minikafka.client.argument_checks import checks_arguments
+from minikafka.client.argument_kinds import HeadersArgument, Natural, PartitionIndex, Timestamp, shown
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Topic
@@ -35,7 +37,14 @@ from minikafka.client.producer.partitioner import StickyChoice, partition_for_ke
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
 from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
 from minikafka.client.producer.sender import Sender, measure_producer
-from minikafka.client.producer.serialization import FieldSerializer, checked
+from minikafka.client.producer.serialization import (
+    NO_HEADERS,
+    FieldSerializer,
+    read_arguments,
+    read_headers,
+    read_partition,
+    read_timestamp,
+)
 from minikafka.client.producer.transactions import Transactions
 from minikafka.client.records import ProducerRecord, RecordMetadata
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
@@ -62,6 +71,7 @@ class _Target:
         self.available = topic.available or list(range(len(lanes)))
 
 
+@checks_arguments(but=("send",))
 class Producer(ClusterClient):
     """Produces records to Kafka.
 
@@ -107,9 +117,9 @@ class Producer(ClusterClient):
         value: Any = None,
         *,
         key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers = (),
+        partition: PartitionIndex | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """Queue a record.
@@ -119,6 +129,7 @@ class Producer(ClusterClient):
             partition: by default chosen by the partitioner: by the key's murmur2 hash as in the JVM client, or
                 sticky without a key.
             timestamp_ms: the record's timestamp, by default the current time.
+            headers: a mapping, or an iterable of pairs, of names to bytes, strings (sent as UTF-8) or None.
             on_delivery: called with (RecordMetadata, None) or (None, KafkaError).
 
         Raises:
@@ -127,13 +138,22 @@ class Producer(ClusterClient):
             RequestTimedOutError: `buffer_memory` stayed full for `max_block_ms`.
             UnknownTopicOrPartitionError, …: the topic could not be found within `max_block_ms`.
             MessageTooLargeError: the record is larger than `max_request_size`.
-            TypeError: value or key are not bytes.
+            TypeError, ValueError: an argument is not what it may be; value or key are not bytes. What a serializer or
+                the partitioner raises is raised as well.
         """
         if self._interception is not None and not getattr(on_delivery, "is_sending", False):
-            record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+            read = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
+            record = ProducerRecord(read.topic, value, key, read.partition, read.timestamp_ms, read.headers)
             return await self._interception.send(self.send, record, on_delivery)
-        target = self._targets.get(topic)
-        if target is None or self._closed or self._accumulator.used_bytes >= self._options.buffer_memory:
+        try:
+            target = self._targets.get(topic)
+        except TypeError:  # What has no hash is no string.
+            target = None
+        is_broken = on_delivery is not None and not callable(on_delivery)
+        if target is None or is_broken or self._closed or self._accumulator.used_bytes >= self._options.buffer_memory:
+            topic, partition, timestamp_ms, headers = read_arguments(
+                topic, partition, timestamp_ms, headers, on_delivery
+            )
             target = await self._prepare(topic)
         delivery = self._append(target, value, key, partition, timestamp_ms, headers, on_delivery)
         self._sends += 1
@@ -147,9 +167,9 @@ class Producer(ClusterClient):
         value: Any = None,
         *,
         key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers = (),
+        partition: PartitionIndex | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
     ) -> RecordMetadata:
         """`send`, and wait until the record is delivered. Raises as `send`, and the KafkaError of the delivery."""
@@ -170,10 +190,16 @@ class Producer(ClusterClient):
         values: Sequence[Any],
         *,
         keys: Sequence[Any] | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
+        partition: PartitionIndex | None = None,
+        timestamp_ms: Timestamp | None = None,
     ) -> list[Delivery]:
-        """Queue many records of one topic, in order; as `send` for each, but faster."""
+        """Queue many records of one topic, in order; as `send` for each, but faster.
+
+        Raises as `send`; the records before one that is refused are queued. ValueError unless `keys` has a key, or
+        None, for each value.
+        """
+        if keys is not None and len(keys) != len(values):
+            raise ValueError(f"send_many(): must have as many keys as values, not {len(keys)} for {len(values)}")
         if self._interception is not None:
             rows = zip(values, keys or [None] * len(values), strict=True)
             send = partial(self.send, topic, partition=partition, timestamp_ms=timestamp_ms)
@@ -187,6 +213,7 @@ class Producer(ClusterClient):
             end = start + _SENDS_PER_CHECKPOINT
             some = keys[start:end] if keys else [None] * len(values[start:end])
             if hashed and self._options.key_serializer is None:
+                some = [key if type(key) is bytes else self._key_bytes(key, topic, ()) for key in some]
                 chosen: Sequence[int | None] = partitions_for_keys(cast("Any", some), target.partition_count)
             else:
                 chosen = [partition] * len(some)
@@ -200,11 +227,11 @@ class Producer(ClusterClient):
         if self._accumulator.transaction is not None:
             self._accumulator.transaction.check_open()
 
-    def value_bytes(self, value: Any, topic: str, headers: Headers) -> bytes | None:
+    def _value_bytes(self, value: Any, topic: str, headers: Headers) -> bytes | None:
         """A value, serialized. Raises TypeError."""
         return value if type(value) is bytes else self._serialize_value(value, topic, headers)
 
-    def key_bytes(self, key: Any, topic: str, headers: Headers) -> bytes | None:
+    def _key_bytes(self, key: Any, topic: str, headers: Headers) -> bytes | None:
         """A key, serialized. Raises TypeError."""
         return key if type(key) is bytes or key is None else self._serialize_key(key, topic, headers)
 
@@ -267,7 +294,7 @@ class Producer(ClusterClient):
         await self._transactions().abort()
 
     async def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: GroupMetadata | str
+        self, offsets: Mapping[TopicPartition, Natural | OffsetAndMetadata], group: GroupMetadata | str
     ) -> None:
         """Commit a group's offsets as a part of the open transaction.
 
@@ -279,8 +306,7 @@ class Producer(ClusterClient):
         Raises as `commit`; RequestTimedOutError says that it may be called again.
         """
         named = {
-            TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
-            for tp, one in offsets.items()
+            tp: one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one) for tp, one in offsets.items()
         }
         await self._transactions().send_offsets(named, GroupMetadata(group) if isinstance(group, str) else group)
 
@@ -318,7 +344,7 @@ class Producer(ClusterClient):
         key: Any,
         partition: int | None,
         timestamp_ms: int | None,
-        headers: Headers,
+        headers: Any,
         on_delivery: OnDelivery | None,
     ) -> Delivery:
         options = self._options
@@ -326,15 +352,15 @@ class Producer(ClusterClient):
         if transaction is not None and not transaction.is_open:
             transaction.check_open()
         if headers:
-            headers = checked(headers)
+            headers = read_headers(headers)
         if type(value) is not bytes:
-            value = self.value_bytes(value, target.topic.name, headers)
+            value = self._value_bytes(value, target.topic.name, headers)
         if type(key) is not bytes:
-            key = self.key_bytes(key, target.topic.name, headers)
+            key = self._key_bytes(key, target.topic.name, headers)
         size = RECORD_OVERHEAD_BYTES + (len(value) if value else 0) + (len(key) if key else 0)
         size += sum(10 + 4 * len(name) + len(one or b"") for name, one in headers) if headers else 0
-        if timestamp_ms is not None and not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
-            raise ValueError(f"timestamp_ms={timestamp_ms!r}: must be milliseconds since 1970, 0 or more")
+        if timestamp_ms is not None and not (type(timestamp_ms) is int and 0 <= timestamp_ms <= _TIMESTAMP_MAX):
+            timestamp_ms = read_timestamp(timestamp_ms)
         if size > options.max_request_size:
             raise _too_large(target, size, options.max_request_size)
         if partition is None and key is None and options.partitioner is None:
@@ -368,6 +394,10 @@ class Producer(ClusterClient):
             if self._options.partitioner is None:
                 return partition_for_key(key or b"", target.partition_count)
             partition = self._options.partitioner(target.topic.name, key, value, target.partition_count)
+            if type(partition) is not int:
+                partition = read_partition(partition, "partitioner(…)")
+        elif type(partition) is not int:
+            partition = read_partition(partition)
         if not 0 <= partition < target.partition_count:
             raise _no_partition(target, partition)
         return partition
@@ -457,5 +487,5 @@ def _too_large(target: _Target, size: int, size_max: int) -> MessageTooLargeErro
 
 def _no_partition(target: _Target, partition: object) -> ValueError:
     return ValueError(
-        f"topic {target.topic.name!r} has no partition {partition!r}: it has 0 to {target.partition_count - 1}"
+        f"topic {target.topic.name!r} has no partition {shown(partition)}: it has 0 to {target.partition_count - 1}"
     )

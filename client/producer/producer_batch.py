@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Generator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import anyio
 
 from minikafka.client.records import RecordMetadata
-from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.errors import InvalidRecordError, KafkaError
 from minikafka.protocol.records.column_codec import encode_columns
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Headers
@@ -94,7 +95,10 @@ class PendingBatch:
         self.done = True
         for index, callback in self.callbacks:
             try:
-                callback(None if self.error else self.metadata(index), self.error)
+                returned = callback(None if self.error else self.metadata(index), self.error)
+                if inspect.iscoroutine(returned):
+                    returned.close()
+                    raise TypeError("on_delivery must not be a coroutine function, which nobody awaits")
             except Exception:  # An error of the user's code must not affect other records.
                 _logger.exception("on_delivery callback failed: record for %s-%d", self.topic, self.partition)
         for waiter in self.waiters:
@@ -150,6 +154,17 @@ class PendingBatch:
             event = anyio.Event()
             self.waiters.append(event.set)
             await event.wait()
+
+
+class NotEncoded(InvalidRecordError):
+    """Records cannot be encoded: those that can are sent without the others."""
+
+
+def not_encoded(batch: PendingBatch, cause: Exception) -> NotEncoded:
+    """The error of a batch whose encoding raised an exception."""
+    error = NotEncoded(f"{len(batch.values)} records for {batch.topic}-{batch.partition} cannot be encoded: {cause!r}")
+    error.__cause__ = cause
+    return error
 
 
 class Delivery:

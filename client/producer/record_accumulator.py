@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.options import ProducerOptions
-from minikafka.client.producer.producer_batch import BATCH_OVERHEAD_BYTES, SEQUENCE_COUNT, PendingBatch
+from minikafka.client.producer.producer_batch import BATCH_OVERHEAD_BYTES, SEQUENCE_COUNT, NotEncoded, PendingBatch
 from minikafka.client.producer.transaction_state import TransactionState
 from minikafka.protocol.errors import (
     DuplicateSequenceNumberError,
@@ -271,7 +271,7 @@ class Accumulator:
         if isinstance(error, DuplicateSequenceNumberError):
             self._finish(batch)
             batch.succeed(-1, -1)
-        elif isinstance(error, MessageTooLargeError) and len(batch.values) > 1:
+        elif isinstance(error, MessageTooLargeError | NotEncoded) and len(batch.values) > 1:
             self._split(lane, batch)
         elif self._may_retry(lane, batch, error) and batch.attempts <= self._options.retries:
             batch.last_error = error

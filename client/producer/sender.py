@@ -21,7 +21,7 @@ from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.waits import Awaited
 from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.options import ProducerOptions
-from minikafka.client.producer.producer_batch import PendingBatch
+from minikafka.client.producer.producer_batch import PendingBatch, not_encoded
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
 from minikafka.client.producer.transactions import PRODUCE_VERSION_MAX, Transactions
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, UnknownTopicIdError, error_for
@@ -204,7 +204,9 @@ class Sender:
     def _post(self, connection: Connection, node_id: int, batches: list[PendingBatch]) -> None:
         try:
             version = connection.version_for(ProduceRequest, self._highest_version())
-            request = self._request(batches, with_ids=version >= _VERSION_WITH_IDS)
+            batches, request = self._request(batches, with_ids=version >= _VERSION_WITH_IDS)
+            if not batches:
+                return
             now = anyio.current_time()
             deadline = now + self._options.request_timeout_ms / 1000
             if self._options.required_acks == 0:
@@ -231,17 +233,26 @@ class Sender:
         """The limit that version 1 of transactions sets."""
         return None if self.transactions is None or self.transactions.state.version2 else PRODUCE_VERSION_MAX
 
-    def _request(self, batches: list[PendingBatch], *, with_ids: bool) -> ProduceRequest:
+    def _request(
+        self, batches: list[PendingBatch], *, with_ids: bool
+    ) -> tuple[list[PendingBatch], ProduceRequest]:
+        """A request, and the batches in it; a batch that cannot be encoded fails, and the others are sent."""
+        sent: list[PendingBatch] = []
         topics: dict[str, TopicProduceData] = {}
         now = anyio.current_time()
         for batch in batches:
+            try:
+                records = batch.encode(self._codec, self._options.compression_level)
+            except Exception as error:  # noqa: BLE001 (`send` should have refused it: only these records fail)
+                self._fail([batch], not_encoded(batch, error))
+                continue
+            sent.append(batch)
             data = topics.get(batch.topic)
             if data is None:
                 topic_id = self._cluster.metadata.topic_id(batch.topic) if with_ids else NIL_UUID
                 data = topics[batch.topic] = TopicProduceData(
                     name="" if with_ids else batch.topic, topic_id=topic_id, partition_data=[]
                 )
-            records = batch.encode(self._codec, self._options.compression_level)
             sends = self._sends_of(batch.topic)
             sends.records += len(batch.values)
             sends.retried += len(batch.values) if batch.attempts > 1 else 0
@@ -251,7 +262,7 @@ class Sender:
                 self.queue_times_ms.add((now - batch.deadline) * 1000 + self._options.delivery_timeout_ms)
             data.partition_data.append(PartitionProduceData(index=batch.partition, records=records))
         self.requests_sent += 1
-        return ProduceRequest(
+        return sent, ProduceRequest(
             transactional_id=self._options.transactional_id,
             acks=self._options.required_acks,
             timeout_ms=self._options.request_timeout_ms,

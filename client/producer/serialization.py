@@ -1,11 +1,15 @@
-"""`FieldSerializer`: turns the keys, or the values, of a producer's records into bytes."""
+"""What `send` does to its arguments: `FieldSerializer` makes keys and values bytes, `read_arguments` the others."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+from minikafka.client.argument_checks import read_argument
+from minikafka.client.argument_kinds import HEADERS, PARTITION_INDEX, TEXT, TIMESTAMP, Refused
 from minikafka.client.options import RecordSerializer, Serializer
 from minikafka.protocol.records.record import Headers
+
+NO_HEADERS: Headers = ()
 
 
 class FieldSerializer:
@@ -37,9 +41,51 @@ class FieldSerializer:
         )
 
 
-def checked(headers: Headers) -> Headers:
-    """Headers as a tuple. Raises TypeError."""
-    for name, value in headers:
-        if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
-            raise TypeError(f"headers must be pairs of str and bytes or None, not ({name!r}, {value!r})")
-    return tuple(headers)
+class RecordArguments(NamedTuple):
+    """The arguments of `send` but for key and value, each of its kind."""
+
+    topic: str
+    partition: int | None
+    timestamp_ms: int | None
+    headers: Headers
+
+
+def read_arguments(
+    topic: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
+) -> RecordArguments:
+    """Raises TypeError, ValueError."""
+    if on_delivery is not None and not callable(on_delivery):
+        raise Refused(on_delivery, "a callable, or None").within("on_delivery").raised_by("send")
+    return RecordArguments(
+        read_argument("send", "topic", TEXT, topic),
+        None if partition is None else read_partition(partition),
+        None if timestamp_ms is None else read_timestamp(timestamp_ms),
+        read_headers(headers),
+    )
+
+
+def read_partition(partition: Any, name: str = "partition") -> int:
+    """A partition's number, of which it is not known whether there is one. Raises TypeError, ValueError."""
+    number: int = read_argument("send", name, PARTITION_INDEX, partition)
+    return number
+
+
+def read_timestamp(timestamp_ms: Any) -> int:
+    """Raises TypeError, ValueError."""
+    time: int = read_argument("send", "timestamp_ms", TIMESTAMP, timestamp_ms)
+    return time
+
+
+def read_headers(headers: Any) -> Headers:
+    """Headers as pairs of a string and bytes or None. Raises TypeError, ValueError."""
+    if type(headers) is not list and type(headers) is not tuple:
+        return cast("Headers", read_argument("send", "headers", HEADERS, headers))
+    for pair in headers:  # The usual forms, without a call for each.
+        if type(pair) is not tuple or len(pair) != 2:
+            break
+        name, value = pair
+        if type(name) is not str or not name.isascii() or (type(value) is not bytes and value is not None):
+            break
+    else:
+        return tuple(headers)
+    return cast("Headers", read_argument("send", "headers", HEADERS, headers))

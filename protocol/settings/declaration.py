@@ -1,7 +1,7 @@
 """`Setting`: the declaration of one setting: name, type, default, bounds, update mode; as in Kafka's `ConfigDef`."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from minikafka.protocol.settings.bounds import Valid
 from minikafka.protocol.settings.value_types import (
@@ -28,6 +28,9 @@ class InvalidSetting(ValueError):
         shown = "null" if value is None else value
         super().__init__(f"Invalid value {shown} for configuration {name}: {reason} (allowed: {allowed})")
         self.name, self.value, self.reason, self.allowed = name, value, reason, allowed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.value, self.reason, self.allowed)
 
 
 class _Required:

@@ -95,4 +95,5 @@ def test_a_silent_bootstrap_server_is_passed_over(minikafka: Minikafka, node: No
 
 
 def test_hosts_without_a_port() -> None:
+    assert with_ports("PLAINTEXT://a,PLAINTEXT://b:1") == "PLAINTEXT://a:9092,PLAINTEXT://b:1"
     assert with_ports("localhost, b:1,10.0.0.1,[::1],[::1]:5") == "localhost:9092,b:1,10.0.0.1:9092,[::1]:9092,[::1]:5"

@@ -104,8 +104,6 @@ def signatures(kind: type[Any]) -> dict[str, str]:
 @pytest.mark.parametrize("kind", [Admin, Consumer, Producer])
 def test_methods_are_those_of_the_async_client(kind: Any) -> None:
     blocking, asynchronous = signatures(kind), signatures(getattr(client, kind.__name__))
-    if kind is Producer:
-        del asynchronous["value_bytes"], asynchronous["key_bytes"]  # conversions that need no event loop
     del asynchronous["cluster"]  # belongs to the event loop's thread
     assert blocking == asynchronous
     assert all(inspect.getdoc(getattr(kind, name)) for name in blocking)

@@ -52,9 +52,18 @@ def test_invalid_arguments_are_explained(kind: Any, arguments: dict[str, Any], m
 def test_addresses() -> None:
     assert parse_addresses("a:1, b:2,") == [("a", 1), ("b", 2)]
     assert parse_addresses(["[::1]:9092"]) == [("::1", 9092)]
-    for bad in ("a", ":1", "a:0", "a:65536", "a:b", ""):
+    assert parse_addresses("PLAINTEXT://a:1,plaintext://[::1]:2") == [("a", 1), ("::1", 2)]
+    ports = ("0", "65536", "b", "²", "1" * 5000, "1/b")
+    hosts = ("a", ":1", "", "PLAINTEXT://", "PLAINTEXT://a", "a b:1", "PLAINTEXT:///a:1")
+    for bad in (*hosts, *(f"a:{port}" for port in ports)):
         with pytest.raises(ValueError, match=r"HOST:PORT|no address"):
             parse_addresses(bad)
+    for protocol in ("SSL", "http", "", "PLAINTEXT://PLAINTEXT"):
+        with pytest.raises(ValueError, match=r"a:1' has the protocol .*, of which only PLAINTEXT is supported"):
+            parse_addresses(f"{protocol}://a:1")
+    for wrong in (b"a:1", 5, ["a:1", 5], None, {"a:1": 1}):
+        with pytest.raises(ValueError, match="neither a string nor a list of strings"):
+            parse_addresses(wrong)  # type: ignore[arg-type]
 
 
 def test_weaker_acks_turn_idempotence_off_as_in_kafka() -> None:
