@@ -6,10 +6,12 @@ response. Clients get them from `error_for`. All are subclasses of `KafkaError`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.shortened import shortened
+
+E = TypeVar("E", bound=BaseException)
 
 
 class KafkaError(Exception):
@@ -42,6 +44,29 @@ class KafkaError(Exception):
 
 def _restored(kind: type[KafkaError], args: tuple[Any, ...]) -> KafkaError:
     return kind.__new__(kind, *args)
+
+
+def again(error: E) -> E:
+    """A copy of an exception that is kept, to be raised.
+
+    Each `raise` would add to the traceback of the kept one, which keeps the frames on its way, and all that they have.
+    """
+    copied = type(error).__new__(type(error), *error.args)
+    copied.__dict__.update(error.__dict__)
+    copied.__cause__ = error.__cause__
+    return copied
+
+
+def without_frames(error: E) -> E:
+    """The same exception, as a value: without the frames that it came through, and those of its causes.
+
+    Kept where one of these frames finds it, it would be a cycle, and keep all that they have: a request of 10 MiB, say.
+    """
+    left: BaseException | None = error
+    while left is not None and left.__traceback__ is not None:
+        left.__traceback__ = None
+        left = left.__cause__ or left.__context__
+    return error
 
 
 def error_for(code: int, message: str = "") -> KafkaError:

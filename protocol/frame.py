@@ -5,6 +5,7 @@ arrive: a peer that announces 100 MiB and sends nothing occupies at most `FIRST_
 once somebody asks for the frame's `target`.
 """
 
+from minikafka.protocol.errors import again, without_frames
 from minikafka.protocol.message import MalformedMessage
 
 FIRST_SIZE_BYTES = 64 << 10
@@ -55,7 +56,7 @@ class FrameReader:
             OversizedFrame: as `feed`; the frames before it were returned.
         """
         if self._oversized is not None:
-            raise self._oversized
+            raise again(self._oversized)
         return self._body is not None
 
     @property
@@ -68,7 +69,7 @@ class FrameReader:
             OversizedFrame: as `feed`; the frames before it were returned.
         """
         if self._oversized is not None:
-            raise self._oversized
+            raise again(self._oversized)
         if self._body is None:
             return None
         if self._filled == len(self._body):
@@ -112,7 +113,7 @@ class FrameReader:
                 and the next call or `target` raises.
         """
         if self._oversized is not None:
-            raise self._oversized
+            raise again(self._oversized)
         if self._body is None and not self._prefix:
             size = int.from_bytes(data[:4], "big")
             if 0 < size == len(data) - 4 <= self.size_bytes_max:
@@ -123,7 +124,7 @@ class FrameReader:
         except OversizedFrame as error:
             if not frames:
                 raise
-            self._oversized = error
+            self._oversized = without_frames(error)
         return frames
 
     def _split(self, data: memoryview, frames: list[bytearray]) -> None:

@@ -19,13 +19,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import trio
 
 from minikafka.storage.disk_errors import NO_DESCRIPTORS, FailedSync
 from minikafka.storage.memory_disk import MemoryDisk, Outcomes, outcome
-from minikafka.storage.worker import Lane, ThreadLane
+from minikafka.storage.worker import Lane, ThreadLane, attempt
 from minikafka.storage.worker_process import ProcessLane
 
 __all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
@@ -471,8 +471,15 @@ class RealDisk:
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
         with trio.CancelScope(shield=True):
-            result = await trio.to_thread.run_sync(function, *args)
-        return result
+            found: list[tuple[Any, Exception | None]] = []
+            await trio.to_thread.run_sync(attempt, found, function, args)
+        result, error = found.pop()
+        if error is None:
+            return result
+        try:
+            raise error
+        finally:
+            del error  # A frame of its traceback that had it would be a cycle, which keeps all that was passed.
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -22,7 +22,7 @@ from typing import Protocol
 
 import structlog
 
-from minikafka.protocol.errors import KafkaStorageError
+from minikafka.protocol.errors import KafkaStorageError, again, without_frames
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.directory_scan import DELETED, FUTURE_MARKER, STRAY
@@ -99,7 +99,7 @@ class FutureLogs:
             try:
                 self._add(directory, key, self._open_log(directory, path, key, None, None))
             except CorruptLog as error:
-                self.unusable[key], self._place[key] = error, directory
+                self.unusable[key], self._place[key] = without_frames(error), directory
                 self._logger.error("future log corrupt", partition=str(key), error=str(error))
 
     def create(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes) -> None:
@@ -179,7 +179,7 @@ class FutureLogs:
             KafkaError: KAFKA_STORAGE_ERROR.
         """
         if key in self.unusable:
-            raise self.unusable[key]
+            raise again(self.unusable[key])
         if topic_id is not None and self.logs[key].topic_id != topic_id:
             self.discard(key, 0, STRAY)
             return False
@@ -275,7 +275,7 @@ class Swap:
         try:
             self._disk.sync_directory(self.left.path)
         except OSError as error:
-            self.error = error
+            self.error = without_frames(error)
         self._disk.sync_directory(self._path.rpartition("/")[0])
         with suppress(FileNotFoundError):
             self._disk.remove(f"{self._path}/{FUTURE_MARKER}")

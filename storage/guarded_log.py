@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.errors import KafkaError, error_for, without_frames
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.disk_errors import is_passing
@@ -46,7 +46,7 @@ class GuardedLog:
         """Takes the log offline permanently, unless the error is passing; returns the error to raise."""
         if self.failure is None:
             if not is_passing(error):
-                self.failure = error
+                self.failure = without_frames(error)
             if self._on_failure is not None:
                 self._on_failure(error)
         if self.failure is None:

@@ -14,7 +14,7 @@ from random import Random
 
 import structlog
 
-from minikafka.protocol.errors import KafkaStorageError
+from minikafka.protocol.errors import KafkaStorageError, again, without_frames
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import checkpoint_files
 from minikafka.storage.data_directory import DataDirectory
@@ -194,7 +194,7 @@ class LogManager(LogUpkeep):
                 self._offline(directory, error)  # `create` opens it when that is possible.
 
     def _found_corrupt(self, directory: DataDirectory, key: TopicPartition, error: CorruptLog) -> None:
-        self.corrupt[key] = error
+        self.corrupt[key] = without_frames(error)
         directory.corrupt.add(key)
         self._logger.critical("log corrupt", partition=str(key), error=str(error))
 
@@ -274,7 +274,7 @@ class LogManager(LogUpkeep):
         if key in self._rivals:
             self.settle(key, topic_id)
         if key in self.corrupt:
-            raise self.corrupt[key]
+            raise again(self.corrupt[key])
         copy = self.futures.directory_of(key)
         found = next((one for one in self.healthy if one is not copy and self._has(one, key)), None)
         if found is not None:
@@ -299,10 +299,10 @@ class LogManager(LogUpkeep):
                 if directory.failure is None:
                     return self._open_or_fail(directory, key, topic_id, config)
             except KafkaStorageError as failed:
-                error = failed
+                error = without_frames(failed)
                 if self._has(directory, key):
                     break  # another directory must not get a second log
-        raise error
+        raise again(error)
 
     def _places(self, key: TopicPartition, assigned: bytes, *, is_new: bool) -> list[DataDirectory]:
         """The directories for a new log, the best first. Raises KafkaError."""
@@ -475,7 +475,7 @@ class LogManager(LogUpkeep):
         if is_passing(error):
             directory.room.refused(error, self._now_ms())
             return
-        directory.failure = error
+        directory.failure = without_frames(error)
         self.clean, self.previous_broker_epoch = False, -1
         self._logger.critical("log directory offline", directory=directory.path, error=str(error))
         for key, log in directory.logs.items():

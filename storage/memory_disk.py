@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import TypeVar
 
+from minikafka.protocol.errors import without_frames
 from minikafka.storage.memory_content import Content, Directory
 from minikafka.storage.worker import Lane, ThreadLane
 
@@ -377,5 +378,5 @@ def outcome(function: Callable[[], None]) -> OSError | None:
     try:
         function()
     except OSError as error:
-        return error
+        return without_frames(error)
     return None

@@ -57,5 +57,15 @@ class ThreadLane:
         self._worker.kept.clear()
 
 
+def attempt(
+    found: list[tuple[Any, Exception | None]], function: Callable[..., Any], args: tuple[object, ...]
+) -> None:
+    """Calls a function in a thread; appends the result and the exception. trio keeps one that is raised in a cycle."""
+    try:
+        found.append((function(*args), None))
+    except Exception as error:  # noqa: BLE001 (the caller raises it)
+        found.append((None, error))
+
+
 class WorkerLost(Exception):
     """The process of a worker has ended, with all that it kept."""

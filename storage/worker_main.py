@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+from minikafka.protocol.errors import without_frames
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.worker import Worker
 from minikafka.storage.worker_process import receive, send
@@ -35,7 +36,7 @@ def _answer(worker: Worker, function: Callable[..., object], args: tuple[object,
     try:
         return function(worker, *args), None
     except Exception as error:  # noqa: BLE001 (it is raised again in the parent)
-        return None, error
+        return None, without_frames(error)
 
 
 if __name__ == "__main__":

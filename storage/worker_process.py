@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any, TypeVar
 
+from minikafka.protocol.errors import again
 from minikafka.storage.worker import WorkerLost
 
 _LENGTH = struct.Struct(">Q")
@@ -52,7 +53,7 @@ class ProcessLane:
             raise WorkerLost(f"the process of a worker ended with {self._process.wait()}")
         result, error = found
         if error is not None:
-            raise error
+            raise again(error)
         return result
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ from minikafka.protocol.errors import (
     NotLeaderOrFollowerError,
     TransactionalIdAuthorizationFailedError,
     UnknownTopicOrPartitionError,
+    without_frames,
 )
 from minikafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -105,7 +106,7 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
             admitted = await _admitted(topics, request, context, pause)
             verified = await completed(verify(request.transactional_id or "", admitted, context))
         except InvalidProducerIdMappingError as error:
-            refused = error
+            refused = without_frames(error)
     appends = Appends(request, context, verified, [], [])
     for topic in topics:
         response.responses.append(of_topic := TopicProduceResponse(name=topic.name, topic_id=topic.topic_id))

@@ -20,7 +20,9 @@ from minikafka.protocol.errors import (
     InvalidTxnStateError,
     KafkaError,
     NotEnoughReplicasError,
+    again,
     error_for,
+    without_frames,
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch
@@ -50,7 +52,7 @@ class Verified:
         """
         error = self.errors.get(partition.topic_partition)
         if error is not None:
-            raise error
+            raise again(error)
 
     def token(self, partition: Partition) -> Verification | None:
         """The token with which a batch is appended; None if its transaction is open in the partition."""
@@ -77,7 +79,7 @@ def verify(
         try:
             token = _begin(partition, batch, context.version)
         except KafkaError as error:
-            verified.errors[partition.topic_partition] = error
+            verified.errors[partition.topic_partition] = without_frames(error)
             continue
         if token is not None:
             verified.tokens[partition.topic_partition] = token

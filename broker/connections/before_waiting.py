@@ -29,7 +29,10 @@ class BeforeWaiting(Generic[T]):
 
     def send(self, value: Any) -> Any:
         """See `Coroutine.send`."""
-        waits_for = self._coroutine.send(value)
+        try:
+            waits_for = self._coroutine.send(value)
+        finally:
+            del value  # An exception that is raised where it waited; with this frame in its traceback it were a cycle.
         if self._call is not None:
             call, self._call = self._call, None
             call()

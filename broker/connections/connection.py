@@ -23,6 +23,7 @@ from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.request_times import Measured, RequestTimes
 from minikafka.broker.connections.transport import SENDFILE_SIZE_BYTES_MIN, Transport
 from minikafka.controller.failures import FAILURES
+from minikafka.protocol.errors import again, without_frames
 from minikafka.protocol.frame import GROWTH_SIZE_BYTES, FrameReader
 from minikafka.protocol.message import MalformedMessage
 
@@ -125,12 +126,16 @@ class Connection:
                 await self._serve()
         except (MalformedMessage, Disconnect) as error:
             log.info("connection closed", client=self.transport.peer_host, reason=str(error))
+            without_frames(error)
         except ConnectionError as error:
             log.debug("connection lost", client=self.transport.peer_host, reason=str(error))
+            without_frames(error)
         except OSError as error:
             log.error("connection closed", client=self.transport.peer_host, reason=str(error))
-        except Exception:
+            without_frames(error)
+        except Exception as error:
             log.exception("connection failed", client=self.transport.peer_host)
+            without_frames(error)
             FAILURES["connection"] += 1
         finally:
             if self._parked is not None:
@@ -182,7 +187,7 @@ class Connection:
         except BlockingIOError:
             return True
         except (MalformedMessage, Disconnect, OSError) as error:
-            self._failure = error
+            self._failure = without_frames(error)
             return False
 
     @property
@@ -290,7 +295,7 @@ class Connection:
             throttle_ms, self._throttle_ms = self._throttle_ms, 0
             await trio.sleep(throttle_ms / 1000)
         if self._failure is not None:
-            raise self._failure
+            raise again(self._failure)
         frames, self._frames = self._frames, []
         started, self._started = self._started, None
         if started is not None or frames:

@@ -35,7 +35,7 @@ from minikafka.broker.connections.routes import Route
 from minikafka.controller.failures import FAILURES
 from minikafka.protocol.apis import API_VERSIONS_KEY
 from minikafka.protocol.elements import count_elements
-from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownServerError
+from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownServerError, without_frames
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
 from minikafka.protocol.message import MalformedMessage, ManyElements, decode
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -191,8 +191,8 @@ class Dispatcher(Generic[S]):
             return self._complete(step, response)
         except (Disconnect, MalformedMessage):
             raise
-        except Exception:  # noqa: BLE001 (`_failed` logs it)
-            return _failed(step)
+        except Exception as error:  # noqa: BLE001 (`_failed` logs it)
+            return _failed(step, error)
 
     def _begin(self, step: "_Request[S]") -> Any:
         try:
@@ -212,8 +212,8 @@ class Dispatcher(Generic[S]):
             return answer if isinstance(answer, tuple) else await answer
         except (Disconnect, MalformedMessage):
             raise
-        except Exception:  # noqa: BLE001 (`_failed` logs it)
-            return _failed(step)
+        except Exception as error:  # noqa: BLE001 (`_failed` logs it)
+            return _failed(step, error)
 
     def _complete(self, step: "_Request[S]", response: Any) -> Answer | Started:
         """The steps after the handler; a coroutine if the response is large."""
@@ -301,11 +301,12 @@ def _encode_and_free(request: Any, response: Any, version: int, correlation_id: 
     return parts
 
 
-def _failed(step: _Request[Any]) -> Answer:
+def _failed(step: _Request[Any], error: Exception) -> Answer:
     """The answer after a bug in minikafka, which is logged and counted. Called while the exception is handled."""
     name, context = step.route.name, step.context
     log.exception("request failed", api=name, version=context.version, client=context.client_id)
     FAILURES[name] += 1
+    without_frames(error)
     response = _refusal(step, UnknownServerError())
     return response_parts(response, context.version, step.correlation_id), 0
 
@@ -328,4 +329,5 @@ def _refusal(step: _Request[Any], error: KafkaError) -> Any:
     """
     if getattr(step.request, "acks", None) == 0:
         raise Disconnect(f"{step.route.name}: {error}")
+    without_frames(error)
     return refusal_of(step.request, step.route.response, step.context.version, error)

@@ -13,6 +13,7 @@ from typing import Protocol
 import trio
 
 from minikafka.broker.connections.ready_sockets import ReadySockets, Turn
+from minikafka.protocol.errors import again
 from minikafka.storage.disk import FileSlice
 
 SCRATCH_SIZE_BYTES = 256 << 10
@@ -278,7 +279,7 @@ class StreamTransport:
 
     def receive_now(self) -> memoryview:
         if self._error is not None:
-            raise self._error
+            raise again(self._error)
         if self._received is None:
             raise BlockingIOError
         received, self._received = self._received, None

@@ -31,6 +31,7 @@ from minikafka.protocol.errors import (
     KafkaError,
     NotCoordinatorError,
     error_for,
+    without_frames,
 )
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.names import TopicPartition
@@ -428,7 +429,7 @@ class CoordinatorRuntime(Generic[S]):
             shard.last_offset = self._environment.append(shard.partition, batch, producer.verification)
         except KafkaError as error:
             log.warning("coordinator append failed", partition=str(shard.partition), error=str(error))
-            return error
+            return without_frames(error)
         first_offset = shard.last_offset - len(decision.records) + 1
         for delta, (key, value) in enumerate(decision.records):
             state.apply(key, value, first_offset + delta, producer.producer_id)

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from minikafka.protocol.errors import KafkaError, NotCoordinatorError
+from minikafka.protocol.errors import KafkaError, NotCoordinatorError, again
 from minikafka.protocol.names import TopicPartition
 
 S = TypeVar("S")
@@ -57,7 +57,7 @@ class PendingReply:
             self._event = trio.Event()
             await self._event.wait()
         if self._error is not None:
-            raise self._error
+            raise again(self._error)
 
 
 class Status(Enum):

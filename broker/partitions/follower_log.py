@@ -7,6 +7,7 @@ KIP-595), never to its own high watermark, which lags behind what is committed.
 Source: Kafka's `Partition.appendRecordsToFollowerOrFutureReplica`, `AbstractFetcherThread.getOffsetTruncationState`.
 """
 
+from minikafka.protocol.errors import again, without_frames
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.log import Log
@@ -46,12 +47,12 @@ def append_fetched(log: Log, data: memoryview, *, leader_epoch: int, leader_star
             chunk.append(batch)
             chunk_bytes += batch.size_bytes
     except CorruptRecords as error:
-        problem = error
+        problem = without_frames(error)
     if chunk:
         _append(log, data, chunk, appended_bytes, chunk_bytes)
         appended_bytes += chunk_bytes
     if problem is not None:
-        raise problem
+        raise again(problem)
     return appended_bytes
 
 

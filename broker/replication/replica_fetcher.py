@@ -23,7 +23,7 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
-from minikafka.protocol.errors import KafkaError, NetworkError, OffsetOutOfRangeError, error_for
+from minikafka.protocol.errors import KafkaError, NetworkError, OffsetOutOfRangeError, again, error_for
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -277,7 +277,7 @@ class ReplicaFetcher:
             if trio.current_time() >= deadline and not replies:
                 raise NetworkError(f"no response from {connection.address}")
         if isinstance(replies[0], KafkaError):
-            raise replies[0]
+            raise again(replies[0])
         return replies[0]
 
     async def _wait_briefly(self, replies: list[FetchResponse | KafkaError]) -> None:

@@ -85,7 +85,11 @@ class RequestQueue:
             raise self._closed() from None
         await pending.done.wait()
         if pending.error is not None:
-            raise pending.error
+            error, pending.error = pending.error, None
+            try:
+                raise error
+            finally:
+                del error  # A frame of its traceback that had it would be a cycle, which keeps the request.
         return pending
 
     async def next(self) -> PendingDecision[Any]:

@@ -27,6 +27,7 @@ from minikafka.protocol.errors import (
     PolicyViolationError,
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
+    without_frames,
 )
 from minikafka.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -52,7 +53,7 @@ def deciding(
             topic = _topic(name, index, image)
             change = _reassign(topic, index, requested.replicas, image, rules, any_number=any_number)
         except KafkaError as refusal:
-            return refusal
+            return without_frames(refusal)
         records.extend([change] if change else [])
         return None
 

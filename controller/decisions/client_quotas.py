@@ -12,7 +12,7 @@ from minikafka.controller.metadata.image import Entity, Image
 from minikafka.controller.metadata.records import ClientQuotaRecord
 from minikafka.controller.metadata.steps import Pauses, mapping
 from minikafka.controller.steps import without_pauses
-from minikafka.protocol.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
+from minikafka.protocol.errors import InvalidRequestError, KafkaError, UnsupportedVersionError, without_frames
 from minikafka.protocol.messages import describe_client_quotas as described
 from minikafka.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -50,7 +50,7 @@ def deciding(
             check_size(records, changes)
             records += changes
         except KafkaError as error:
-            answers[entity] = error
+            answers[entity] = without_frames(error)
     entries = yield from mapping(_answer, answers.items())
     return Decision([] if request.validate_only else [*records], AlterClientQuotasResponse(entries=entries))
 

@@ -34,6 +34,7 @@ from minikafka.protocol.errors import (
     KafkaError,
     PolicyViolationError,
     UnknownTopicOrPartitionError,
+    without_frames,
 )
 from minikafka.protocol.messages import alter_configs, incremental_alter_configs
 from minikafka.protocol.names import check_topic_name
@@ -108,7 +109,7 @@ def altering(
                 raise InvalidRequestError("Each resource must appear at most once.")
             yield from _altering(image, alteration_of(resource), context, altered)
         except KafkaError as refusal:
-            errors.append(refusal)
+            errors.append(without_frames(refusal))
         else:
             errors.append(None)
     refusal_of_all = yield from _adding_elr_changes(image, altered, context)
@@ -152,7 +153,7 @@ def _adding_elr_changes(
         check_size(altered.records)
     except PolicyViolationError as refusal:
         altered.records, altered.log_levels = [], {}
-        return refusal
+        return without_frames(refusal)
     return None
 
 

@@ -21,6 +21,7 @@ from minikafka.protocol.errors import (
     PreferredLeaderNotAvailableError,
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
+    without_frames,
 )
 from minikafka.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -59,7 +60,7 @@ def deciding(
             try:
                 records.append(_elect(name, index, image, rules, unclean=request.election_type == UNCLEAN))
             except KafkaError as refusal:
-                error = refusal
+                error = without_frames(refusal)
             if not (all_requested and isinstance(error, ElectionNotNeededError)):
                 result.partition_result.append(_result(index, error))
     if len(records) > RECORDS_MAX:

@@ -20,6 +20,7 @@ from minikafka.protocol.errors import (
     ResourceNotFoundError,
     UnacceptableCredentialError,
     UnsupportedSaslMechanismError,
+    without_frames,
 )
 from minikafka.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -64,7 +65,7 @@ def deciding(
         try:
             outcomes[change.name] = _changed(change, image)
         except KafkaError as error:
-            outcomes[change.name] = error
+            outcomes[change.name] = without_frames(error)
     records = [outcome for outcome in outcomes.values() if not isinstance(outcome, KafkaError)]
     results = [_result(user, outcome) for user, outcome in outcomes.items()]
     return Decision(records, AlterUserScramCredentialsResponse(results=results))

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+from minikafka.protocol.errors import without_frames
+
 __all__ = ["listening_sockets"]
 
 BACKLOG = 1024
@@ -38,7 +40,7 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
             if problem is None or port or problem.errno != errno.EADDRINUSE:
                 break
     except OSError as error:
-        problem = error
+        problem = without_frames(error)
     if problem is not None:
         raise OSError(problem.errno, f"cannot listen on {host or '*'}:{port}: {problem.strerror}") from problem
     return bound
@@ -60,11 +62,11 @@ def _bound(addresses: list[_Address]) -> tuple[list[socket.socket], OSError | No
         try:
             bound.append(_listening(family, (host, bound[0].getsockname()[1] if bound else port, *rest)))
         except OSError as error:
-            problem = error
+            problem = without_frames(error)
             if error.errno not in _NOT_HERE:
                 for one in bound:
                     one.close()
-                return [], error
+                return [], problem
     return bound, None if bound else problem
 
 

@@ -16,7 +16,7 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
-from minikafka.protocol.errors import KafkaError, NetworkError
+from minikafka.protocol.errors import KafkaError, NetworkError, again, without_frames
 
 CONNECTION_TIMEOUT_MS = 3_000
 BATCH_MAX = 500
@@ -138,7 +138,7 @@ class Batcher(Generic[Item, Answer]):
             queue.append(waiting)
         await waiting.event.wait()
         if waiting.error is not None:
-            raise waiting.error
+            raise again(waiting.error)
         assert waiting.answer is not None
         return waiting.answer
 
@@ -151,7 +151,7 @@ class Batcher(Generic[Item, Answer]):
                     answers = await self._send(node_id, [one.item for one in batch])
                 except KafkaError as error:
                     for one in batch:
-                        one.error = error
+                        one.error = without_frames(error)
                 else:
                     for one, answer in zip(batch, answers, strict=True):
                         one.answer = answer

@@ -1,0 +1,36 @@
+"""Planted bugs in what bounds a node's memory and time: what stays of a refused request, or is kept for a client."""
+
+from mutations import Mutation
+
+_FREED = "tests/broker/connections/test_frames_are_freed.py"
+
+MUTATIONS = (
+    Mutation(
+        "an exception that is raised in a worker thread is a cycle that keeps the request",
+        "storage/disk.py",
+        "            del error  # A frame",
+        "            pass  # A frame",
+        (f"{_FREED}::test_a_request_is_freed_however_its_handler_ends", f"{_FREED}::test_a_malformed_request_is_freed"),
+    ),
+    Mutation(
+        "a malformed request is kept by the connection that it ends",
+        "broker/connections/connection.py",
+        "            self._failure = without_frames(error)\n",
+        "            self._failure = error\n",
+        (f"{_FREED}::test_a_malformed_request_is_freed", "tests/test_kept_errors.py"),
+    ),
+    Mutation(
+        "a request that is cancelled while it waits is kept",
+        "broker/connections/before_waiting.py",
+        "            del value",
+        "            pass",
+        (f"{_FREED}::test_a_request_is_freed_however_its_handler_ends",),
+    ),
+    Mutation(
+        "a refusal keeps the frames of its handler",
+        "broker/connections/dispatcher.py",
+        "    without_frames(error)\n    return refusal_of(",
+        "    return refusal_of(",
+        (f"{_FREED}::test_a_request_is_freed_however_its_handler_ends",),
+    ),
+)
