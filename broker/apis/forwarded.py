@@ -6,8 +6,9 @@ Each API has its module in `minikafka.controller.decisions`; this file declares 
 from typing import Any
 
 from minikafka.broker.apis.services import ControllerService
-from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.connections.request_context import Disconnect, RequestContext
 from minikafka.broker.connections.routes import ApiHandler
+from minikafka.protocol.errors import NotControllerError
 from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -44,8 +45,17 @@ FORWARDED: dict[type, str] = {
 
 
 async def forward(request: Any, context: RequestContext[ControllerService]) -> Any:
-    """Returns the active controller's response. Raises KafkaError, for example where its disk is full."""
-    return await context.services.controller.handle(request, context.version)
+    """Returns the active controller's response.
+
+    Raises:
+        KafkaError: The request is refused as a whole, for example since the controller's disk is full.
+        Disconnect: The active controller is gone, and nobody knows whether it carried the request out. Without a
+            response clients ask again; NOT_CONTROLLER in each result would be the outcome for many of them.
+    """
+    try:
+        return await context.services.controller.handle(request, context.version)
+    except NotControllerError as error:
+        raise Disconnect(f"the outcome is unknown: {error}") from error
 
 
 HANDLERS = [ApiHandler(request, versions, forward) for request, versions in FORWARDED.items()]
