@@ -72,10 +72,12 @@ class Waits:
             if not self._told:
                 self._wake = anyio.Event()
                 await self._wake.wait()
-            await anyio.sleep(_TICK_S)
-            self._report(anyio.current_time())
+            is_waiting = self._report(anyio.current_time())
+            # Also a wait that begins right now is found before it has lasted for `PATIENCE_S`.
+            await anyio.sleep(_TICK_S if is_waiting else PATIENCE_S - _TICK_S)
 
-    def _report(self, now: float) -> None:
+    def _report(self, now: float) -> bool:
+        """Whether anything is waited for at present."""
         found = {look: awaited for look in list(self._told) if (awaited := look()) is not None}
         lasting = {look: one for look, one in found.items() if now - one.since >= PATIENCE_S and look in self._told}
         is_due = any(now - self._told[look] >= INTERVAL_S for look in lasting)
@@ -86,6 +88,7 @@ class Waits:
             seconds = int(now - min(one.since for one in lasting.values()))
             what = listed(one.what for one in lasting.values())
             _logger.warning("still waiting: %s: %s (%d s)", what, why, seconds)
+        return bool(found)
 
 
 def essential(reasons: Iterable[str]) -> list[str]:
