@@ -13,6 +13,7 @@ import click
 
 from minikafka.cli.cluster_control import DEFAULT_DIRECTORY, restart, status, stop
 from minikafka.cli.options import NameValue
+from minikafka.cli.output import echo
 
 if TYPE_CHECKING:
     from minikafka.cli.cluster_view import View
@@ -148,9 +149,9 @@ def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
         while not stopping.signal and started and nodes.not_ready(*started):
             stopping.wait(POLL_S)
         if not stopping.signal:
-            click.echo(f"ready {nodes.bootstrap}")
+            echo(f"ready {nodes.bootstrap}")
             urls = list(filter(None, map(nodes.metrics_url, nodes.node_ids)))
-            click.echo(f"metrics {' '.join(urls)}" if urls else "no metrics: metrics.listener is empty")
+            echo(f"metrics {' '.join(urls)}" if urls else "no metrics: metrics.listener is empty")
             with view(nodes) as table:
                 watch(nodes, stopping, table)
         nodes.stop()

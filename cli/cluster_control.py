@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.output import json_option, output
+from minikafka.cli.output import echo, json_option, output
 from minikafka.cli.tables import numbers
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, 
 def say(line: str, *, as_json: bool) -> None:
     """Tell a user at once what was done; a program gets it in the result."""
     if not as_json:
-        click.echo(line)
+        echo(line)
 
 
 def cluster_at(context: click.Context, data_dir: Path | None) -> LocalCluster:

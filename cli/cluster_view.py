@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.tables import counted, table
+from minikafka.protocol.visible import visible
 
 if TYPE_CHECKING:
     from minikafka.cli.local_cluster import LocalCluster
@@ -33,7 +34,7 @@ class View:
 
     def message(self, text: str) -> None:
         """Print a line that stays on the screen."""
-        print(text, file=self.out, flush=True)
+        print(visible(text, lines=True), file=self.out, flush=True)
 
     def update(self) -> None:
         """Refresh the table if it is older than REFRESH_INTERVAL_S."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from minikafka.cli.output import echo
+
 COMPLETE_VARIABLE = "_MINIKAFKA_COMPLETE"
 """With this in its environment `minikafka` answers the shell's question instead of running a command."""
 
@@ -22,4 +24,4 @@ def completion(context: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(context.find_root().command, {}, "minikafka", COMPLETE_VARIABLE).source())
+    echo(kind(context.find_root().command, {}, "minikafka", COMPLETE_VARIABLE).source())

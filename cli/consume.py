@@ -28,7 +28,7 @@ from minikafka.cli.options import (
     find_topic,
 )
 from minikafka.cli.running import Stop, run
-from minikafka.cli.template import FIELDS, Render, json_line, template, value_line
+from minikafka.cli.template import FIELDS, Render, as_they_are, for_terminal, json_line, template, value_line
 from minikafka.cli.times import KNOWN
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ def consume(
     """Print the records of one or more TOPICs, one per line, until Ctrl-C.
 
     Starts with new records, unless --from-beginning, --offset or --since gives another position. With --group, starts
-    at the group's committed offsets, and commits.
+    at the group's committed offsets, and commits. Pipes and files receive the bytes of records as they are; on a
+    terminal, control characters and bytes that are not UTF-8 are printed like \\x1b.
 
     \b
     Examples:
@@ -161,12 +162,13 @@ def consume(
 
 def renderer(template_text: str | None, *, as_json: bool, null: bytes) -> Render:
     """The function that formats a record. Raises click.UsageError."""
+    shown = for_terminal if sys.stdout.isatty() else as_they_are
     if template_text is None:
-        return json_line if as_json else value_line(null)
+        return json_line if as_json else value_line(null, shown=shown)
     if as_json:
         raise click.UsageError("--format and --json are mutually exclusive")
     try:
-        return template(template_text, null=null)
+        return template(template_text, null=null, shown=shown)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--format") from None
 

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import click
 
+from minikafka.cli.output import echo
 from minikafka.cli.record_text import Describe, describer_of, shown
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords, Record
+from minikafka.protocol.visible import visible, visible_json
 from minikafka.storage.producer_state import CorruptSnapshot, ProducerStates
 
 OFFSET_ENTRY, TIME_ENTRY, TRANSACTION_ENTRY = struct.Struct(">ii"), struct.Struct(">qi"), struct.Struct(">hqqqq")
@@ -40,9 +42,9 @@ def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_byt
         with file.open("rb") as opened:
             data = opened.read(max_bytes)
         if not as_json:
-            click.echo(f"Dumping {file}")
+            echo(f"Dumping {file}")
         for line in lines_of(file, data, records=not headers_only, as_json=as_json):
-            click.echo(line)
+            echo(visible(line))
 
 
 def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterator[str]:
@@ -141,7 +143,7 @@ def json_lines(data: bytes) -> Iterator[str]:
     for batch in batches(data):
         if not batch.is_control:
             for record in batch.records():
-                yield json.dumps(record_object(record), ensure_ascii=False)
+                yield visible_json(json.dumps(record_object(record), ensure_ascii=False))
 
 
 def record_object(record: Record) -> dict[str, object]:

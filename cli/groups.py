@@ -5,7 +5,6 @@ The rules and the words of errors are those of Kafka's `kafka-consumer-groups`.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -26,11 +25,12 @@ from minikafka.cli.group_rows import (
 )
 from minikafka.cli.offset_reset import Change, Scenario, export_text, plan_changes, read_csv
 from minikafka.cli.options import F, Time, client_options
-from minikafka.cli.output import json_option, output
+from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
 from minikafka.cli.times import KNOWN
+from minikafka.protocol.visible import visible
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, GroupDescription
@@ -78,10 +78,10 @@ def list_groups(bootstrap_server: str, states: tuple[str, ...], types: tuple[str
                 {"group": one.group_id, "type": one.group_type, "state": one.state, "protocol": one.protocol_type}
                 for one in found
             ]
-            click.echo(json.dumps(listed))
+            echo_json(listed)
         elif found:
             rows = [[one.group_id, one.group_type or "-", one.state or "-", one.protocol_type or "-"] for one in found]
-            click.echo("\n".join(table(("group", "type", "state", "protocol"), rows)))
+            echo("\n".join(table(("group", "type", "state", "protocol"), rows)))
 
     with_admin(bootstrap_server, work)
 
@@ -237,12 +237,12 @@ def reset_offsets(
         if execute and changes:
             await admin.alter_group_offsets(group_id, {one.partition: one.new for one in changes})
         if export:
-            click.echo(export_text(changes), nl=False)
+            echo(export_text(changes), nl=False)
         else:
             details = {"group": group_id, "executed": execute, "offsets": [change_json(one) for one in changes]}
-            output(details, [changes_text(group_id, changes)], as_json=as_json)
+            output(details, changes_lines(group_id, changes), as_json=as_json)
         if not execute and not as_json:
-            click.echo("Nothing was changed: add --execute to commit these offsets.", err=True)
+            echo("Nothing was changed: add --execute to commit these offsets.", err=True)
 
     with_admin(bootstrap_server, work)
 
@@ -286,11 +286,11 @@ def show(bootstrap_server: str, group_ids: Sequence[str], look: Look, *, watch: 
         if watch:
             await redraw(admin, first, frame)
         elif as_json:
-            click.echo(json.dumps(first.details))
+            echo_json(first.details)
         else:
             for note in first.notes:
-                click.echo(note, err=True)
-            click.echo("\n".join(first.lines))
+                echo(visible(note), err=True)
+            echo("\n".join(map(visible, first.lines)))
 
     with_admin(bootstrap_server, work)
 
@@ -342,14 +342,14 @@ def notes_of(found: Sequence[GroupDescription]) -> list[str]:
     return [note for one in found if (note := note_of(one))]
 
 
-def changes_text(group_id: str, changes: Sequence[Change]) -> str:
+def changes_lines(group_id: str, changes: Sequence[Change]) -> list[str]:
     """The table of old and new offsets."""
     if not changes:
-        return f"Group {group_id} has no offsets to reset."
+        return [f"Group {group_id} has no offsets to reset."]
     rows = [
         [group_id, one.partition.topic, one.partition.partition, "-" if one.old is None else one.old, one.new]
         for one in changes
     ]
     count = sum(one.old != one.new for one in changes)
     lines = table(("group", "topic", "partition", "committed", "new offset"), rows)
-    return "\n".join([*lines, f"{counted(count, 'offset')} differ{'s' if count == 1 else ''} from what is committed."])
+    return [*lines, f"{counted(count, 'offset')} differ{'s' if count == 1 else ''} from what is committed."]

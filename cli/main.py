@@ -1,7 +1,6 @@
 """The entry point: dispatches to subcommands and reports errors in one line."""
 
 import importlib
-import json
 import sys
 from typing import NoReturn
 
@@ -9,6 +8,7 @@ import click
 
 from minikafka import __version__
 from minikafka.cli.failures import failures_of, wants_json
+from minikafka.cli.output import echo, echo_json
 
 COMMANDS = {
     "server": ("minikafka.cli.server:server", "Run a node."),
@@ -76,12 +76,16 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line. Exits with 0, 1 (failure), 2 (usage error) or 130 (Ctrl-C)."""
     from minikafka.protocol.errors import KafkaError
+    from minikafka.protocol.message_errors import UnencodableMessage
 
     as_json = wants_json(sys.argv[1:] if arguments is None else arguments)
     try:
         sys.exit(cli.main(arguments, prog_name="minikafka", standalone_mode=False))
     except click.Abort:
         sys.exit(130)
+    except (UnicodeEncodeError, UnencodableMessage) as error:
+        show(click.UsageError(f"an argument cannot be sent: {error}"), as_json=as_json)
+        sys.exit(2)
     except (click.ClickException, KafkaError, OSError) as error:
         show(error, as_json=as_json)
         sys.exit(error.exit_code if isinstance(error, click.ClickException) else 1)
@@ -90,17 +94,17 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def show(error: Exception, *, as_json: bool) -> None:
     """Print an error in one line, with a hint to the command's help for usage errors; or as JSON."""
     if as_json:
-        click.echo(json.dumps({"errors": failures_of(error)}), err=True)
+        echo_json({"errors": failures_of(error)}, err=True)
         return
     if not isinstance(error, click.ClickException):
-        click.echo(f"Error: {failures_of(error)[0]['message']}", err=True)
+        echo(f"Error: {failures_of(error)[0]['message']}", err=True)
         return
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return
     context = getattr(error, "ctx", None)
     hint = f" (see `{context.command_path} --help`)" if context is not None else ""
-    click.echo(f"Error: {error.format_message()}{hint}", err=True)
+    echo(f"Error: {error.format_message()}{hint}", err=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import click
 
 from minikafka.cli.group_rows import led_partitions
 from minikafka.cli.options import no_topic
+from minikafka.cli.output import echo
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, TopicPartition
@@ -132,7 +133,7 @@ async def offsets_since(admin: Admin, partitions: Sequence[TopicPartition], time
     found = await offsets_at(admin, partitions, time_ms)
     without = [tp for tp in partitions if found[tp] < 0]
     for tp in without:
-        click.echo(
+        echo(
             f"Warn: Partition {tp.partition} from topic {tp.topic} has no record since then. "
             "Falling back to latest known offset.",
             err=True,
@@ -149,7 +150,7 @@ async def clamped(admin: Admin, wanted: Mapping[TopicPartition, int]) -> Offsets
     for tp, offset in wanted.items():
         if not first[tp] <= offset <= end[tp]:
             what, new = ("higher than latest", end[tp]) if offset > end[tp] else ("lower than earliest", first[tp])
-            click.echo(
+            echo(
                 f"New offset ({offset}) is {what} offset for topic partition {tp}. Value will be set to {new}",
                 err=True,
             )

@@ -9,7 +9,7 @@ import click
 
 from minikafka.cli.elect_leaders import partitions_of
 from minikafka.cli.options import Time, check_partition, client_options, no_topic
-from minikafka.cli.output import json_option, output
+from minikafka.cli.output import echo, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import table
 from minikafka.cli.template import iso_time
@@ -70,7 +70,7 @@ def offsets(
         output(details, lines, as_json=as_json)
         for tp in chosen:
             if tp not in led:
-                click.echo(f"{tp} has no leader: its offsets are not known", err=True)
+                echo(f"{tp} has no leader: its offsets are not known", err=True)
 
     with_admin(bootstrap_server, work)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from minikafka.protocol.visible import visible, visible_json
+
 SET_BY = {
     1: "topic",
     2: "broker",
@@ -24,7 +26,21 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 
 def output(details: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print `details` as JSON in one line, or `lines`."""
-    text = json.dumps(details) if as_json else "\n".join(lines)
-    if text:
+    """Print `details` as JSON in one line, or `lines`; a newline within one of them is escaped."""
+    if as_json:
+        echo_json(details)
+    elif text := "\n".join(map(visible, lines)):
         click.echo(text)
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text, on standard error with `err`: the only way of commands to a terminal, but for records and progress.
+
+    Control characters other than newlines and tabs are escaped, as names and errors are from others.
+    """
+    click.echo(visible(text, lines=True), err=err, nl=nl)
+
+
+def echo_json(details: Any, *, err: bool = False) -> None:
+    """Print JSON in one line."""
+    click.echo(visible_json(json.dumps(details)), err=err)

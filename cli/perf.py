@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.options import CODECS, NameValue, client_arguments, client_options, find_topic
-from minikafka.cli.output import json_option, output
+from minikafka.cli.output import echo, json_option, output
 from minikafka.cli.running import Stop, run
 from minikafka.cli.statistics import Latencies, rates, read, total, total_line, window_line
 
@@ -213,7 +213,7 @@ class Load:
             if now - window_started >= WINDOW_S:
                 count = sent - window_sent
                 if not self._as_json:
-                    click.echo(window_line(count, count * size, now - window_started, self._window))
+                    echo(window_line(count, count * size, now - window_started, self._window))
                 window_started, window_sent, self._window = now, sent, Latencies()
             await self._throttle(started, sent, stop)
         await self._producer.flush()

@@ -30,6 +30,7 @@ from minikafka.cli.options import (
     client_options,
     find_topic,
 )
+from minikafka.cli.output import echo
 from minikafka.cli.progress import Progress, progress
 from minikafka.cli.running import Stop, run
 from minikafka.cli.tables import counted
@@ -111,7 +112,7 @@ def produce(
         total = (os.fstat(descriptor).st_size or None) if file else None
         shown = progress(size_bytes_total=total, wanted=not quiet and not os.isatty(descriptor))
         if os.isatty(descriptor) and not quiet:
-            click.echo("Each line is sent as a record; Ctrl-D exits.", err=True)
+            echo("Each line is sent as a record; Ctrl-D exits.", err=True)
         run(partial(Sending(job, descriptor, shown, quiet=quiet).run, arguments))
 
 
@@ -176,7 +177,7 @@ class Sending:
                         await self._send_in_transaction(producer, arguments, stop)
         finally:
             if not self._quiet and self._sent:
-                click.echo(self.summary(time.monotonic() - started), err=True)
+                echo(self.summary(time.monotonic() - started), err=True)
         if self._error:
             raise click.ClickException(self._error)
 
@@ -184,7 +185,7 @@ class Sending:
         await self._send_all(producer, arguments, stop)
         self._settle()
         if stop.signal and self._waiting and not self._quiet:
-            click.echo("Delivering the lines read so far; press Ctrl-C again to abort.", err=True)
+            echo("Delivering the lines read so far; press Ctrl-C again to abort.", err=True)
         await producer.flush()
         self._settle()
 

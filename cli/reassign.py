@@ -16,7 +16,7 @@ import click
 
 from minikafka.cli.failures import fail_if
 from minikafka.cli.options import client_options
-from minikafka.cli.output import json_option, output
+from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, numbers, table
 
@@ -62,10 +62,10 @@ def execute(bootstrap_server: str, plan: Path, wait: bool, as_json: bool) -> Non
         import anyio
 
         before = await replicas_of(admin, targets)
-        click.echo(plan_text({tp: replicas for tp, replicas in before.items() if replicas is not None}))
+        echo(plan_text({tp: replicas for tp, replicas in before.items() if replicas is not None}))
         fail_if(error for error in (await admin.alter_partition_reassignments(targets)).values() if error is not None)
         if not as_json:
-            click.echo(f"Started the reassignment of {counted(len(targets), 'partition')}.", err=True)
+            echo(f"Started the reassignment of {counted(len(targets), 'partition')}.", err=True)
         while wait and await admin.list_partition_reassignments(targets):
             await anyio.sleep(POLL_S)
 
@@ -111,15 +111,15 @@ def list_reassignments(bootstrap_server: str, as_json: bool) -> None:
     async def work(admin: Admin) -> None:
         found = sorted((await admin.list_partition_reassignments()).items())
         if as_json:
-            click.echo(json.dumps([details(tp, one) for tp, one in found]))
+            echo_json([details(tp, one) for tp, one in found])
         elif found:
             rows = [
                 [f"{tp.topic}-{tp.partition}", numbers(one.replicas), numbers(one.adding), numbers(one.removing)]
                 for tp, one in found
             ]
-            click.echo("\n".join(table(("partition", "replicas", "adding", "removing"), rows)))
+            echo("\n".join(table(("partition", "replicas", "adding", "removing"), rows)))
         else:
-            click.echo("No reassignments in progress.")
+            echo("No reassignments in progress.")
 
     with_admin(bootstrap_server, work)
 

@@ -13,6 +13,7 @@ from minikafka.protocol.messages.transaction_records import TransactionLogKey, T
 from minikafka.protocol.names import uuid_text
 from minikafka.protocol.records.record import Record
 from minikafka.protocol.types import UUID
+from minikafka.protocol.visible import visible_json
 
 Describe = Callable[[Record], str]
 """The text for the key and the value of a record."""
@@ -67,7 +68,7 @@ def _json(name: str, kind: Any, data: bytes | None) -> str:
     """Raises MalformedMessage."""
     version = _version(data)
     content = _content(decode(kind, version, data or b"", 2), version)
-    return json.dumps({name: str(version), "data": content}, separators=(",", ":"), ensure_ascii=False)
+    return visible_json(json.dumps({name: str(version), "data": content}, separators=(",", ":"), ensure_ascii=False))
 
 
 def _version(data: bytes | None) -> int:

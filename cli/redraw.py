@@ -9,6 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import TextIO
 
+from minikafka.protocol.visible import visible
+
 
 class Redrawing:
     """Lines on a terminal that replace those of the call before; elsewhere they follow them after an empty line."""
@@ -20,7 +22,7 @@ class Redrawing:
 
     def show(self, lines: Sequence[str]) -> None:
         """Draw `lines`, cut to what fits on the terminal: the cursor cannot go up beyond its first line."""
-        up = ""
+        up, lines = "", [visible(line) for line in lines]
         if self._out.isatty():
             lines = fitting(lines, os.get_terminal_size(self._out.fileno()))
             up = (f"\x1b[{self._lines_shown}A" if self._lines_shown else "") + "\x1b[J"

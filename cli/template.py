@@ -9,11 +9,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from minikafka.protocol.visible import visible, visible_json
+
 if TYPE_CHECKING:
     from minikafka.client import ConsumerRecord
     from minikafka.protocol.records.record import Headers
 
 Render = Callable[["ConsumerRecord"], bytes]
+Shown = Callable[[bytes], bytes]
+"""How keys, values and names are printed: as they are, or by `for_terminal`."""
 Field = Callable[["ConsumerRecord", bytes], bytes]
 """Formats a field of a record; the second argument is the text for null."""
 
@@ -36,6 +40,19 @@ def unescape(text: str) -> bytes:
         else:
             raise ValueError(rf"unknown escape \{letter}; known are \n \t \r \0 \\ and \xHH")
     return b"".join(parts)
+
+
+def as_they_are(data: bytes) -> bytes:
+    """For pipes and files: whoever reads them wants the bytes of the records."""
+    return data
+
+
+def for_terminal(data: bytes) -> bytes:
+    r"""For terminals, which obey control characters: those of records as `\x1b`, and so are bytes that are not UTF-8.
+
+    Tabs and newlines stay.
+    """
+    return visible(data.decode(errors="backslashreplace"), lines=True).encode()
 
 
 def headers_text(headers: Headers, null: bytes) -> bytes:
@@ -80,8 +97,8 @@ FIELDS: dict[str, tuple[str, Field]] = {
 """Description and formatter of each letter after %, in the order of the help."""
 
 
-def template(text: str, *, null: bytes = b"null") -> Render:
-    """A function that formats a record by a template such as ``%k\\t%v``.
+def template(text: str, *, null: bytes = b"null", shown: Shown = as_they_are) -> Render:
+    """A function that formats a record by a template such as ``%k\\t%v``; its own text is printed as it is.
 
     Raises ValueError for an unknown letter or escape.
     """
@@ -95,7 +112,7 @@ def template(text: str, *, null: bytes = b"null") -> Render:
             parts.append(_field(letter.decode(errors="replace")))
 
     def render(record: ConsumerRecord) -> bytes:
-        return b"".join([part if isinstance(part, bytes) else part(record, null) for part in parts])
+        return b"".join([part if isinstance(part, bytes) else shown(part(record, null)) for part in parts])
 
     return render
 
@@ -107,14 +124,14 @@ def _field(letter: str) -> Field:
     return FIELDS[letter][1]
 
 
-def value_line(null: bytes = b"null") -> Render:
+def value_line(null: bytes = b"null", *, shown: Shown = as_they_are) -> Render:
     """The default format: the value alone."""
-    return lambda record: _value(record, null)
+    return lambda record: shown(_value(record, null))
 
 
 def json_line(record: ConsumerRecord) -> bytes:
     """A record as a JSON object on one line."""
-    return _JSON.encode(
+    text = _JSON.encode(
         {
             "topic": record.topic,
             "partition": record.partition,
@@ -124,7 +141,8 @@ def json_line(record: ConsumerRecord) -> bytes:
             "value": json_bytes(record.value),
             "headers": [[name, json_bytes(value)] for name, value in record.headers],
         }
-    ).encode()
+    )
+    return visible_json(text).encode()
 
 
 def json_bytes(value: bytes | None) -> str | dict[str, str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from minikafka.cli.options import client_options
-from minikafka.cli.output import json_option
+from minikafka.cli.output import echo_json, json_option
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.running import with_admin
 from minikafka.cli.top_rows import GroupSample, Sample, details, lines
@@ -69,7 +68,7 @@ def top(
                     raise
                 text = [f"Error: {error}"]
             if as_json:
-                click.echo(json.dumps(frame))
+                echo_json(frame)
             else:
                 screen.show(text)
             looks += 1

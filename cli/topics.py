@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import click
 
 from minikafka.cli.failures import fail_if
 from minikafka.cli.options import NameValue, client_options, no_topic
-from minikafka.cli.output import SET_BY, json_option, output
+from minikafka.cli.output import SET_BY, echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, numbers, table
 
@@ -97,10 +96,10 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
     async def work(admin: Admin) -> None:
         found = [one for one in (await described(admin, None)).values() if internal or not one.is_internal]
         if as_json:
-            click.echo(json.dumps([summary(topic) for topic in found]))
+            echo_json([summary(topic) for topic in found])
         elif found:
             rows = [[one.name, len(one.partitions), replication_factor_of(one)] for one in found]
-            click.echo("\n".join(table(("topic", "partitions", "replicas"), rows)))
+            echo("\n".join(table(("topic", "partitions", "replicas"), rows)))
 
     with_admin(bootstrap_server, work)
 
@@ -138,9 +137,9 @@ def describe(
             chosen = [some for one in chosen if (some := part_of(one, wanted)).partitions]
         settings = {one.name: await differing(admin, one.name) for one in chosen}
         if as_json:
-            click.echo(json.dumps([details(one, settings[one.name]) for one in chosen]))
+            echo_json([details(one, settings[one.name]) for one in chosen])
         else:
-            click.echo("\n\n".join("\n".join(description(one, settings[one.name])) for one in chosen))
+            echo("\n\n".join("\n".join(description(one, settings[one.name])) for one in chosen))
         if missing:
             raise no_topic(missing[0], bootstrap_server)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import click
 
 from minikafka.cli.elect_leaders import partitions_of
 from minikafka.cli.options import client_options
-from minikafka.cli.output import json_option, output
+from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
 from minikafka.cli.template import iso_time
@@ -50,12 +49,12 @@ def list_transactions(bootstrap_server: str, states: tuple[str, ...], as_json: b
     async def work(admin: Admin) -> None:
         found = await admin.list_transactions(states=states)
         if as_json:
-            click.echo(json.dumps([asdict(one) for one in found]))
+            echo_json([asdict(one) for one in found])
         elif found:
             rows = [[one.transactional_id, one.coordinator, one.producer_id, one.state] for one in found]
-            click.echo("\n".join(table(("transactional id", "coordinator", "producer id", "state"), rows)))
+            echo("\n".join(table(("transactional id", "coordinator", "producer id", "state"), rows)))
         else:
-            click.echo("No transactions.")
+            echo("No transactions.")
 
     with_admin(bootstrap_server, work)
 
@@ -73,7 +72,7 @@ def describe(bootstrap_server: str, transactional_id: str, as_json: bool) -> Non
     async def work(admin: Admin) -> None:
         one = await admin.describe_transaction(transactional_id)
         if as_json:
-            click.echo(json.dumps(asdict(one) | {"partitions": [str(tp) for tp in one.partitions]}))
+            echo_json(asdict(one) | {"partitions": [str(tp) for tp in one.partitions]})
             return
         lines = {
             "state": one.state,
@@ -84,7 +83,7 @@ def describe(bootstrap_server: str, transactional_id: str, as_json: bool) -> Non
             "started": iso_time(one.start_ms),
             "partitions": ", ".join(map(str, one.partitions)) or "-",
         }
-        click.echo("\n".join(f"{name + ':':16}{value}" for name, value in lines.items()))
+        echo("\n".join(f"{name + ':':16}{value}" for name, value in lines.items()))
 
     with_admin(bootstrap_server, work)
 

@@ -210,9 +210,13 @@ def parse_address(part: str) -> tuple[str, int]:
         known = " or ".join(get_args(SecurityProtocol))
         raise ValueError(f"{shown(part)} has the protocol {shown(protocol)}, of which only {known} is supported")
     host, colon, port = address.rpartition(":")
-    named = colon and host and "/" not in host and not any(one.isspace() for one in host)
+    named = colon and host and host.isprintable() and "/" not in host and not any(one.isspace() for one in host)
     if not named or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
         raise ValueError(f"{shown(part)} is not HOST:PORT")
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise ValueError(f"{shown(part)} is not HOST:PORT, as no host has that name: {error}") from None
     return host.strip("[]"), int(port)
 
 

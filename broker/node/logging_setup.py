@@ -11,6 +11,8 @@ from typing import Any, TextIO, cast
 
 import structlog
 
+from minikafka.protocol.visible import visible
+
 ROOT = "root"
 SEVERITY = {
     "trace": 0, "debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40, "exception": 40, "fatal": 50,
@@ -47,6 +49,14 @@ def what_matters_first(logger: object, method_name: str, event: EventDict) -> Ev
     return {**first, **event}
 
 
+def visible_values(logger: object, method_name: str, event: EventDict) -> EventDict:
+    """A structlog processor for terminals: escapes what a terminal would obey, as clients choose ids and texts."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = visible(value, lines=name == "exception")
+    return event
+
+
 class BestEffort:
     """A text file whose write errors are ignored: a node must not end because its log is on a full disk, or because
     nobody reads its standard error any more. There is no other place to report them to."""
@@ -74,7 +84,8 @@ def log_to_stderr(levels: dict[str, str]) -> None:
             Threshold(levels),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            *(() if on_terminal else (structlog.processors.format_exc_info, what_matters_first)),
+            structlog.processors.format_exc_info,
+            visible_values if on_terminal else what_matters_first,
             renderer,
         ],
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", BestEffort(sys.stderr))),

@@ -6,6 +6,28 @@ _PROCESS = "cli/node_process.py"
 _CONTROL = "tests/cli/test_cluster_control.py"
 
 MUTATIONS = (
+    # -- what a terminal obeys ------------------------------------------------------------------------------------
+    Mutation(
+        "the second set of control characters reaches terminals",
+        "protocol/visible.py",
+        "\\x7f-\\x9f",
+        "\\x7f",
+        ("tests/protocol/test_visible.py::test_every_character_that_is_obeyed_is_escaped_and_others_stay",),
+    ),
+    Mutation(
+        "names in tables are printed raw",
+        "cli/tables.py",
+        "[visible(str(cell)) for",
+        "[str(cell) for",
+        ("tests/cli/test_terminal.py::test_what_others_have_named_is_escaped",),
+    ),
+    Mutation(
+        "errors are printed raw",
+        "cli/output.py",
+        "click.echo(visible(text, lines=True), err=err, nl=nl)",
+        "click.echo(text, err=err, nl=nl)",
+        ("tests/cli/test_terminal.py::test_what_was_typed_is_escaped",),
+    ),
     Mutation(
         "a stale pid file names whatever process has its number",
         _PROCESS,

@@ -1,0 +1,30 @@
+"""`visible`: a text as a terminal may show it. What others named can hold sequences that a terminal obeys."""
+
+import re
+
+__all__ = ["visible", "visible_json"]
+
+_OBEYED = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+"""Control characters of both sets, marks and overrides of the direction of text, and lone surrogates, which cannot be
+encoded; without tab and newline."""
+_IN_LINES = re.compile(f"[{_OBEYED}]")
+_IN_A_LINE = re.compile(f"[\t\n{_OBEYED}]")
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""The text with escapes like `\x1b`, `\n` and `\u202e` for characters that a terminal would obey.
+
+    Args:
+        text: Any text; a backslash in it stays one backslash.
+        lines: Whether tabs and newlines are the text's own layout, which stays.
+    """
+    return (_IN_LINES if lines else _IN_A_LINE).sub(_escape, text)
+
+
+def visible_json(text: str) -> str:
+    r"""JSON with `\uHHHH` for such characters, all of which are in strings: it means the same."""
+    return _IN_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
