@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.spark_connector.earlier_attempts import check_other_tasks, claim
 from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.sink_options import SinkOptions
@@ -65,7 +65,8 @@ def abort_all(options: SinkOptions, messages: Sequence[Any], name: str | None) -
         name: how the transactional ids of tasks without a result begin: their producer is started again; None: they
             are left to the next attempt.
 
-    Raises the last KafkaError after all have been tried: what remains open is aborted by its time-out.
+    Raises the last KafkaError after all have been tried, but RequestTimedOutError at once, as each of the others would
+    wait as long: what remains open is aborted by its time-out.
     """
     failure: KafkaError | None = None
     for task, message in enumerate(messages):
@@ -75,6 +76,8 @@ def abort_all(options: SinkOptions, messages: Sequence[Any], name: str | None) -
                 lost.begin(options.transaction_timeout_ms or DRIVER_TIMEOUT_MS)
             elif (found := _transaction_of(options, message)) is not None:
                 found.end(commit=False)
+        except RequestTimedOutError:
+            raise
         except KafkaError as error:
             if error.code != ErrorCode.INVALID_TXN_STATE:  # it has been committed
                 failure = error

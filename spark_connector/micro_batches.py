@@ -2,11 +2,14 @@
 
 Spark calls `latestOffset` repeatedly, every ten milliseconds while there are no new records; brokers are then queried
 at most once per `idlePollMs`. Offsets never decrease unless the log did: a re-created topic is recognized by its topic
-id, a truncated log by its end offset, and both are reported according to `failOnDataLoss`.
+id, a truncated log by its end offset, and both are reported according to `failOnDataLoss`. During a failover an end
+offset may go back for a moment, until the new leader knows what is committed: the query waits where it is for as long
+as any other request may take (`kafka.default.api.timeout.ms`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _IDLE_PAUSE_FIRST_S = 0.01
+_logger = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -102,6 +106,8 @@ class StreamPosition:
         self._topic_ids: dict[str, bytes] = {}
         self._restarted: dict[TopicPartition, tuple[int, int]] = {}
         """Partitions whose log was replaced or truncated: the offset the query had reached, and where it continues."""
+        self._back_since_s: dict[TopicPartition, float] = {}
+        """Partitions whose end is before the offset that the query has reached, and since when."""
         self._latest: Offsets = {}
         self._available_now: Offsets | None = None
         self._rate_limiter = RateLimiter(options.rate_limits)
@@ -174,16 +180,19 @@ class StreamPosition:
         self._detect_recreated_topics(begun)
         if self._available_now is not None:
             return {tp: max(offset, begun.get(tp, offset)) for tp, offset in self._available_now.items()}
-        for attempt in range(self._options.retries + 1):
-            found = ends(self._brokers, self._options, self._partitions)
-            back = [tp for tp, end in found.items() if end < begun.get(tp, 0) and tp not in self._restarted]
-            if not back:
-                return found
-            if attempt < self._options.retries:
-                sockets.sleep(self._options.retry_interval_s)
+        found = ends(self._brokers, self._options, self._partitions)
+        back = [tp for tp, end in found.items() if end < begun.get(tp, 0) and tp not in self._restarted]
+        before, now_s, limit_s = self._back_since_s, sockets.now_s(), self._options.kafka.api_timeout_s
+        self._back_since_s = {tp: before.get(tp, now_s) for tp in back}
         for tp in back:
-            self._lose(_changed(tp, begun[tp], found[tp]))
-            self._restarted[tp] = (begun[tp], found[tp])
+            if now_s - self._back_since_s[tp] >= limit_s:
+                self._lose(_changed(tp, begun[tp], found[tp]))
+                self._restarted[tp] = (begun[tp], found[tp])
+                continue
+            if tp not in before:
+                text = "%s ends at offset %d, before offset %d of the query: waiting up to %.0f s for its leader"
+                _logger.warning(text, tp, found[tp], begun[tp], limit_s)
+            found[tp] = begun[tp]
         return found
 
     def _detect_recreated_topics(self, begun: Offsets) -> None:

@@ -22,12 +22,20 @@ _logger = logging.getLogger(__name__)
 
 
 def checked_options(given: Mapping[str, str], schema: StructType) -> SinkOptions:
-    """Parses the options, and checks the columns. Raises RefusedOption, UnsuitableColumn."""
+    """Parses the options, checks the columns, and asks the cluster for its brokers: on the driver, before any task.
+
+    Otherwise each task, and each of its attempts, would wait for a cluster that does not answer, and so would the end.
+
+    Raises RefusedOption, UnsuitableColumn; RequestTimedOutError, which names address and error, after
+    `kafka.max.block.ms`; other KafkaErrors.
+    """
+    from minikafka.spark_connector.offset_reader import offset_reader_for
     from minikafka.spark_connector.sink_columns import check_schema
     from minikafka.spark_connector.sink_options import parse_sink
 
     options = parse_sink(given)
     check_schema(schema, options.topic)
+    offset_reader_for(options.kafka).refresh(())
     return options
 
 
@@ -64,7 +72,7 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Aborts the transactions of all tasks; those of tasks without a message by starting their producer again.
 
-        Raises the last KafkaError after all have been tried: what remains open is aborted by its time-out.
+        Raises KafkaError: what remains open is aborted by its time-out.
         """
         from minikafka.spark_connector.driver_commits import abort_all
 

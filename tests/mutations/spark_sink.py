@@ -152,4 +152,25 @@ MUTATIONS = (
         "        elif False:\n",
         (f"{_TOGETHER}::test_a_driver_of_before_doubles_nothing_that_tasks_have_written_since",),
     ),
+    Mutation(
+        "the sink waits once for each task of a cluster that is gone",
+        _DRIVER,
+        "        except RequestTimedOutError:\n            raise\n",
+        "",
+        ("tests/spark/test_dead_brokers.py",),
+    ),
+    Mutation(
+        "tasks find out that nobody reaches the cluster, not the driver",
+        "spark_connector/writers.py",
+        "    offset_reader_for(options.kafka).refresh(())\n",
+        "",
+        ("tests/spark/test_dead_brokers.py",),
+    ),
+    Mutation(
+        "an end offset that has gone back once is data loss the next time",
+        "spark_connector/micro_batches.py",
+        "        self._back_since_s = {tp: before.get(tp, now_s) for tp in back}\n",
+        "        self._back_since_s = before | {tp: before.get(tp, now_s) for tp in back}\n",
+        ("tests/spark/test_position.py::test_an_end_offset_that_goes_back_for_a_moment_is_no_data_loss",),
+    ),
 )

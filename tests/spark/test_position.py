@@ -14,6 +14,8 @@ from support.spark_brokers import create, delete, delete_records, grow, produce
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 from minikafka.protocol.errors import UnknownTopicOrPartitionError
+from minikafka.protocol.names import TopicPartition
+from minikafka.spark_connector import micro_batches, sockets
 from minikafka.spark_connector.data_loss import DataLoss
 from minikafka.spark_connector.micro_batches import StreamPosition
 from minikafka.spark_connector.offset_reader import offset_reader_for
@@ -145,7 +147,9 @@ def test_a_recreated_topic_is_detected(node: NodeProcess, records: int) -> None:
 
 
 @pytest.mark.parametrize("remember", ["true", "false"])
-def test_a_topic_recreated_while_the_query_was_stopped_is_detected(node: NodeProcess, remember: str) -> None:
+def test_a_topic_recreated_while_the_query_was_stopped_is_detected(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, remember: str
+) -> None:
     name = f"down-{remember}"
     create(node.bootstrap, {name: 1})
     send(node, name, 5)
@@ -155,8 +159,66 @@ def test_a_topic_recreated_while_the_query_was_stopped_is_detected(node: NodePro
     create(node.bootstrap, {name: 1})
     send(node, name, 9 if remember == "true" else 2)
     message = "was deleted and created again" if remember == "true" else "offset was changed from 5 to 2"
+    again, now_s = StreamPosition(parse(given)), sockets.now_s()
+    if remember == "false":
+        assert again.next(end, everything=False) == end, "it may be the moment after a failover"
+        monkeypatch.setattr(sockets, "now_s", lambda: now_s + 100)
     with pytest.raises(DataLoss, match=f'{message}(.|\n)*"failOnDataLoss" to "false"'):
-        StreamPosition(parse(given)).next(end, everything=False)
+        again.next(end, everything=False)
+
+
+def test_an_end_offset_that_goes_back_for_a_moment_is_no_data_loss(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The leader of a failover knows only later what the one before it had committed."""
+    create(node.bootstrap, {"moment": 2})
+    for partition in (0, 1):
+        send(node, "moment", 5, partition)
+    position = StreamPosition(parse(options_for(node, "moment")))
+    end = position.next(position.initial(), everything=False)
+    real, now_s = micro_batches.ends, [sockets.now_s()]
+    first = TopicPartition("moment", 0)
+    monkeypatch.setattr(sockets, "now_s", lambda: now_s[0])
+    monkeypatch.setattr(micro_batches, "ends", lambda *args: {**real(*args), first: 2})
+    send(node, "moment", 3, 1)
+    later = {"moment": {"0": 5, "1": 8}}
+    for _ in range(3):
+        assert position.next(end, everything=False) == later, "the other partition goes on"
+        now_s[0] += 19
+    assert [one.message for one in caplog.records if "waiting up to 60 s" in one.message] == [
+        "moment-0 ends at offset 2, before offset 5 of the query: waiting up to 60 s for its leader"
+    ]
+    monkeypatch.setattr(micro_batches, "ends", real)
+    assert position.next(later, everything=False) == later
+    now_s[0] += 19
+    monkeypatch.setattr(micro_batches, "ends", lambda *args: {**real(*args), first: 2})
+    assert position.next(later, everything=False) == later, "the time begins anew"
+    now_s[0] += 60
+    with pytest.raises(DataLoss, match="moment-0 offset was changed from 5 to 2"):
+        position.next(later, everything=False)
+
+
+@pytest.mark.parametrize("limit", [None, "2"])
+def test_partitions_that_are_added_between_a_failed_batch_and_its_restart(node: NodeProcess, limit: str | None) -> None:
+    """With Trigger.AvailableNow, Spark's own source refuses the batch."""
+    name = f"grown-{limit}"
+    create(node.bootstrap, {name: 1})
+    send(node, name, 3)
+    given = options_for(node, name) | ({} if limit is None else {"maxOffsetsPerTrigger": limit})
+    failed = StreamPosition(parse(given))
+    failed.pin()
+    begun = failed.initial()
+    end = failed.next(begun, everything=False)
+    grow(node.bootstrap, name, 3)
+    send(node, name, 2, 2)
+    again = StreamPosition(parse(given))
+    again.pin()
+    found = values(given, again.ranges(begun, end))
+    while (following := again.next(end, everything=False)) != end:
+        found += values(given, again.ranges(end, following))
+        end = following
+    assert sorted(found) == [b"0", b"0", b"1", b"1", b"2"]
+    assert end == {name: {"0": 3, "1": 0, "2": 2}}
 
 
 def test_a_deleted_topic_is_data_loss(node: NodeProcess) -> None:
