@@ -190,8 +190,10 @@ class StreamPosition:
                 self._restarted[tp] = (begun[tp], found[tp])
                 continue
             if tp not in before:
-                text = "%s ends at offset %d, before offset %d of the query: waiting up to %.0f s for its leader"
-                _logger.warning(text, tp, found[tp], begun[tp], limit_s)
+                _logger.warning(
+                    "%s ends at offset %d, before offset %d of the query: waiting up to %.0f s for its leader",
+                    tp, found[tp], begun[tp], limit_s,
+                )  # fmt: skip
             found[tp] = begun[tp]
         return found
 
