@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
-from minikafka.broker.coordinator.transactions.transaction import NONE, ONGOING, Transaction, is_exhausted
+from minikafka.broker.coordinator.transactions.transaction import (
+    EPOCH_MAX,
+    NONE,
+    ONGOING,
+    Transaction,
+    is_exhausted,
+)
 from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
 from minikafka.protocol.errors import ErrorCode, ProducerFencedError
 
@@ -56,7 +62,7 @@ def init_producer_id(
         aborted = current.fenced(now.clock_ms, shard.transaction_version())
         again = ProducerIdentity(error=ErrorCode.CONCURRENT_TRANSACTIONS)
         return Decision([(transactional_id, aborted)], [(ticket, again)])
-    rotates = is_exhausted(current.producer_epoch) and (expected is None or expected.epoch == current.producer_epoch)
+    rotates = _rotates(current, expected)
     if rotates and new_producer_id is None:
         return Decision(replies=[(ticket, ProducerIdNeeded())])
     try:
@@ -81,11 +87,18 @@ def _may_continue(current: Transaction, expected: ProducerIdentity) -> bool:
     return expected.producer_id == current.previous_producer_id and is_exhausted(expected.epoch)
 
 
+def _rotates(current: Transaction, expected: ProducerIdentity | None) -> bool:
+    """Whether there is no epoch left for this producer. `EPOCH_MAX`, with which a time-out may have fenced it, is not
+    repeated to it either; Kafka answers UNKNOWN_SERVER_ERROR there."""
+    if expected is None or expected.epoch == current.producer_epoch:
+        return is_exhausted(current.producer_epoch)
+    return current.producer_epoch == EPOCH_MAX and expected.epoch == current.last_producer_epoch
+
+
 def _changed(
     current: Transaction, expected: ProducerIdentity | None, timeout_ms: int, now: Now, new_producer_id: int | None
 ) -> Transaction:
     if new_producer_id is not None:
-        return current.with_new_producer_id(
-            new_producer_id, timeout_ms, now.clock_ms, keep_last_epoch=expected is not None
-        )
+        last_epoch = NONE if expected is None else expected.epoch
+        return current.with_new_producer_id(new_producer_id, timeout_ms, now.clock_ms, last_epoch=last_epoch)
     return current.initialized(None if expected is None else expected.epoch, timeout_ms, now.clock_ms)

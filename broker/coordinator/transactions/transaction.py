@@ -123,11 +123,11 @@ class Transaction:
         return self._idle(self.producer_id, epoch, last, timeout_ms, now_ms)
 
     def with_new_producer_id(
-        self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
+        self, producer_id: int, timeout_ms: int, now_ms: int, *, last_epoch: int
     ) -> Transaction:
         """InitProducerId where the epochs are used up: a new producer id, from epoch 0."""
         assert self.state in IDLE, self.state
-        return self._idle(producer_id, 0, self.producer_epoch if keep_last_epoch else NONE, timeout_ms, now_ms)
+        return self._idle(producer_id, 0, last_epoch, timeout_ms, now_ms)
 
     def _idle(self, producer_id: int, epoch: int, last: int, timeout_ms: int, now_ms: int) -> Transaction:
         return replace(
