@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class MalformedMessage(ValueError):
-    """Bytes from a peer that are not a valid message: truncated, inconsistent lengths, invalid null or UTF-8."""
+    """Bytes from a peer that are not a valid message: truncated, inconsistent lengths, invalid null."""
 
 
 class UnsupportedVersion(MalformedMessage):

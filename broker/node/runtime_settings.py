@@ -3,10 +3,13 @@
 Source: `DynamicBrokerConfig`: `DynamicConnectionQuota`, `DynamicProducerStateManagerConfig`.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable
 
 from minikafka.controller.metadata.records import ConfigRecord, Record
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
+from minikafka.protocol.settings.connection_limits import limits_of_hosts
+from minikafka.protocol.settings.value_types import NotOfType
 from minikafka.storage.log_manager import LogManager
 
 __all__ = ["RuntimeSettings"]
@@ -49,8 +52,8 @@ class RuntimeSettings:
         self.connections_max = min(self._number("max.connections"), self._descriptors)
         self._of_others = self._number("max.connections.per.ip")
         text = str(self._settings.node_value("max.connections.per.ip.overrides") or "")
-        entries = (entry.strip().rsplit(":", 1) for entry in text.split(",") if ":" in entry)
-        self._of_hosts = {host.strip(): int(count) for host, count in entries}
+        with contextlib.suppress(NotOfType):  # a controller accepts any text from a tool: the last valid one counts
+            self._of_hosts = limits_of_hosts(text)
 
     def _number(self, name: str) -> int:
         value = self._settings.node_value(name)

@@ -20,6 +20,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.effective_settings import ALL_BROKERS, ResourceType
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.settings.registry import THROTTLE_SETTINGS, TOPIC_SETTINGS, InvalidSetting
+from minikafka.protocol.settings.value_types import NotOfType, parse_int
 
 FOLLOWER, LEADER = "follower", "leader"
 MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -156,5 +157,13 @@ def _partitions_of(name: str, text: str, node_id: int) -> frozenset[int] | None:
     entries = named if isinstance(named, tuple) else ()
     if entries == (EVERY_REPLICA,):
         return None
-    pairs = (entry.split(":") for entry in entries)
-    return frozenset(int(partition) for partition, node in pairs if int(node) == node_id)
+    pairs = (entry.split(":") for entry in entries if entry)
+    return frozenset(_number(partition) for partition, node in pairs if _number(node) == node_id)
+
+
+def _number(digits: str) -> int:
+    """-1 if there is no such node or partition: the digits may be very many."""
+    try:
+        return parse_int(digits)
+    except NotOfType:
+        return -1

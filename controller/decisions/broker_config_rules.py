@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
 from minikafka.protocol.errors import InvalidRequestError
+from minikafka.protocol.settings.connection_limits import limits_of_hosts
 from minikafka.protocol.settings.registry import NODE_SETTINGS, SettingValue, listener_base_name
+from minikafka.protocol.settings.value_types import NotOfType
 
 __all__ = ["check_on_broker"]
 
@@ -88,6 +90,9 @@ def _check_numbers(change: _Change) -> None:
         local, name = f"log.local.retention.{unit}", f"log.retention.{unit}"
         if local in change.changed and change.number(local) == -1 and limit != -1:
             raise _invalid(local, "-1", f"Value must not be -1 as {name} value is set as {limit}.")
+        if local in change.changed and change.number(local) > limit > -1:
+            value = str(change.number(local))
+            raise _invalid(local, value, f"Value must not be more than property: {name} value: {limit}.")
 
 
 def _retention_ms(change: _Change) -> int:
@@ -105,18 +110,13 @@ def _check_connections(change: _Change) -> None:
             raise InvalidRequestError(f"Invalid {base} 0")
     overrides = "max.connections.per.ip.overrides"
     if overrides in change.changed:
-        for entry in filter(None, (one.strip() for one in change.changed[overrides].split(","))):
-            _, separator, count = entry.rpartition(":")
-            if not separator or not _is_integer(count):
-                raise InvalidRequestError(f"Error parsing configuration property '{overrides}': {entry}")
+        try:
+            limits_of_hosts(change.changed[overrides])
+        except NotOfType as error:
+            raise InvalidRequestError(f"Error parsing configuration property '{overrides}': {error}") from None
     limit = "max.connections.per.ip"
     if limit in change.changed and change.number(limit) == 0 and not change.new(overrides):
         raise InvalidRequestError(f"{limit} can be set to zero only if {overrides} property is set.")
-
-
-def _is_integer(text: str) -> bool:
-    digits = text.strip().removeprefix("-")
-    return digits.isascii() and digits.isdecimal()
 
 
 def _check_classes(change: _Change) -> None:

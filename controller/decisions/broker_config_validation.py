@@ -3,13 +3,13 @@
 Source: `DynamicBrokerConfig.validateConfigs`, `ConfigAdminManager`.
 """
 
-import re
 from collections.abc import Collection, Mapping
 
 from minikafka.controller.metadata.features import cordons_directories
 from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
 from minikafka.protocol.settings.declaration import PER_BROKER
 from minikafka.protocol.settings.registry import BROKER_SETTINGS, NODE_SETTINGS, InvalidSetting, listener_base_name
+from minikafka.protocol.settings.value_types import NotOfType, parse_int
 
 __all__ = [
     "CORDONED",
@@ -21,7 +21,6 @@ __all__ = [
     "check_node_id",
     "node_id_of",
 ]
-NAME_SHOWN_MAX = 100
 
 
 def check_node_id(name: str, node_id: int, what: str) -> None:
@@ -40,12 +39,10 @@ def node_id_of(name: str) -> int:
     Raises:
         InvalidRequestError: it is none.
     """
-    if _NODE_ID.fullmatch(name) and int(name) < 1 << 31:
-        return int(name)
-    raise InvalidRequestError(f"Node id must be an integer, but it is: {name[:NAME_SHOWN_MAX]}")
-
-
-_NODE_ID = re.compile(r"[+-]?0{,1000}[0-9]{1,10}")  # `int` refuses very many digits
+    try:
+        return parse_int(name)
+    except NotOfType:
+        raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
 
 
 def check(wanted: Mapping[str, str], *, per_broker: bool) -> None:
@@ -108,7 +105,8 @@ def check_cordoned(wanted: Mapping[str, str], log_dirs: Collection[str]) -> None
     Raises:
         InvalidRequestError: it does not.
     """
-    named = [one.strip() for one in wanted.get(CORDONED, "").split(",") if one.strip()]
+    named = BROKER_SETTINGS[CORDONED].parse(wanted.get(CORDONED, ""))
+    assert isinstance(named, tuple), "a list"
     if CORDONED_ALL in named:
         if len(named) > 1:
             raise InvalidRequestError("When cordoned.log.dirs is set to *, it must not contain other values")

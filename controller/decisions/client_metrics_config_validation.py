@@ -43,13 +43,13 @@ def check(name: str, wanted: Mapping[str, str]) -> None:
 
 
 def _is_out_of_bounds(setting: Setting, text: str) -> bool:
-    """Raises InvalidConfigError for what is no number at all."""
+    """Raises InvalidConfigError for what is not of the type at all."""
     try:
         setting.parse(text)
     except InvalidSetting as error:
-        if error.reason.startswith("Not a number"):
-            raise InvalidConfigError(str(error)) from None
-        return True
+        if error.reason.startswith("Value must be"):
+            return True
+        raise InvalidConfigError(str(error)) from None
     return False
 
 
@@ -57,7 +57,7 @@ def _check_pattern(pattern: str) -> None:
     selector, equals, expression = pattern.partition("=")
     try:
         re.compile(expression)
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         equals = ""
     if not equals or selector.strip() not in _SELECTORS or "=" in expression:
         raise InvalidConfigError(f"Illegal client matching pattern: {pattern}")

@@ -4,7 +4,6 @@ A pure function of the effective settings and log levels (KIP-133, KIP-226, KIP-
 have are dropped when the response is encoded. Source: `ConfigHelper`.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 
 from minikafka.controller.settings.effective_settings import ALL_BROKERS, ConfigSource, EffectiveSettings, ResourceType
@@ -32,10 +31,10 @@ from minikafka.protocol.settings.registry import (
     listener_base_name,
     node_synonyms,
 )
+from minikafka.protocol.settings.value_types import NotOfType, parse_int
 
 __all__ = ["describe_configs"]
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
 """An integer as Java parses it: without blanks."""
 
 Entry = DescribeConfigsResourceResult
@@ -164,9 +163,10 @@ def _loggers(name: str, settings: EffectiveSettings, log_levels: Mapping[str, st
 
 def _check_node_id(name: str, settings: EffectiveSettings, also: str) -> None:
     """A node describes only its own configs."""
-    if not _INTEGER.fullmatch(name):
-        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}")
-    node_id = int(name)
+    try:
+        node_id = parse_int(name)
+    except NotOfType:
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
     if node_id != settings.static.node_id:
         raise InvalidRequestError(
             f"Unexpected broker id, expected {settings.static.node_id}{also} but received {name}"

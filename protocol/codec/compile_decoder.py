@@ -73,8 +73,6 @@ class _Decoder:
                 line(f"raise MalformedMessage(f'{self.title}: {{error}}') from None")
             with self.source.block("except (struct_error, IndexError):"):
                 line(f"raise MalformedMessage(f'{self.title}: truncated at {{limit}} bytes') from None")
-            with self.source.block("except UnicodeDecodeError as error:"):
-                line(f"raise MalformedMessage(f'{self.title}: invalid UTF-8: {{error}}') from None")
 
     # -- structs --
 
@@ -326,11 +324,12 @@ class _Decoder:
 
 
 _SLICES = {
-    STRING.name: "data[position:end].decode()",
+    STRING.name: "data[position:end].decode('utf-8', 'replace')",
     BYTES.name: "bytes(data[position:end])",
     RECORDS.name: "view[position:end]",
 }
-_SLICES_OF_VIEW = _SLICES | {STRING.name: "str(data[position:end], 'utf-8')"}
+_SLICES_OF_VIEW = _SLICES | {STRING.name: "str(data[position:end], 'utf-8', 'replace')"}
+"""What is not valid UTF-8 becomes U+FFFD, as in Java."""
 
 
 def holds_records(cls: Any, version: int) -> bool:

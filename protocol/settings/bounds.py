@@ -14,7 +14,7 @@ class Valid:
     Attributes:
         text: the bound as Kafka's documentation spells it.
         problem: Kafka's error message for a parsed value, or None if the value is valid.
-        distinct: whether duplicates are removed from a list.
+        distinct: whether duplicates are removed from a list, and empty items are refused.
     """
 
     text: str
@@ -73,6 +73,10 @@ def any_of(*names: str) -> Valid:
     return Valid(f"[{', '.join(names)}]", problem, distinct=True)
 
 
+ANY_DISTINCT = Valid("", lambda value: None, distinct=True)
+"""A list of any strings; Kafka's documentation does not mention it."""
+
+
 def one_of_ignoring_case(*names: str) -> Valid:
     """One of the given strings (upper case), case-insensitive."""
 
@@ -86,7 +90,7 @@ def one_of_ignoring_case(*names: str) -> Valid:
 
 def matching(text: str, pattern: str, reason: str, *, each: bool = False, nullable: bool = True) -> Valid:
     """A string, or each item of a list, that matches a regular expression completely."""
-    fits = re.compile(pattern).fullmatch
+    fits = re.compile(pattern, re.ASCII).fullmatch
 
     def problem(value: SettingValue) -> str | None:
         items = value if isinstance(value, tuple) else () if value is None else (str(value),)
@@ -116,7 +120,7 @@ SERVERS = matching(
 )
 _REPLICAS = matching(
     _REPLICA,
-    r"\d+:\d+",
+    r"(\d+:\d+)?",
     f"must be the literal '*' or a list of replicas in the following format: {_REPLICA}",
     each=True,
 )

@@ -1,6 +1,6 @@
 """Node settings of the broker: identity, listeners, connections, requests, topic creation, quotas, metrics."""
 
-from minikafka.protocol.settings.bounds import NON_NULL, at_least
+from minikafka.protocol.settings.bounds import ANY_DISTINCT, NON_NULL, at_least
 from minikafka.protocol.settings.declaration import (
     CLUSTER_WIDE,
     HIGH,
@@ -47,7 +47,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Maximum lifetime of an authenticated session before the client must reauthenticate; 0 is unlimited."),
     Setting("controlled.shutdown.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
             "Whether a broker moves its leaderships to other replicas before it shuts down."),
-    Setting("cordoned.log.dirs", LIST, (), None, MEDIUM, PER_BROKER,
+    Setting("cordoned.log.dirs", LIST, (), ANY_DISTINCT, MEDIUM, PER_BROKER,
             "Log directories in which no new replicas are placed; `*` stands for all.", supported=True),
     Setting("create.topic.policy.class.name", CLASS, None, None, LOW, READ_ONLY,
             "Java class that validates CreateTopics requests."),
@@ -97,7 +97,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Maximum number of incremental fetch sessions.", supported=True),
     Setting("max.request.partition.size.limit", INT, 2_000, at_least(1), MEDIUM, READ_ONLY,
             "Maximum number of partitions in one DescribeTopicPartitions response.", supported=True),
-    Setting("metric.reporters", LIST, ("org.apache.kafka.common.metrics.JmxReporter",), None, LOW,
+    Setting("metric.reporters", LIST, ("org.apache.kafka.common.metrics.JmxReporter",), ANY_DISTINCT, LOW,
             CLUSTER_WIDE,
             "Java classes of metrics reporters."),
     Setting("metrics.num.samples", INT, 2, at_least(1), LOW, READ_ONLY,

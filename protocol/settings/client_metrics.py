@@ -1,6 +1,6 @@
 """Settings of a client metrics subscription (KIP-714)."""
 
-from minikafka.protocol.settings.bounds import between
+from minikafka.protocol.settings.bounds import ANY_DISTINCT, between
 from minikafka.protocol.settings.declaration import MEDIUM, Setting
 from minikafka.protocol.settings.value_types import INT, LIST
 
@@ -11,7 +11,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("match", LIST, (), None, MEDIUM, "",
             "Patterns that select the clients, as attribute=regular expression; all must match.",
             supported=True),
-    Setting("metrics", LIST, (), None, MEDIUM, "",
+    Setting("metrics", LIST, (), ANY_DISTINCT, MEDIUM, "",
             "Prefixes of the names of the metrics that clients push; `*` selects all.",
             supported=True),
 )

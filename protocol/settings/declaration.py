@@ -130,7 +130,7 @@ class Setting:
     def allowed(self) -> str:
         """The type and the bound in words."""
         kind = TYPE_NAMES[self.type]
-        return f"{kind}, {self.valid.text}" if self.valid else kind
+        return f"{kind}, {self.valid.text}" if self.valid and self.valid.text else kind
 
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"

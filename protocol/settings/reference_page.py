@@ -114,7 +114,7 @@ def _section(title: str, what: str, settings: Iterable[Setting]) -> str:
 
 def _entry(setting: Setting) -> str:
     facts = [setting.type.name.lower(), f"default {_kafkas(setting)}"]
-    facts += [f"allowed {_code(setting.valid.text)}"] if setting.valid else []
+    facts += [f"allowed {_code(setting.valid.text)}"] if setting.valid and setting.valid.text else []
     facts += [setting.update_mode] if setting.update_mode else []
     facts += [f"node setting `{setting.synonym}`"] if setting.synonym else []
     synonyms = [f"`{name}`" for name in node_synonyms(setting.name) if name != setting.name]

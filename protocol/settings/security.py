@@ -1,6 +1,6 @@
 """Node settings of TLS, SASL and delegation tokens."""
 
-from minikafka.protocol.settings.bounds import between, one_of, one_of_ignoring_case
+from minikafka.protocol.settings.bounds import ANY_DISTINCT, between, one_of, one_of_ignoring_case
 from minikafka.protocol.settings.declaration import HIGH, LOW, MEDIUM, PER_BROKER, READ_ONLY, Setting
 from minikafka.protocol.settings.value_types import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING
 
@@ -11,7 +11,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Java class that determines the principal of a connection."),
     Setting("sasl.client.callback.handler.class", CLASS, None, None, MEDIUM, READ_ONLY,
             "Java class of the SASL client callback handler."),
-    Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), None, MEDIUM, PER_BROKER,
+    Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), ANY_DISTINCT, MEDIUM, PER_BROKER,
             "SASL mechanisms enabled on the server."),
     Setting("sasl.jaas.config", PASSWORD, None, None, MEDIUM, PER_BROKER,
             "JAAS login context parameters."),
@@ -19,7 +19,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Path of the Kerberos kinit command."),
     Setting("sasl.kerberos.min.time.before.relogin", LONG, 60_000, None, MEDIUM, PER_BROKER,
             "Minimum time between two refreshes of a Kerberos ticket."),
-    Setting("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), None, MEDIUM, PER_BROKER,
+    Setting("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), ANY_DISTINCT, MEDIUM, PER_BROKER,
             "Rules that map Kerberos principals to short names."),
     Setting("sasl.kerberos.service.name", STRING, None, None, MEDIUM, PER_BROKER,
             "Kerberos principal name that the brokers run as."),
@@ -117,11 +117,11 @@ SETTINGS: tuple[Setting, ...] = (
             "Whether a new certificate may have a different distinguished name."),
     Setting("ssl.allow.san.changes", BOOLEAN, False, None, LOW, READ_ONLY,
             "Whether a new certificate may lack subject alternative names of the old one."),
-    Setting("ssl.cipher.suites", LIST, (), None, MEDIUM, PER_BROKER,
+    Setting("ssl.cipher.suites", LIST, (), ANY_DISTINCT, MEDIUM, PER_BROKER,
             "Enabled TLS cipher suites; if empty, those of the library."),
     Setting("ssl.client.auth", STRING, "none", one_of("required", "requested", "none"), MEDIUM, PER_BROKER,
             "Whether client certificates are required, requested or not used."),
-    Setting("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), None, MEDIUM, PER_BROKER,
+    Setting("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), ANY_DISTINCT, MEDIUM, PER_BROKER,
             "Enabled TLS versions."),
     Setting("ssl.endpoint.identification.algorithm", STRING, "https", None, LOW, PER_BROKER,
             "Algorithm that verifies the server's host name; if empty, it is not verified."),

@@ -40,9 +40,11 @@ TYPE_NAMES = {
 }
 """Each type in words, for error messages."""
 
-_WHOLE = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?")
-_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?")
+_WHOLE = re.compile(r"[+-]?\d+")  # of any script, as for `Integer.parseInt`; `Double.parseDouble` has ASCII only
+_DECIMAL = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII)
+_HEXADECIMAL = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?", re.ASCII
+)
 
 
 class NotOfType(ValueError):
@@ -92,6 +94,10 @@ def _whole(bits: int, kind: str) -> Callable[[str], int]:
     return parse
 
 
+parse_int = _whole(32, "INT")
+"""The number that a text is for Java's `Integer.parseInt`. Raises NotOfType."""
+
+
 def _double(text: str) -> float:
     if text.lstrip("+-") in ("NaN", "Infinity"):
         return float(text)
@@ -117,7 +123,7 @@ def _list(text: str) -> tuple[str, ...]:
 _PARSERS: dict[SettingType, Callable[[str], SettingValue]] = {
     SettingType.BOOLEAN: _boolean,
     SettingType.STRING: str,
-    SettingType.INT: _whole(32, "INT"),
+    SettingType.INT: parse_int,
     SettingType.SHORT: _whole(16, "SHORT"),
     SettingType.LONG: _whole(64, "LONG"),
     SettingType.DOUBLE: _double,

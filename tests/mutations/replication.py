@@ -238,7 +238,7 @@ MUTATIONS = (
     Mutation(
         "replicas of other nodes are throttled too",
         "broker/replication/replication_throttle.py",
-        "for partition, node in pairs if int(node) == node_id",
+        "for partition, node in pairs if _number(node) == node_id",
         "for partition, node in pairs",
         _THROTTLES,
         seeds=TEST_ONLY,

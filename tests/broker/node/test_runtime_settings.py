@@ -3,6 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from minikafka.broker.node.runtime_settings import RuntimeSettings
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord
@@ -45,6 +47,14 @@ def test_limits_of_connections_change_and_change_back() -> None:
     assert [settings.connections_max_of(host) for host in ("10.0.0.2", "10.0.0.1", "::1")] == [3, 9, 4]
     settings, _ = changed(("", "max.connections", "60"), ("", "max.connections", None))
     assert (settings.connections_max, settings.connections_max_of("10.0.0.2")) == (50, 7)
+
+
+@pytest.mark.parametrize("stored", ["h", "h:x", "h:²", "h:" + "9" * 5_000, ":3", "h:1,h", "9" * 5_000])
+def test_limits_that_are_none_change_nothing(stored: str) -> None:
+    """A controller takes any text from a tool."""
+    overrides = "max.connections.per.ip.overrides"
+    settings, _ = changed(("", overrides, "h:4"), ("", overrides, stored), ("", "max.connections", "60"))
+    assert (settings.connections_max, settings.connections_max_of("h")) == (60, 4)
 
 
 def test_there_are_never_more_connections_than_descriptors() -> None:

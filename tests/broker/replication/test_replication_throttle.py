@@ -135,7 +135,13 @@ def test_a_brokers_limit_takes_precedence_over_the_default() -> None:
     assert throttle.wait_ms(0) == 0
 
 
-@pytest.mark.parametrize(("rate", "replicas"), [("fast", "*"), ("-1", "*"), ("1", "*,0:1"), ("1", "0:x"), ("1", "")])
+@pytest.mark.parametrize(
+    ("rate", "replicas"),
+    [
+        *(("fast", "*"), ("-1", "*"), ("9" * 5_000, "*"), ("1", "*,0:1"), ("1", "0:x"), ("1", ""), ("1", ",")),
+        *(("1", "9" * 5_000 + ":1"), ("1", "0:" + "9" * 5_000)),
+    ],
+)
 def test_invalid_stored_values_mean_no_limit(rate: str, replicas: str) -> None:
     image, partition = Image(), TopicPartition("t", 0)
     throttle = throttle_of(LEADER, 1, image, 1, 1000)

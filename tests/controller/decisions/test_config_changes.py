@@ -233,14 +233,12 @@ def test_the_first_invalid_operation_on_a_logger_decides() -> None:
     assert alter(image, LOGGER, "1", ("minikafka", DELETE, "LOUD")) == "NONE"
 
 
-@pytest.mark.parametrize("name", ["1", "+1", "01", "0" * 900 + "1"])
+@pytest.mark.parametrize("name", ["1", "+1", "01", "0" * 5000 + "1", "\u0661", "\uff11"])
 def test_a_broker_is_named_as_java_parses_numbers(name: str) -> None:
     assert alter(a_cluster(), BROKER, name, ("background.threads", SET, "9")) == "NONE"
 
 
-@pytest.mark.parametrize(
-    "name", [" 1", "1_", "\u0661", "-1", "2147483647", "2147483648", "9" * 5000, "0" * 5000 + "1"]
-)
+@pytest.mark.parametrize("name", [" 1", "1_", "\u00b2", "-1", "2147483647", "2147483648", "9" * 5000])
 def test_what_is_no_number_of_this_broker_is_refused(name: str) -> None:
     assert alter(a_cluster(), BROKER, name, ("background.threads", SET, "9")) == "INVALID_REQUEST"
 

@@ -1,0 +1,21 @@
+"""The value of max.connections.per.ip.overrides: `host:count, …`."""
+
+from minikafka.protocol.settings.value_types import NotOfType, parse_int
+
+
+def limits_of_hosts(text: str) -> dict[str, int]:
+    """The most connections from each host.
+
+    Raises:
+        NotOfType: an entry is not a host and a number; the message is the entry.
+    """
+    limits: dict[str, int] = {}
+    for entry in filter(None, (one.strip() for one in text.split(","))):
+        host, _, count = entry.rpartition(":")
+        try:
+            limits[host.strip()] = parse_int(count.strip())
+        except NotOfType:
+            raise NotOfType(entry) from None
+        if not host:
+            raise NotOfType(entry)
+    return limits

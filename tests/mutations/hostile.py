@@ -1,0 +1,82 @@
+"""Planted bugs in hostile hands: requests, values and frames that end more than themselves."""
+
+from mutations import Mutation
+
+_CONTROLLER = "controller/quorum_controller.py"
+_FORWARDED = "controller/active/forwarded_requests.py"
+_REQUESTS = "tests/controller/test_hostile_requests.py"
+_SETTINGS = "tests/controller/test_hostile_settings.py"
+_VALUES = "protocol/settings/value_types.py"
+
+MUTATIONS = (
+    Mutation(
+        "a bug in a forwarded request ends the active controller",
+        _FORWARDED,
+        "    except Exception:\n        api =",
+        "    except ZeroDivisionError:\n        api =",
+        (_REQUESTS,),
+    ),
+    Mutation(
+        "a request that ends its receiver is sent to every next leader",
+        _CONTROLLER,
+        "uncertain == UNCERTAIN_MAX or not is_idempotent(request)",
+        "not is_idempotent(request)",
+        (_REQUESTS,),
+    ),
+    Mutation(
+        "a bug in a decision ends the task that decides",
+        "controller/active/request_queue.py",
+        "                except Exception:\n",
+        "                except ZeroDivisionError:\n",
+        (_REQUESTS,),
+    ),
+    Mutation(
+        "a bug in a handler closes the connection",
+        "broker/connections/dispatcher.py",
+        "    response = _refusal(step, UnknownServerError())\n",
+        "    raise Disconnect\n",
+        ("tests/broker/connections/test_dispatcher.py",),
+    ),
+    Mutation(
+        "a hexadecimal number that is too large is an error of Python",
+        _VALUES,
+        "    except OverflowError:\n",
+        "    except ZeroDivisionError:\n",
+        (_SETTINGS,),
+    ),
+    Mutation(
+        "an error message quotes a value in full",
+        "protocol/errors.py",
+        "shortened(message) or",
+        "message or",
+        (_SETTINGS, "tests/protocol/test_errors.py"),
+    ),
+    Mutation(
+        "a stored limit of connections that is no number ends the brokers that read it",
+        "broker/node/runtime_settings.py",
+        "contextlib.suppress(NotOfType)",
+        "contextlib.suppress(KeyError)",
+        ("tests/broker/node/test_runtime_settings.py",),
+    ),
+    Mutation(
+        "bytes that are no UTF-8 close the connection",
+        "protocol/codec/compile_decoder.py",
+        "data[position:end].decode('utf-8', 'replace')",
+        "data[position:end].decode()",
+        (_SETTINGS,),
+    ),
+    Mutation(
+        "a producer whose last transaction timed out meets an assertion",
+        "broker/coordinator/transactions/init_producer.py",
+        "    return current.producer_epoch == EPOCH_MAX and expected.epoch == current.last_producer_epoch\n",
+        "    return False\n",
+        ("tests/broker/coordinator/transactions/test_last_epochs.py",),
+    ),
+    Mutation(
+        "a bug at a deadline of a group ends the node",
+        "broker/coordinator/runtime.py",
+        '        except Exception:\n            log.exception("deadline failed"',
+        '        except KeyError:\n            log.exception("deadline failed"',
+        ("tests/broker/coordinator/test_runtime.py",),
+    ),
+)
