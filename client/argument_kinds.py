@@ -282,6 +282,7 @@ HeadersArgument: TypeAlias = Annotated[
     Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]] | None, HEADERS
 ]
 Timestamp: TypeAlias = Annotated[int, TIMESTAMP]
+PartitionArgument: TypeAlias = TopicPartition | tuple[str, int]
 PartitionIndex: TypeAlias = Annotated[int, PARTITION_INDEX]
 _KINDS: dict[Any, Kind] = {
     Any: ANYTHING,

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 from minikafka.protocol.errors import InvalidTopicError
+from minikafka.protocol.shortened import shortened
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Kafka's ``Topic.INTERNAL_TOPICS``."""
@@ -64,5 +65,5 @@ def uuid_from_text(text: str) -> bytes:
         ValueError: the text is not the notation of 16 bytes.
     """
     if not _ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not a uuid: expected 22 characters of URL-safe base64")
+        raise ValueError(f"{shortened(repr(text))} is not a uuid: expected 22 characters of URL-safe base64")
     return base64.urlsafe_b64decode(text + "==")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
-from minikafka.client.admin.admin_cluster import RESOURCE_TYPES, ClusterAdmin
+from minikafka.client.admin.admin_cluster import ClusterAdmin, resource_type
 from minikafka.client.admin.admin_types import (
     ClusterDescription,
     ConfigEntry,
@@ -21,6 +21,8 @@ from minikafka.client.admin.admin_types import (
     NewTopic,
     ReplicaSize,
 )
+from minikafka.client.argument_checks import checks_arguments
+from minikafka.client.argument_kinds import Int16, Int32, PartitionArgument
 from minikafka.client.arguments import AdminArguments
 from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topic
 from minikafka.client.connections.seams import Seams
@@ -62,6 +64,7 @@ _FIRST_VERSION_WITH_STATES = 6
 _FIRST_VERSION_WITH_FENCED_BROKERS = 2
 
 
+@checks_arguments()
 class Admin(ClusterAdmin):
     """Manages topics, configs, groups and the cluster.
 
@@ -91,9 +94,9 @@ class Admin(ClusterAdmin):
         self,
         name: str,
         *,
-        partitions: int = -1,
-        replication_factor: int = -1,
-        assignments: Mapping[int, Sequence[int]] | None = None,
+        partitions: Int32 = -1,
+        replication_factor: Int16 = -1,
+        assignments: Mapping[Int32, Sequence[Int32]] | None = None,
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
@@ -161,7 +164,7 @@ class Admin(ClusterAdmin):
         return metadata
 
     async def create_partitions(
-        self, name: str, total: int, *, assignments: Sequence[Sequence[int]] | None = None
+        self, name: str, total: Int32, *, assignments: Sequence[Sequence[Int32]] | None = None
     ) -> None:
         """Increase a topic's number of partitions to `total`. Raises InvalidPartitionsError …"""
         placed = None
@@ -224,7 +227,7 @@ class Admin(ClusterAdmin):
             for operation, values in changes.items()
             for key, value in values.items()
         ]
-        resource = AlterConfigsResource(resource_type=_resource_type(kind), resource_name=name, configs=configs)
+        resource = AlterConfigsResource(resource_type=resource_type(kind), resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
         response = await self._ask(request, "altering configs", _node_of(kind, name))
         _raise(_error(response.responses[0], f"{kind} {name!r}"))
@@ -303,7 +306,7 @@ class Admin(ClusterAdmin):
             results.update({tp: error for tp in left if tp not in results})
         return results
 
-    async def _find_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+    async def _find_leaders(self, partitions: Iterable[PartitionArgument]) -> None:
         async def attempt() -> None:
             if self.cluster.topics is not None:
                 self.cluster.topics |= dict.fromkeys(tp[0] for tp in partitions)
@@ -330,7 +333,7 @@ class Admin(ClusterAdmin):
         fenced = frozenset(one.broker_id for one in response.brokers if one.is_fenced)
         return ClusterDescription(response.cluster_id, response.controller_id, brokers, fenced)
 
-    async def describe_log_dirs(self, node_ids: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
+    async def describe_log_dirs(self, node_ids: Iterable[Int32] | None = None) -> dict[int, list[LogDirectory]]:
         """The log directories of brokers (None: all), with the size of each replica."""
         await self.cluster.retry(self.cluster.refresh, "finding brokers")
         chosen = sorted(self.cluster.metadata.brokers) if node_ids is None else list(node_ids)
@@ -382,7 +385,7 @@ def _configs_request(
 ) -> DescribeConfigsRequest:
     chosen = None if keys is None else list(keys)
     resources = [
-        DescribeConfigsResource(resource_type=_resource_type(kind), resource_name=name, configuration_keys=chosen)
+        DescribeConfigsResource(resource_type=resource_type(kind), resource_name=name, configuration_keys=chosen)
         for name in names
     ]
     return DescribeConfigsRequest(resources=resources, include_synonyms=synonyms)
@@ -415,13 +418,7 @@ def _raise(error: KafkaError | None) -> None:
         raise error
 
 
-def _resource_type(kind: str) -> int:
-    if kind not in RESOURCE_TYPES:
-        known = ", ".join(map(repr, RESOURCE_TYPES))
-        raise ValueError(f"unknown config resource type {kind!r}: must be one of {known}")
-    return RESOURCE_TYPES[kind]
-
-
 def _node_of(kind: str, name: str) -> int | None:
     """The broker to ask: a broker's own configs are requested from that broker."""
-    return int(name) if kind in ("broker", "broker-logger") and name.isdigit() else None
+    is_number = name.isascii() and name.isdigit() and len(name) <= 10
+    return int(name) if kind in ("broker", "broker-logger") and is_number else None

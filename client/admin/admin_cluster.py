@@ -7,6 +7,8 @@ from typing import Any
 
 from minikafka.client.admin.admin_transactions import TransactionAdmin
 from minikafka.client.admin.admin_types import ApiVersionRange, ClientQuota, Feature, FeaturesDescription
+from minikafka.client.argument_checks import checks_arguments
+from minikafka.client.argument_kinds import Int16, Int32, shown
 from minikafka.client.connections.connection import api_versions_request
 from minikafka.protocol.apis import APIS
 from minikafka.protocol.errors import KafkaError, error_for
@@ -28,10 +30,11 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 _FIRST_VERSION_WITH_RESOURCE_TYPES = 1
 
 
+@checks_arguments()
 class ClusterAdmin(TransactionAdmin):
     """The methods of `Admin` for versions, features and client quotas."""
 
-    async def describe_api_versions(self, node_id: int | None = None) -> list[ApiVersionRange]:
+    async def describe_api_versions(self, node_id: Int32 | None = None) -> list[ApiVersionRange]:
         """The APIs that a broker (None: any) offers, with the versions of each; sorted by key. Raises KafkaError."""
         response = await self._api_versions(node_id)
         return [
@@ -39,7 +42,7 @@ class ClusterAdmin(TransactionAdmin):
             for one in sorted(response.api_keys, key=lambda one: one.api_key)
         ]
 
-    async def describe_features(self, node_id: int | None = None) -> FeaturesDescription:
+    async def describe_features(self, node_id: Int32 | None = None) -> FeaturesDescription:
         """The levels that a broker (None: any) supports, and those that the cluster has finalized (KIP-584).
 
         Raises KafkaError.
@@ -56,7 +59,7 @@ class ClusterAdmin(TransactionAdmin):
         )
 
     async def update_features(
-        self, levels: Mapping[str, int], *, upgrade_type: str = "upgrade", validate_only: bool = False
+        self, levels: Mapping[str, Int16], *, upgrade_type: str = "upgrade", validate_only: bool = False
     ) -> None:
         """Change the finalized level of features, all or none (KIP-1022); level 0 disables one.
 
@@ -67,7 +70,7 @@ class ClusterAdmin(TransactionAdmin):
         """
         if upgrade_type not in UPGRADE_TYPES:
             known = ", ".join(map(repr, UPGRADE_TYPES))
-            raise ValueError(f"unknown upgrade type {upgrade_type!r}: must be one of {known}")
+            raise ValueError(f"unknown upgrade type {shown(upgrade_type)}: must be one of {known}")
         updates = [
             FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=UPGRADE_TYPES[upgrade_type])
             for name, level in levels.items()
@@ -140,11 +143,11 @@ class ClusterAdmin(TransactionAdmin):
 
         A group is listed if it has configs. Raises KafkaError; UnsupportedVersionError from brokers before 4.1.
         """
-        what = f"listing the {kind}s with configs"
+        number, what = resource_type(kind), f"listing the {kind}s with configs"
         connection = await self.cluster.retry(self.cluster.any_connection, what)
         request = ListConfigResourcesRequest()
         if connection.version_for(ListConfigResourcesRequest) >= _FIRST_VERSION_WITH_RESOURCE_TYPES:
-            request.resource_types = [RESOURCE_TYPES[kind]]
+            request.resource_types = [number]
         response = await self._ask_about(request, what)
         return sorted(one.resource_name for one in response.config_resources)
 
@@ -157,6 +160,14 @@ class ClusterAdmin(TransactionAdmin):
             return response
 
         return await self.cluster.retry(attempt, "asking for API versions")
+
+
+def resource_type(kind: str) -> int:
+    """Raises ValueError."""
+    if kind not in RESOURCE_TYPES:
+        known = ", ".join(map(repr, RESOURCE_TYPES))
+        raise ValueError(f"unknown config resource type {shown(kind)}: must be one of {known}")
+    return RESOURCE_TYPES[kind]
 
 
 def _name_of(key: int) -> str:

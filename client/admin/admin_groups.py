@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 from minikafka.client.admin.admin_types import GroupDescription, GroupListing, GroupMember
+from minikafka.client.argument_checks import checks_arguments
+from minikafka.client.argument_kinds import Natural, PartitionArgument
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.groups.assignors import decode_assignment
@@ -33,6 +35,7 @@ _MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError)
 """The errors after which the coordinator is looked up again."""
 
 
+@checks_arguments()
 class GroupAdmin(ClusterClient):
     """The group methods of `Admin`."""
 
@@ -114,17 +117,17 @@ class GroupAdmin(ClusterClient):
         await self.cluster.retry(attempt, f"deleting group {group_id!r}")
 
     async def list_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+        self, group_id: str, partitions: Iterable[PartitionArgument] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """A group's committed offsets (None: of all partitions)."""
-        chosen = None if partitions is None else list(partitions)
+        chosen = None if partitions is None else [TopicPartition(*one) for one in partitions]
         return await self.cluster.retry(
             lambda: committed_offsets(self.cluster, group_id, chosen, require_stable=False),
             f"fetching the offsets of group {group_id!r}",
         )
 
     async def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+        self, group_id: str, offsets: Mapping[TopicPartition, Natural | OffsetAndMetadata]
     ) -> None:
         """Set a group's committed offsets. Raises UnknownMemberIdError if the group has members."""
         committed = {

@@ -7,6 +7,9 @@ from typing import Any
 
 from minikafka.client.admin.admin_groups import GroupAdmin
 from minikafka.client.admin.admin_types import QuorumDescription, QuorumReplica, Reassignment
+from minikafka.client.argument_checks import checks_arguments
+from minikafka.client.argument_kinds import Int32, PartitionArgument
+from minikafka.client.options import parse_address
 from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from minikafka.protocol.messages.alter_partition_reassignments import (
@@ -33,11 +36,12 @@ METADATA_TOPIC = "__cluster_metadata"
 _PREFERRED, _UNCLEAN = 0, 1
 
 
+@checks_arguments()
 class ReplicaAdmin(GroupAdmin):
     """The replica and node methods of `Admin`."""
 
     async def elect_leaders(
-        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+        self, partitions: Iterable[PartitionArgument] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, KafkaError | None]:
         """Elect the preferred replica (KIP-183) or, with `unclean`, any live replica if there is no leader (KIP-460).
 
@@ -60,7 +64,7 @@ class ReplicaAdmin(GroupAdmin):
 
     async def alter_partition_reassignments(
         self,
-        targets: Mapping[TopicPartition, Sequence[int] | None],
+        targets: Mapping[TopicPartition, Sequence[Int32] | None],
         *,
         allow_replication_factor_change: bool = True,
     ) -> dict[TopicPartition, KafkaError | None]:
@@ -84,7 +88,7 @@ class ReplicaAdmin(GroupAdmin):
         }
 
     async def list_partition_reassignments(
-        self, partitions: Iterable[TopicPartition] | None = None
+        self, partitions: Iterable[PartitionArgument] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The reassignments in progress, of some partitions or (None) of all."""
         topics = None
@@ -124,7 +128,7 @@ class ReplicaAdmin(GroupAdmin):
         )
 
     async def add_raft_voter(
-        self, node_id: int, directory_id: str, endpoints: Mapping[str, str], *, cluster_id: str | None = None
+        self, node_id: Int32, directory_id: str, endpoints: Mapping[str, str], *, cluster_id: str | None = None
     ) -> None:
         """Make a controller that follows the metadata log a voter of its quorum (KIP-853); done once it is committed.
 
@@ -145,7 +149,7 @@ class ReplicaAdmin(GroupAdmin):
         )
         await self._ask_about(request, f"adding voter {node_id}")
 
-    async def remove_raft_voter(self, node_id: int, directory_id: str, *, cluster_id: str | None = None) -> None:
+    async def remove_raft_voter(self, node_id: Int32, directory_id: str, *, cluster_id: str | None = None) -> None:
         """Remove a voter from the quorum of the metadata log; it may be the leader. Arguments: see `add_raft_voter`.
 
         Raises ValueError for an invalid id; VoterNotFoundError, UnsupportedVersionError where the voters are fixed …
@@ -154,7 +158,7 @@ class ReplicaAdmin(GroupAdmin):
         request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory)
         await self._ask_about(request, f"removing voter {node_id}")
 
-    async def unregister_broker(self, node_id: int) -> None:
+    async def unregister_broker(self, node_id: Int32) -> None:
         """Remove the registration of a decommissioned broker. Raises BrokerIdNotRegisteredError …"""
         await self._ask_about(UnregisterBrokerRequest(broker_id=node_id), f"unregistering broker {node_id}")
 
@@ -175,7 +179,7 @@ class ReplicaAdmin(GroupAdmin):
         return await self.cluster.retry(attempt, what)
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[PartitionArgument]) -> dict[str, list[int]]:
     """Partition numbers by topic, in order of first mention."""
     found: dict[str, list[int]] = {}
     for topic, index in partitions:
@@ -202,7 +206,5 @@ def _replica(one: Any, addresses: Mapping[int, tuple[str, ...]]) -> QuorumReplic
 
 
 def _listener(name: str, address: str) -> Listener:
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal():
-        raise ValueError(f"{address!r} is not HOST:PORT")
-    return Listener(name=name, host=host.strip("[]"), port=int(port))
+    host, port = parse_address(address)
+    return Listener(name=name, host=host, port=port)

@@ -12,6 +12,8 @@ from minikafka.client.admin.admin_types import (
     TransactionDescription,
     TransactionListing,
 )
+from minikafka.client.argument_checks import checks_arguments
+from minikafka.client.argument_kinds import Int16, Int32, Natural, PartitionArgument
 from minikafka.client.connections.cluster_client import CoordinatorType
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
@@ -33,6 +35,7 @@ from minikafka.protocol.messages.write_txn_markers import (
 from minikafka.protocol.names import TopicPartition
 
 
+@checks_arguments()
 class TransactionAdmin(ReplicaAdmin):
     """The transaction methods of `Admin`."""
 
@@ -85,7 +88,7 @@ class TransactionAdmin(ReplicaAdmin):
 
         return await self.cluster.retry(attempt, f"describing transactional id {transactional_id!r}")
 
-    async def describe_producers(self, partition: TopicPartition) -> list[ProducerState]:
+    async def describe_producers(self, partition: PartitionArgument) -> list[ProducerState]:
         """The producers that a partition's leader knows. Raises UnknownTopicOrPartitionError …"""
         tp = TopicPartition(*partition)
         request = DescribeProducersRequest(topics=[TopicRequest(name=tp.topic, partition_indexes=[tp.partition])])
@@ -111,7 +114,7 @@ class TransactionAdmin(ReplicaAdmin):
         return await self.cluster.retry(attempt, f"describing the producers of {tp}")
 
     async def abort_transaction(
-        self, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+        self, partition: PartitionArgument, producer_id: int, producer_epoch: Int16, coordinator_epoch: Int32
     ) -> None:
         """Write an abort marker into one partition, whatever the coordinator says: for transactions that hang only.
 
@@ -136,7 +139,7 @@ class TransactionAdmin(ReplicaAdmin):
         await self.cluster.retry(attempt, f"aborting the transaction in {tp}")
 
     async def find_hanging_transactions(
-        self, partitions: Iterable[TopicPartition], *, older_than_ms: int = 900_000
+        self, partitions: Iterable[PartitionArgument], *, older_than_ms: Natural = 900_000
     ) -> list[HangingTransaction]:
         """Open transactions in these partitions that no coordinator knows, so that nobody will end them.
 

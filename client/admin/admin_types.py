@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from minikafka.client.argument_kinds import Int16, Int32
 from minikafka.client.connections.cluster_metadata import Broker
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
@@ -18,9 +19,9 @@ class NewTopic:
     """A topic to create; -1 means the cluster's default; `assignments` are replicas by partition."""
 
     name: str
-    partitions: int = -1
-    replication_factor: int = -1
-    assignments: Mapping[int, Sequence[int]] | None = None
+    partitions: Int32 = -1
+    replication_factor: Int16 = -1
+    assignments: Mapping[Int32, Sequence[Int32]] | None = None
     configs: Mapping[str, str] | None = None
 
 

@@ -23,6 +23,7 @@ from minikafka.client.admin.admin_types import (
     TransactionDescription,
     TransactionListing,
 )
+from minikafka.client.argument_kinds import Int16, Int32, Natural, PartitionArgument
 from minikafka.client.arguments import AdminArguments
 from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.cluster_metadata import Topic
@@ -51,9 +52,9 @@ class Admin(BlockingClient):
         self,
         name: str,
         *,
-        partitions: int = -1,
-        replication_factor: int = -1,
-        assignments: Mapping[int, Sequence[int]] | None = None,
+        partitions: Int32 = -1,
+        replication_factor: Int16 = -1,
+        assignments: Mapping[Int32, Sequence[Int32]] | None = None,
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
@@ -85,7 +86,9 @@ class Admin(BlockingClient):
     def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, Topic | KafkaError]:
         return self._wait(self._admin.describe_topics, names)
 
-    def create_partitions(self, name: str, total: int, *, assignments: Sequence[Sequence[int]] | None = None) -> None:
+    def create_partitions(
+        self, name: str, total: Int32, *, assignments: Sequence[Sequence[Int32]] | None = None
+    ) -> None:
         self._wait(self._admin.create_partitions, name, total, assignments=assignments)
 
     def describe_configs(
@@ -136,14 +139,14 @@ class Admin(BlockingClient):
     def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         return self._wait(self._admin.describe_cluster, include_fenced=include_fenced)
 
-    def describe_api_versions(self, node_id: int | None = None) -> list[ApiVersionRange]:
+    def describe_api_versions(self, node_id: Int32 | None = None) -> list[ApiVersionRange]:
         return self._wait(self._admin.describe_api_versions, node_id)
 
-    def describe_features(self, node_id: int | None = None) -> FeaturesDescription:
+    def describe_features(self, node_id: Int32 | None = None) -> FeaturesDescription:
         return self._wait(self._admin.describe_features, node_id)
 
     def update_features(
-        self, levels: Mapping[str, int], *, upgrade_type: str = "upgrade", validate_only: bool = False
+        self, levels: Mapping[str, Int16], *, upgrade_type: str = "upgrade", validate_only: bool = False
     ) -> None:
         self._wait(self._admin.update_features, levels, upgrade_type=upgrade_type, validate_only=validate_only)
 
@@ -167,7 +170,7 @@ class Admin(BlockingClient):
     def list_config_resources(self, kind: str) -> list[str]:
         return self._wait(self._admin.list_config_resources, kind)
 
-    def describe_log_dirs(self, node_ids: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
+    def describe_log_dirs(self, node_ids: Iterable[Int32] | None = None) -> dict[int, list[LogDirectory]]:
         return self._wait(self._admin.describe_log_dirs, node_ids)
 
     def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
@@ -180,20 +183,20 @@ class Admin(BlockingClient):
         self._wait(self._admin.delete_group, group_id)
 
     def list_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+        self, group_id: str, partitions: Iterable[PartitionArgument] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._wait(self._admin.list_group_offsets, group_id, partitions)
 
-    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, Natural | OffsetAndMetadata]) -> None:
         self._wait(self._admin.alter_group_offsets, group_id, offsets)
 
     def elect_leaders(
-        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+        self, partitions: Iterable[PartitionArgument] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, KafkaError | None]:
         return self._wait(self._admin.elect_leaders, partitions, unclean=unclean)
 
     def alter_partition_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool = True
+        self, targets: Mapping[TopicPartition, Sequence[Int32] | None], *, allow_replication_factor_change: bool = True
     ) -> dict[TopicPartition, KafkaError | None]:
         return self._wait(
             self._admin.alter_partition_reassignments,
@@ -202,7 +205,7 @@ class Admin(BlockingClient):
         )
 
     def list_partition_reassignments(
-        self, partitions: Iterable[TopicPartition] | None = None
+        self, partitions: Iterable[PartitionArgument] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         return self._wait(self._admin.list_partition_reassignments, partitions)
 
@@ -210,14 +213,14 @@ class Admin(BlockingClient):
         return self._wait(self._admin.describe_quorum)
 
     def add_raft_voter(
-        self, node_id: int, directory_id: str, endpoints: Mapping[str, str], *, cluster_id: str | None = None
+        self, node_id: Int32, directory_id: str, endpoints: Mapping[str, str], *, cluster_id: str | None = None
     ) -> None:
         self._wait(self._admin.add_raft_voter, node_id, directory_id, endpoints, cluster_id=cluster_id)
 
-    def remove_raft_voter(self, node_id: int, directory_id: str, *, cluster_id: str | None = None) -> None:
+    def remove_raft_voter(self, node_id: Int32, directory_id: str, *, cluster_id: str | None = None) -> None:
         self._wait(self._admin.remove_raft_voter, node_id, directory_id, cluster_id=cluster_id)
 
-    def unregister_broker(self, node_id: int) -> None:
+    def unregister_broker(self, node_id: Int32) -> None:
         self._wait(self._admin.unregister_broker, node_id)
 
     def list_transactions(
@@ -228,15 +231,15 @@ class Admin(BlockingClient):
     def describe_transaction(self, transactional_id: str) -> TransactionDescription:
         return self._wait(self._admin.describe_transaction, transactional_id)
 
-    def describe_producers(self, partition: TopicPartition) -> list[ProducerState]:
+    def describe_producers(self, partition: PartitionArgument) -> list[ProducerState]:
         return self._wait(self._admin.describe_producers, partition)
 
     def abort_transaction(
-        self, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+        self, partition: PartitionArgument, producer_id: int, producer_epoch: Int16, coordinator_epoch: Int32
     ) -> None:
         self._wait(self._admin.abort_transaction, partition, producer_id, producer_epoch, coordinator_epoch)
 
     def find_hanging_transactions(
-        self, partitions: Iterable[TopicPartition], *, older_than_ms: int = 900_000
+        self, partitions: Iterable[PartitionArgument], *, older_than_ms: Natural = 900_000
     ) -> list[HangingTransaction]:
         return self._wait(self._admin.find_hanging_transactions, partitions, older_than_ms=older_than_ms)

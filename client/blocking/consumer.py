@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
+from minikafka.client.argument_kinds import Natural, PartitionArgument, Positive, Timestamp
 from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.blocking.listener import EitherListener as Listener
 from minikafka.client.blocking.listener import Listener as BlockingListener
@@ -74,7 +75,7 @@ class Consumer(BlockingClient):
         while (batch := self._wait(_next, batches)) is not None:
             yield batch
 
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+    def assign(self, partitions: Iterable[PartitionArgument]) -> None:
         self._run(self._consumer.assign, partitions)
 
     def subscribe(
@@ -95,28 +96,28 @@ class Consumer(BlockingClient):
     def assignment(self) -> list[TopicPartition]:
         return self._run(self._consumer.assignment)
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: PartitionArgument) -> None:
         self._run(self._consumer.pause, *partitions)
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: PartitionArgument) -> None:
         self._run(self._consumer.resume, *partitions)
 
     def paused(self) -> list[TopicPartition]:
         return self._run(self._consumer.paused)
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
+    def seek(self, partition: PartitionArgument, offset: Natural) -> None:
         self._run(self._consumer.seek, partition, offset)
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    def seek_to_beginning(self, *partitions: PartitionArgument) -> None:
         self._run(self._consumer.seek_to_beginning, *partitions)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    def seek_to_end(self, *partitions: PartitionArgument) -> None:
         self._run(self._consumer.seek_to_end, *partitions)
 
-    def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+    def seek_to_time(self, timestamp_ms: Timestamp, *partitions: PartitionArgument) -> None:
         self._wait(self._consumer.seek_to_time, timestamp_ms, *partitions)
 
-    def position(self, partition: TopicPartition) -> int:
+    def position(self, partition: PartitionArgument) -> int:
         return self._wait(self._consumer.position, partition)
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -125,7 +126,7 @@ class Consumer(BlockingClient):
     def group_metadata(self) -> GroupMetadata:
         return self._run(self._consumer.group_metadata)
 
-    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed(self, *partitions: PartitionArgument) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._wait(self._consumer.committed, *partitions)
 
     @property
@@ -133,29 +134,31 @@ class Consumer(BlockingClient):
         return self._run(lambda: self._consumer.settled)
 
     def commit(
-        self, offsets: ConsumerRecord | Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
+        self, offsets: ConsumerRecord | Mapping[TopicPartition, Natural | OffsetAndMetadata] | None = None
     ) -> None:
         if offsets is None:
             self._wait(self._consumer.commit)
         else:
             self._wait_and_call(self._consumer.commit, offsets)  # needs no position: the iteration goes on undisturbed
 
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def beginning_offsets(self, partitions: Iterable[PartitionArgument]) -> dict[TopicPartition, int]:
         return self._wait(self._consumer.beginning_offsets, partitions)
 
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, partitions: Iterable[PartitionArgument]) -> dict[TopicPartition, int]:
         return self._wait(self._consumer.end_offsets, partitions)
 
-    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, Timestamp]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         return self._wait(self._consumer.offsets_for_times, times)
 
-    def lag(self, partition: TopicPartition) -> int | None:
+    def lag(self, partition: PartitionArgument) -> int | None:
         return self._run(self._consumer.lag, partition)
 
     def at_end(self) -> bool:
         return self._run(self._consumer.at_end)
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+    def poll(self, timeout_ms: float = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
         return self._wait(self._consumer.poll, timeout_ms, max_records)
 
     def __exit__(self, *exception: Any) -> bool | None:

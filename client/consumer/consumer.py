@@ -18,6 +18,8 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
+from minikafka.client.argument_checks import checks_arguments, read_argument
+from minikafka.client.argument_kinds import TEXT, Natural, PartitionArgument, Positive, Timestamp
 from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.seams import Seams
@@ -48,6 +50,7 @@ _LOOK_FOR_END_S = 0.1
 """How often `stop_at` looks whether the group's assignment is known; all else that ends a wait is noticed at once."""
 
 
+@checks_arguments()
 class Consumer(ClusterClient):
     """Consumes records from Kafka.
 
@@ -81,7 +84,7 @@ class Consumer(ClusterClient):
         self._options = make(ConsumerOptions, options, "Consumer", bootstrap_servers)
         super().__init__(self._options, seams)
         self._fetcher = Fetcher(self._options)
-        self._topics = topics
+        self._topics = [read_argument("Consumer", f"topics[{at}]", TEXT, one) for at, one in enumerate(topics)]
         self._failure: KafkaError | None = None
         self._polled_at = float("inf")
         self._unavailable_since: float | None = None
@@ -93,7 +96,7 @@ class Consumer(ClusterClient):
 
     # Subscription and assignment.
 
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+    def assign(self, partitions: Iterable[PartitionArgument]) -> None:
         """Consume exactly these partitions, without group management; replaces the previous assignment.
 
         Consumption starts at the group's committed offsets if there are any, else as `auto_offset_reset` says.
@@ -110,11 +113,9 @@ class Consumer(ClusterClient):
         notified of assigned and revoked partitions. With group_protocol="consumer" the coordinator matches the pattern,
         a regular expression of RE2; else it is one of `re`.
 
-        Raises ValueError without topics and pattern, re.error for an invalid pattern, TypeError if `topics` is a
-        single string.
+        Raises ValueError without topics and pattern, and for an invalid pattern; TypeError if `topics` is a single
+        string.
         """
-        if isinstance(topics, str):
-            raise TypeError(f"subscribe({topics!r}): topics must be a list, as in [{topics!r}]")
         await self._open_subscriptions().subscribe(list(topics), pattern, listener)
 
     async def unsubscribe(self) -> None:
@@ -125,13 +126,13 @@ class Consumer(ClusterClient):
         """The partitions that are assigned now."""
         return list(self._fetcher.states)
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: PartitionArgument) -> None:
         """Return no records of these partitions (default: all) until `resume`; keeps positions and buffers."""
         for tp in partitions or self.assignment():
             self._state(tp)
             self._fetcher.pause(TopicPartition(*tp))
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: PartitionArgument) -> None:
         """Return records of these partitions (default: all) again."""
         for tp in partitions or self.assignment():
             self._state(tp).paused = False
@@ -143,32 +144,30 @@ class Consumer(ClusterClient):
 
     # Positions and offsets.
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
+    def seek(self, partition: PartitionArgument, offset: Natural) -> None:
         """Continue from this offset. Raises ValueError if it is negative or the partition is not assigned."""
-        if offset < 0:
-            raise ValueError(f"seek({partition}, {offset}): the offset must be 0 or more")
         self._state(partition)
         self._fetcher.seek(TopicPartition(*partition), offset)
         self._open_loop().wake()
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    def seek_to_beginning(self, *partitions: PartitionArgument) -> None:
         """Continue from the first offset of these partitions (default: all)."""
         self._seek_to("earliest", partitions)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    def seek_to_end(self, *partitions: PartitionArgument) -> None:
         """Continue from the end of these partitions (default: all)."""
         self._seek_to("latest", partitions)
 
-    async def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+    async def seek_to_time(self, timestamp_ms: Timestamp, *partitions: PartitionArgument) -> None:
         """Continue from the first record at or after a time (ms since 1970), or from the end if there is none."""
-        found = await self.offsets_for_times(dict.fromkeys(partitions or self.assignment(), timestamp_ms))
+        found = await self.offsets_for_times(dict.fromkeys(self._or_assigned(partitions), timestamp_ms))
         for tp, first in found.items():
             if first is None:
                 self._seek_to("latest", [tp])
             else:
                 self.seek(tp, first.offset)
 
-    async def position(self, partition: TopicPartition) -> int:
+    async def position(self, partition: PartitionArgument) -> int:
         """The offset after the last record returned; waits until it is known, `default_api_timeout_ms` at most.
 
         Raises KafkaError.
@@ -194,12 +193,12 @@ class Consumer(ClusterClient):
         """
         return self._open_subscriptions().group_metadata(self._group_id("group_metadata()"))
 
-    async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def committed(self, *partitions: PartitionArgument) -> dict[TopicPartition, OffsetAndMetadata]:
         """The group's committed offsets of these partitions (default: the assigned ones). Raises KafkaError."""
         group_id = self._group_id("committed()")
         return await self.cluster.retry(
             lambda: committed_offsets(
-                self.cluster, group_id, partitions or self.assignment(), require_stable=True
+                self.cluster, group_id, self._or_assigned(partitions), require_stable=True
             ),
             f"fetching the committed offsets of group {group_id!r}",
         )
@@ -218,7 +217,7 @@ class Consumer(ClusterClient):
         return {tp: OffsetAndMetadata(one, "", states[tp].epoch_before(one)) for tp, one in offsets.items()}
 
     async def commit(
-        self, offsets: ConsumerRecord | Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
+        self, offsets: ConsumerRecord | Mapping[TopicPartition, Natural | OffsetAndMetadata] | None = None
     ) -> None:
         """Commit for the group: `offsets`, each the next one to read; by default the positions of all partitions.
 
@@ -244,22 +243,22 @@ class Consumer(ClusterClient):
             offsets = {tp: offsets.offset + 1}
         await self._open_subscriptions().commit(offsets)
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def beginning_offsets(self, partitions: Iterable[PartitionArgument]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
         return await self._ends(partitions, EARLIEST)
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Iterable[PartitionArgument]) -> dict[TopicPartition, int]:
         """The end offset of each partition: the high watermark, or the last stable offset with read_committed."""
         return await self._ends(partitions, LATEST)
 
     async def offsets_for_times(
-        self, times: Mapping[TopicPartition, int]
+        self, times: Mapping[TopicPartition, Timestamp]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (ms since 1970); None if there is none."""
         found = await self._list_offsets(times)
         return {tp: one if one.offset >= 0 else None for tp, one in found.items()}
 
-    def lag(self, partition: TopicPartition) -> int | None:
+    def lag(self, partition: PartitionArgument) -> int | None:
         """The difference between end offset and position at the last fetch; None before the first fetch."""
         state = self._state(partition)
         end = state.last_stable_offset if self._stable else state.high_watermark
@@ -322,7 +321,7 @@ class Consumer(ClusterClient):
             yield batch
             self._mark_processed()
 
-    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+    async def poll(self, timeout_ms: float = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
         """Buffered records, at most `max_records` (default: max_poll_records); waits up to `timeout_ms` for one.
 
         The records of the previous poll count as processed. A listener's callbacks are called here, and are not limited
@@ -408,20 +407,23 @@ class Consumer(ClusterClient):
         if self._options.group_id is not None:
             measure_membership(readings, self._open_subscriptions().counts, len(self.assignment()))
 
-    def _state(self, tp: TopicPartition) -> PartitionState:
+    def _state(self, tp: tuple[str, int]) -> PartitionState:
         state = self._fetcher.states.get(TopicPartition(*tp))
         if state is None:
             assigned = ", ".join(map(str, self._fetcher.states)) or "none"
             raise ValueError(f"partition {TopicPartition(*tp)} is not assigned to this consumer; assigned: {assigned}")
         return state
 
-    def _seek_to(self, reset: str, partitions: Iterable[TopicPartition]) -> None:
+    def _or_assigned(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
+        return [TopicPartition(*one) for one in partitions] or self.assignment()
+
+    def _seek_to(self, reset: str, partitions: Iterable[tuple[str, int]]) -> None:
         for tp in partitions or self.assignment():
             self._state(tp)
             self._fetcher.seek(TopicPartition(*tp), None, reset)
         self._open_loop().wake()
 
-    async def _ends(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
+    async def _ends(self, partitions: Iterable[tuple[str, int]], which: int) -> dict[TopicPartition, int]:
         found = await self._list_offsets(dict.fromkeys((TopicPartition(*one) for one in partitions), which))
         return {tp: one.offset for tp, one in found.items()}
 

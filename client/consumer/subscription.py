@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
+from minikafka.client.argument_kinds import shown
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
 from minikafka.client.connections.retry_backoff import Backoff
@@ -90,12 +91,12 @@ class Subscriptions:
     async def subscribe(self, topics: list[str], pattern: str | None, listener: Listener | None) -> None:
         """Subscribe to topics, or to all that match; without a group all their partitions are assigned.
 
-        Raises ValueError without topics and pattern, and re.error, unless it is the coordinator that matches.
+        Raises ValueError without topics and pattern, and for an invalid pattern unless the coordinator matches it.
         """
         if not topics and not pattern:
             raise ValueError("subscribe() requires topics or a pattern; to stop consuming call unsubscribe()")
         by_coordinator = self._options.group_id is not None and self._options.group_protocol == "consumer"
-        self._pattern = re.compile(pattern) if pattern and not by_coordinator else None
+        self._pattern = _compiled(pattern) if pattern and not by_coordinator else None
         self.group_pattern = pattern if by_coordinator else None
         self._topics = topics
         self._listener = listener
@@ -408,3 +409,10 @@ class Subscriptions:
 
     def _tell(self, error: KafkaError) -> None:
         _logger.warning("auto-commit failed: group %r: %s", self._options.group_id, error)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"subscribe(pattern={shown(pattern)}): must be a regular expression: {error}") from None

@@ -76,7 +76,7 @@ async def test_seeking(bootstrap: str, topic: str) -> None:
                 break
         with pytest.raises(ValueError, match="not assigned to this consumer"):
             consumer.seek(TopicPartition("other", 0), 1)
-        with pytest.raises(ValueError, match="0 or more"):
+        with pytest.raises(ValueError, match=r"seek\(offset=-1\): must be a whole number from 0"):
             consumer.seek(tp, -1)
 
 
@@ -265,7 +265,7 @@ async def test_a_consumer_may_have_topics_created(bootstrap: str, topic: str) ->
 
 async def test_invalid_subscriptions_are_explained(bootstrap: str, topic: str) -> None:
     async with reader(bootstrap) as consumer:
-        with pytest.raises(TypeError, match=r"topics must be a list, as in \['name'\]"):
+        with pytest.raises(TypeError, match=r"subscribe\(topics='name'\): must be a list"):
             await consumer.subscribe("name")
         with pytest.raises(ValueError, match="requires topics or a pattern"):
             await consumer.subscribe([])

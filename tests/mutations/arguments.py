@@ -1,0 +1,57 @@
+"""Planted bugs in the checks of arguments, and in what keeps one bad record from stopping the others."""
+
+from mutations import TEST_ONLY, Mutation
+
+_RECORDS = "tests/client/producer/test_careless_records.py"
+_ARGUMENTS = "tests/client/test_arguments.py"
+
+MUTATIONS = (
+    Mutation(
+        "a batch that cannot be encoded ends the sender",
+        "client/producer/sender.py",
+        "            except Exception as error:  # noqa: BLE001 (`send` should",
+        "            except KafkaError as error:  # noqa: BLE001 (`send` should",
+        (f"{_RECORDS}::test_records_that_cannot_be_encoded_fail_alone",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an exception of a partitioner ends the task that empties the inbox",
+        "client/blocking/producer.py",
+        "                except Exception as error:  # noqa: BLE001",
+        "                except ValueError as error:  # noqa: BLE001",
+        (f"{_RECORDS}::test_a_partitioner_fails_its_record_alone",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a pair of short names is taken for two headers",
+        "client/argument_kinds.py",
+        "        if not isinstance(pair, tuple | list) or len(pair) != 2:\n",
+        "        if not hasattr(pair, \"__len__\") or len(pair) != 2:\n",
+        (f"{_RECORDS}::test_what_cannot_be_sent_is_refused_by_send_and_all_else_goes_on",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the methods of a consumer do not check their arguments",
+        "client/consumer/consumer.py",
+        "@checks_arguments()\n",
+        "",
+        (f"{_ARGUMENTS}::test_a_closed_client_refuses_by_name_what_it_could_not_carry_out",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a whole number may be of any size",
+        "client/argument_kinds.py",
+        "        if not low <= number <= high:\n",
+        "        if not low <= number:\n",
+        (f"{_ARGUMENTS}::test_an_open_client_goes_on_after_every_call",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an error is unpickled by its constructor",
+        "protocol/errors.py",
+        "return _restored, (type(self), self.args), self.__dict__",
+        "return type(self), self.args, self.__dict__",
+        ("tests/client/test_errors_survive_pickle.py::test_all_exceptions_are_the_same_afterwards",),
+        seeds=TEST_ONLY,
+    ),
+)
