@@ -29,7 +29,7 @@ async def handle(
     """The subscription of the client, which gets an id if it has none. Raises ThrottlingQuotaExceededError."""
     clients = context.services.telemetry
     instance_id = request.client_instance_id if request.client_instance_id != NIL else clients.new_id()
-    subscription = clients.subscribe(instance_id, client_of(instance_id, context))
+    subscription = await clients.subscribe(instance_id, client_of(instance_id, context))
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
         subscription_id=subscription.id,

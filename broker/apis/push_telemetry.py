@@ -14,5 +14,5 @@ ADVERTISED = False
 
 async def handle(request: PushTelemetryRequest, context: RequestContext[TelemetryService]) -> PushTelemetryResponse:
     """Take the metrics. Raises KafkaError, see `TelemetryClients.push`."""
-    context.services.telemetry.push(request, client_of(request.client_instance_id, context))
+    await context.services.telemetry.push(request, client_of(request.client_instance_id, context))
     return PushTelemetryResponse()

@@ -125,6 +125,7 @@ class BrokerParts:
         )
         self.replica_moves = self._replica_moves()
         self._follower: MetadataFollower | None = None
+        self._large_messages = LargeMessages(self._disk.run)
         self.telemetry = self._telemetry()
         self.routes = self._routes()
         self.long_polls = LongPolls()
@@ -137,7 +138,7 @@ class BrokerParts:
         def subscriptions() -> dict[str, dict[str, str]]:
             return self.image.configs_of(ResourceType.CLIENT_METRICS)
 
-        return TelemetryClients(subscriptions, self.now_ms, size_bytes_max, self._random)
+        return TelemetryClients(subscriptions, self.now_ms, size_bytes_max, self._random, self._large_messages.run)
 
     def _routes(self) -> dict[int, Route[Services]]:
         """The APIs; clients are told of telemetry where somebody may look at it."""
@@ -268,13 +269,13 @@ class BrokerParts:
         """The server of the client listeners, with the steps of a request that this node is configured for."""
         number = self.config.number
         services: Services = self
-        request_log, large = RequestLog(self.log_levels, ROOT), LargeMessages(self._disk.run)
+        request_log = RequestLog(self.log_levels, ROOT)
         dispatcher = Dispatcher(
             services,
             self.routes,
             clock=trio.current_time,
             observer=request_log,
-            large_messages=large,
+            large_messages=self._large_messages,
             long_polls=self.long_polls,
             shortcuts={usual_produce.KEY: usual_produce.UsualProduce(services).answer},
         )

@@ -10,5 +10,7 @@ receives it, so they are advertised where `metrics.listener` is set. Clients the
 minutes, even if there is none; the JVM client and librdkafka do so by themselves.
 
 *Caveats*: of a histogram only the sum and the count are shown. A client's metrics are shown until it has not pushed for
-five minutes or three intervals; each broker shows what was pushed to it. At most `SAMPLES_MAX` values are kept.
+five minutes or three intervals; each broker shows what was pushed to it. At most `SAMPLES_MAX` values are kept, and
+`SIZE_BYTES_MAX`. Decompressed, a push has at most `telemetry.max.bytes`. Patterns are RE2's (`controller/patterns.py`):
+those of Java that it does not have are refused with INVALID_CONFIG, and select no client if the metadata has them.
 """

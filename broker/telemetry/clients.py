@@ -4,11 +4,12 @@ Source: Kafka's `ClientMetricsManager`, `ClientMetricsInstance`.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
-from minikafka.broker.telemetry.otlp import MalformedMetrics, read_metrics
+from minikafka.broker.telemetry.otlp import MalformedMetrics, Point, read_metrics
 from minikafka.broker.telemetry.pushed import PushedMetrics
 from minikafka.broker.telemetry.subscriptions import Client, Subscription, subscription_of
 from minikafka.protocol.errors import (
@@ -28,10 +29,11 @@ from minikafka.protocol.records.record import CorruptRecords
 __all__ = ["TelemetryClients"]
 
 CLIENTS_MAX = 16_384
+Run = Callable[..., Awaitable[Any]]
 NIL, ONE = bytes(16), bytes(15) + b"\x01"
 """Ids that no client has."""
-EXPANSION_MAX = 16
-"""Compressed metrics may have so many times `telemetry.max.bytes`."""
+CLIENTS_SIZE_BYTES_MAX = 16 << 20
+"""Of the names of the clients."""
 ASKED_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 """After these errors a client may ask for its subscription at once."""
 
@@ -48,12 +50,14 @@ class _Instance:
 
 
 class TelemetryClients:
-    """The clients of a broker, at most `CLIENTS_MAX`; of more, those are forgotten that did nothing for longest.
+    """The clients of a broker, at most `CLIENTS_MAX`, whose names take `CLIENTS_SIZE_BYTES_MAX` at most; of more, those
+    are forgotten that did nothing for longest.
 
     Args:
         configs: Returns the subscriptions, by name.
         now_ms: The wall clock.
         size_bytes_max: `telemetry.max.bytes`.
+        run: Calls a function in a worker thread, one at a time: matching patterns and reading metrics may take long.
         random: For ids.
 
     Attributes:
@@ -66,12 +70,15 @@ class TelemetryClients:
         now_ms: Callable[[], int],
         size_bytes_max: int,
         random: Random,
+        run: Run,
     ) -> None:
         self.pushed = PushedMetrics()
         self._configs = configs
         self._now_ms = now_ms
         self._size_bytes_max = size_bytes_max
         self._random = random
+        self._run = run
+        self._names_size_bytes = 0
         self._instances: OrderedDict[bytes, _Instance] = OrderedDict()
         self._seen: dict[str, dict[str, str]] = {}
         self._version = 0
@@ -89,13 +96,13 @@ class TelemetryClients:
             if bytes(made) not in self._instances:
                 return bytes(made)
 
-    def subscribe(self, instance_id: bytes, client: Client) -> Subscription:
+    async def subscribe(self, instance_id: bytes, client: Client) -> Subscription:
         """What a client is to push.
 
         Raises:
             ThrottlingQuotaExceededError: It asks again before its interval has passed.
         """
-        instance, now_ms = self._instance(instance_id, client), self._now_ms()
+        instance, now_ms = await self._instance(instance_id, client), self._now_ms()
         if now_ms - max(instance.asked_ms, instance.pushed_ms) >= instance.subscription.interval_ms:
             instance.asked_ms = now_ms
         elif instance.last_error not in ASKED_AGAIN:
@@ -103,7 +110,7 @@ class TelemetryClients:
         instance.last_error = ErrorCode.NONE
         return instance.subscription
 
-    def push(self, request: PushTelemetryRequest, client: Client) -> None:
+    async def push(self, request: PushTelemetryRequest, client: Client) -> None:
         """Take what a client pushes.
 
         Raises:
@@ -112,10 +119,10 @@ class TelemetryClients:
         """
         if request.client_instance_id in (NIL, ONE):
             raise InvalidRequestError("metrics without a client instance id")
-        instance, now_ms = self._instance(request.client_instance_id, client), self._now_ms()
+        instance, now_ms = await self._instance(request.client_instance_id, client), self._now_ms()
         try:
             self._check(request, instance, now_ms)
-            self._take(request, instance, now_ms)
+            await self._take(request, instance, now_ms)
         except KafkaError as error:
             instance.last_error = error.code
             raise
@@ -123,7 +130,7 @@ class TelemetryClients:
             instance.terminating = request.terminating
         instance.last_error = ErrorCode.NONE
 
-    def _instance(self, instance_id: bytes, client: Client) -> _Instance:
+    async def _instance(self, instance_id: bytes, client: Client) -> _Instance:
         """The client, with its subscription as it is now. A changed one begins anew."""
         configs = self._configs()
         if configs != self._seen:
@@ -131,14 +138,21 @@ class TelemetryClients:
             self._version += 1
         instance = self._instances.get(instance_id)
         if instance is None or instance.version < self._version:
-            known = client if instance is None else instance.client
-            instance = _Instance(known, subscription_of(known, configs.values()), self._version)
-            self._instances[instance_id] = instance
+            version, known = self._version, client if instance is None else instance.client
+            subscription = await self._run(subscription_of, known, [*configs.values()])
+            instance = _Instance(known, subscription, version)
+            self._keep(instance_id, instance)
         self._instances.move_to_end(instance_id)
-        if len(self._instances) > CLIENTS_MAX:
-            forgotten, _ = self._instances.popitem(last=False)
-            self.pushed.forget(forgotten)
         return instance
+
+    def _keep(self, instance_id: bytes, instance: _Instance) -> None:
+        before = self._instances.get(instance_id)
+        self._names_size_bytes += instance.client.size_bytes - (before.client.size_bytes if before else 0)
+        self._instances[instance_id] = instance
+        while len(self._instances) > CLIENTS_MAX or self._names_size_bytes > CLIENTS_SIZE_BYTES_MAX:
+            forgotten, gone = self._instances.popitem(last=False)
+            self._names_size_bytes -= gone.client.size_bytes
+            self.pushed.forget(forgotten)
 
     def _check(self, request: PushTelemetryRequest, instance: _Instance, now_ms: int) -> None:
         """The checks in Kafka's order. A push may follow the question for the subscription at once."""
@@ -156,19 +170,22 @@ class TelemetryClients:
         if len(request.metrics) > self._size_bytes_max:
             raise TelemetryTooLargeError(f"{len(request.metrics)} bytes, at most {self._size_bytes_max}")
 
-    def _take(self, request: PushTelemetryRequest, instance: _Instance, now_ms: int) -> None:
+    async def _take(self, request: PushTelemetryRequest, instance: _Instance, now_ms: int) -> None:
         if not request.metrics:
             return
-        size_bytes_max = self._size_bytes_max * EXPANSION_MAX
-        try:
-            data = decompress(Codec(request.compression_type), request.metrics, size_bytes_max)
-            points = read_metrics(memoryview(data))
-        except TooMuchContent as error:
-            raise TelemetryTooLargeError(f"metrics of more than {size_bytes_max} bytes") from error
-        except (CorruptRecords, MalformedMetrics) as error:
-            raise InvalidRecordError(f"the client's metrics cannot be read: {error}") from error
+        points = await self._run(_read, Codec(request.compression_type), request.metrics, self._size_bytes_max)
         until_ms = now_ms + max(300_000, 3 * instance.subscription.interval_ms)
         self.pushed.add(request.client_instance_id, instance.client, points, until_ms)
 
     def __len__(self) -> int:
         return len(self._instances)
+
+
+def _read(codec: Codec, metrics: bytes, size_bytes_max: int) -> list[Point]:
+    """What a client pushed. Raises KafkaError."""
+    try:
+        return read_metrics(memoryview(decompress(codec, metrics, size_bytes_max)))
+    except TooMuchContent as error:
+        raise TelemetryTooLargeError(f"metrics of more than {size_bytes_max} bytes") from error
+    except (CorruptRecords, MalformedMetrics) as error:
+        raise InvalidRecordError(f"the client's metrics cannot be read: {error}") from error

@@ -9,6 +9,10 @@ from minikafka.broker.telemetry.subscriptions import Client
 __all__ = ["SAMPLES_MAX", "PushedMetrics"]
 
 SAMPLES_MAX = 200_000
+SIZE_BYTES_MAX = 32 << 20
+"""Of all values together with their names and labels, and those of their clients, which are shown with each."""
+VALUE_SIZE_BYTES, LABEL_SIZE_BYTES = 300, 160
+"""What a value and a label take beside their letters."""
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -20,7 +24,7 @@ class _Values:
 
 
 class PushedMetrics:
-    """The metrics of all clients, at most `SAMPLES_MAX` values; more are not kept.
+    """The metrics of all clients, at most `SAMPLES_MAX` values of `SIZE_BYTES_MAX` together; more are not kept.
 
     Attributes:
         pushes: How many pushes were taken.
@@ -30,7 +34,7 @@ class PushedMetrics:
     def __init__(self) -> None:
         self.pushes = self.left_out = 0
         self._clients: dict[bytes, _Values] = {}
-        self._size = 0
+        self._size = self._size_bytes = 0
 
     def add(self, instance_id: bytes, client: Client, points: Iterable[Point], until_ms: int) -> None:
         """A client pushed; its values are kept until then."""
@@ -41,10 +45,12 @@ class PushedMetrics:
             key = point.name, point.labels
             before = known.values.get(key)
             if before is None:
-                if self._size >= SAMPLES_MAX:
+                size_bytes = _size_bytes(known.client, key)
+                if self._size >= SAMPLES_MAX or self._size_bytes + size_bytes > SIZE_BYTES_MAX:
                     self.left_out += 1
                     continue
                 self._size += 1
+                self._size_bytes += size_bytes
             added = before[0] if before is not None and point.delta else 0.0
             known.values[key] = added + point.value, point.total
 
@@ -53,6 +59,7 @@ class PushedMetrics:
         forgotten = self._clients.pop(instance_id, None)
         if forgotten is not None:
             self._size -= len(forgotten.values)
+            self._size_bytes -= sum(_size_bytes(forgotten.client, key) for key in forgotten.values)
 
     def expire(self, now_ms: int) -> None:
         """Forget clients that were silent for too long."""
@@ -64,3 +71,11 @@ class PushedMetrics:
         for one in list(self._clients.values()):
             for (name, labels), (value, total) in list(one.values.items()):
                 yield one.client, name, labels, value, total
+
+
+def _size_bytes(client: Client, key: tuple[str, Labels]) -> int:
+    """About what a value takes: its text in memory, or on the page."""
+    name, labels = key
+    letters = len(name) + len(client.client_id) + len(client.software_name)
+    letters += sum(len(label) + len(text) for label, text in labels)
+    return VALUE_SIZE_BYTES + LABEL_SIZE_BYTES * len(labels) + 4 * letters

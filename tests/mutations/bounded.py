@@ -33,4 +33,25 @@ MUTATIONS = (
         "    return refusal_of(",
         (f"{_FREED}::test_a_request_is_freed_however_its_handler_ends",),
     ),
+    Mutation(
+        "the fields of pushed metrics are not counted",
+        "broker/telemetry/otlp.py",
+        "            self._fields_left -= 1\n",
+        "",
+        ("tests/broker/telemetry/test_otlp.py",),
+    ),
+    Mutation(
+        "long names of pushed metrics count like short ones",
+        "broker/telemetry/pushed.py",
+        " + 4 * letters",
+        "",
+        ("tests/broker/telemetry/test_clients.py",),
+    ),
+    Mutation(
+        "clients with long names are kept without a bound in bytes",
+        "broker/telemetry/clients.py",
+        " or self._names_size_bytes > CLIENTS_SIZE_BYTES_MAX:",
+        ":",
+        ("tests/broker/telemetry/test_clients.py",),
+    ),
 )

@@ -35,6 +35,6 @@ Two-phase commit (KIP-939) is what Kafka 4.3 has of it: with `unstable.api.versi
 served, and with `transaction.two.phase.commit.enable` a producer may ask for transactions without a timeout.
 
 *Caveats:* a prepared transaction cannot be kept over InitProducerId (UNSUPPORTED_VERSION), as in Kafka 4.3.
-Patterns of ListTransactions are those of group subscriptions: `broker/coordinator/patterns.py` says what differs from
+Patterns of ListTransactions are those of group subscriptions: `controller/patterns.py` says what differs from
 RE2/J.
 """

@@ -15,7 +15,6 @@ import trio
 from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
-from minikafka.broker.coordinator.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
 from minikafka.broker.coordinator.transactions.add_partitions import add_partitions, is_member, verify_partitions
 from minikafka.broker.coordinator.transactions.completion import Completions, Markers
@@ -34,6 +33,7 @@ from minikafka.broker.coordinator.transactions.transaction_admin import (
 )
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
+from minikafka.controller.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,

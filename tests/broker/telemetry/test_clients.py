@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
+import trio
 
 from minikafka.broker.telemetry import clients as clients_module
 from minikafka.broker.telemetry import pushed as pushed_module
@@ -20,10 +24,14 @@ ASKER = Client("AAAAAAAAAAAAAAAAAAAABQ", "asker", "apache-kafka-java", "4.3.1", 
 ID = bytes(15) + b"\x05"
 
 
+async def run(function: Callable[..., Any], *args: object) -> Any:
+    return function(*args)
+
+
 def clients(now: list[int] | None = None) -> TelemetryClients:
     configs = {"all": {"metrics": "*", "interval.ms": "1000"}}
     times = now or [1_000_000]
-    return TelemetryClients(lambda: configs, lambda: times[0], 1000, Random(1))
+    return TelemetryClients(lambda: configs, lambda: times[0], 1000, Random(1), run)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +54,7 @@ def test_all_patterns_have_to_match_whole_values(match: str, matches: bool) -> N
 
 def test_pushes_that_expand_too_far_are_too_large() -> None:
     some = clients()
-    wanted = some.subscribe(ID, ASKER)
+    wanted = trio.run(some.subscribe, ID, ASKER)
     data = compress(Codec.GZIP, bytes(1 << 20))
     assert len(data) > 1000
     data = compress(Codec.ZSTD, bytes(1 << 20))
@@ -55,14 +63,41 @@ def test_pushes_that_expand_too_far_are_too_large() -> None:
         client_instance_id=ID, subscription_id=wanted.id, compression_type=Codec.ZSTD, metrics=data
     )
     with pytest.raises(TelemetryTooLargeError):
-        some.push(request, ASKER)
+        trio.run(some.push, request, ASKER)
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        "client_id=([a-z]+-?)+[0-9]",  # exponential by backtracking
+        "client_id=(",
+        "client_id=a{99999999999}",
+        "client_id=(?=ask).*",  # not in RE2
+        "client_id=(a)\\1",
+        "colour=blue",
+        "client_id",
+        "client_id=" + "(" * 3000,
+    ],
+)
+def test_what_an_older_version_took_for_a_pattern_matches_no_client_and_ends(match: str) -> None:
+    asker = replace(ASKER, client_id="a" * 50)
+    assert subscription_of(asker, [{"metrics": "a.", "match": match}]).metrics == ()
+
+
+def test_names_of_clients_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients_module, "CLIENTS_SIZE_BYTES_MAX", 1_000_000)
+    some = clients()
+    for number in range(50):
+        asker = replace(ASKER, client_id=f"{number}" * 10_000)
+        trio.run(some.subscribe, some.new_id(), asker)
+    assert 0 < len(some) < 25
 
 
 def test_only_so_many_clients_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients_module, "CLIENTS_MAX", 3)
     some = clients()
     for _ in range(5):
-        some.subscribe(some.new_id(), ASKER)
+        trio.run(some.subscribe, some.new_id(), ASKER)
     assert len(some) == 3
 
 
@@ -88,3 +123,25 @@ def test_only_so_many_values_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     pushed.forget(ID)
     pushed.add(bytes(16), ASKER, points[3:], until_ms=100)
     assert len(list(pushed.samples())) == 2
+
+
+def test_values_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is long: names, labels or the client, which is shown with each of them."""
+    monkeypatch.setattr(pushed_module, "SIZE_BYTES_MAX", 1_000_000)
+    long = "x" * 10_000
+    for client, name, labels in (
+        (ASKER, long, ()),
+        (ASKER, "m", ((long, "v"),)),
+        (ASKER, "m", (("l", long),)),
+        (replace(ASKER, client_id=long), "m", ()),
+        (ASKER, "m", tuple((f"l{number}", "") for number in range(250))),
+    ):
+        pushed = PushedMetrics()
+        points = [Point(f"{name}{number}", labels, 1.0, False, False) for number in range(100)]
+        pushed.add(ID, client, points, until_ms=100)
+        kept = len(list(pushed.samples()))
+        assert 10 < kept < 30
+        assert pushed.left_out == 100 - kept
+        pushed.forget(ID)
+        pushed.add(ID, client, points[:10], until_ms=100)
+        assert len(list(pushed.samples())) == 10

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import pytest
 
+from minikafka.broker.telemetry import otlp
 from minikafka.broker.telemetry.otlp import POINTS_MAX, MalformedMetrics, Point, read_metrics
 
 
@@ -106,3 +108,23 @@ def test_too_many_values_are_refused() -> None:
     many = nested(1, double(4, 1)) * (POINTS_MAX + 1)
     with pytest.raises(MalformedMetrics, match="more than"):
         read_metrics(metrics(text(1, "many") + nested(5, many)))
+
+
+@pytest.mark.parametrize("empty", [b"\x0a\x00", b"\x10\x00", b"\x3a\x00"])
+@pytest.mark.parametrize("depth", range(7))
+def test_empty_fields_at_any_depth_are_counted_before_anything_is_made_of_them(
+    empty: bytes, depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Millions of them compress to a few hundred bytes."""
+    monkeypatch.setattr(otlp, "FIELDS_MAX", 2_000)
+    monkeypatch.setattr(otlp, "POINTS_MAX", 1_000)
+    data = empty * 50_000
+    for field in [1, 2, 2, 5, 1, 7, 2][:depth][::-1]:
+        data = nested(field, data)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedMetrics):
+            read_metrics(memoryview(data))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
-from minikafka.broker.coordinator.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
+from minikafka.controller.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
 from minikafka.protocol.errors import InvalidRegularExpressionError
 
 MATCHES_AT_ONCE = 256

@@ -3,6 +3,9 @@
 Kafka uses RE2/J, which has the same syntax and semantics. Python's `re` backtracks: with it a pattern of ten characters
 can keep the node busy for years. Where the two libraries differ, RE2/J decides: `\\C` is refused. RE2 refuses nested
 repetitions that multiply to more than 1,000, which RE2/J accepts. Pure.
+
+The patterns of client metrics subscriptions (KIP-714) are `java.util.regex`'s in Kafka, which backtracks. Here they are
+RE2's as well: lookaround, backreferences, possessive quantifiers and atomic groups are refused with INVALID_CONFIG.
 """
 
 from __future__ import annotations
