@@ -2,7 +2,8 @@
 
 It runs on the event loop of the node, over the same listeners and transports as Kafka's protocol. Only the request line
 counts; headers are read and ignored. Everything is bounded: a request's size and time, a response's time, the number of
-connections. Trio: a task for each connection, and timeouts. Source: RFC 9112.
+connections: of more, that is closed which waits for its client for longest, so that a health check is answered however
+many clients are slow. Trio: a task for each connection, and timeouts. Source: RFC 9112.
 """
 
 from collections.abc import Awaitable, Callable
@@ -59,7 +60,7 @@ class HttpServer:
 
     Args:
         respond: The response to a path, without its query. What it raises is a bug: it is logged, the answer is 500.
-        connections_max: Further connections are closed at once.
+        connections_max: Of further ones each has an older one closed.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class HttpServer:
     ) -> None:
         self._respond = respond
         self._connections_max = connections_max
-        self._connections = 0
+        self._open: dict[trio.CancelScope, bool] = {}  # the oldest first; whether the node waits for the client
 
     async def serve(self, listening: Listening) -> None:
         """Accept and answer until cancelled; then close the listener and the connections."""
@@ -77,27 +78,34 @@ class HttpServer:
                     transport = await listening.accept()
                     if transport is None:
                         continue
-                    if self._connections >= self._connections_max:
-                        transport.close()
+                    if len(self._open) >= self._connections_max:
+                        self._close_one()
                         await trio.lowlevel.checkpoint()
-                        continue
-                    self._connections += 1
-                    nursery.start_soon(self._serve, transport)
+                    scope = trio.CancelScope()
+                    self._open[scope] = True
+                    nursery.start_soon(self._serve, transport, scope)
             finally:
                 listening.close()
 
-    async def _serve(self, transport: Transport) -> None:
+    def _close_one(self) -> None:
+        """The one that waits for its client for longest; if none does, the oldest."""
+        scope = next((one for one, waits in self._open.items() if waits), next(iter(self._open)))
+        del self._open[scope]
+        scope.cancel()
+
+    async def _serve(self, transport: Transport, scope: trio.CancelScope) -> None:
         try:
-            response, with_body = await self._answer(transport)
-            with trio.move_on_after(RESPONSE_TIMEOUT_S):
-                await transport.send([_head(response), *(response.body if with_body else [])])
+            with scope:
+                response, with_body = await self._answer(transport, scope)
+                with trio.move_on_after(RESPONSE_TIMEOUT_S):
+                    await transport.send([_head(response), *(response.body if with_body else [])])
         except OSError as error:
             log.debug("connection lost", client=transport.peer_host, reason=str(error))
         finally:
-            self._connections -= 1
+            self._open.pop(scope, None)
             transport.close()
 
-    async def _answer(self, transport: Transport) -> tuple[Response, bool]:
+    async def _answer(self, transport: Transport, scope: trio.CancelScope) -> tuple[Response, bool]:
         """The response, and whether it is sent with its body."""
         with trio.move_on_after(REQUEST_TIMEOUT_S) as timeout:
             head = await _receive_head(transport)
@@ -111,11 +119,14 @@ class HttpServer:
         if words[0] not in {b"GET", b"HEAD"}:
             return Response.text(405, "only GET and HEAD"), True
         path = words[1].partition(b"?")[0].decode("ascii", errors="replace")
+        self._open.pop(scope, None)
+        self._open[scope] = False
         try:
             response = await self._respond(path)
         except Exception:
             log.exception("page failed", path=path)
             response = Response.text(500, "this page failed; the node's log has the reason")
+        self._open[scope] = True
         return response, words[0] == b"GET"
 
 

@@ -54,4 +54,11 @@ MUTATIONS = (
         ":",
         ("tests/broker/telemetry/test_clients.py",),
     ),
+    Mutation(
+        "slow clients of the metrics listener keep their places",
+        "broker/metrics/http_server.py",
+        "        scope.cancel()\n",
+        "",
+        ("tests/broker/metrics/test_http_server.py::test_a_health_check_is_answered_however_many_clients_are_slow",),
+    ),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 import trio
@@ -35,8 +36,8 @@ class Client:
     def close(self) -> None:
         self.closed = True
 
-    def connect(self) -> trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]:
-        ours, theirs = trio.testing.memory_stream_pair()
+    def connect(self, pair: Any = None) -> trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]:
+        ours, theirs = pair or trio.testing.memory_stream_pair()
         self._clients.send_nowait(StreamTransport(theirs, "client", "node", 9404))
         return ours
 
@@ -123,13 +124,58 @@ def test_a_client_that_disconnects_without_a_request_costs_nothing() -> None:
     run(main)
 
 
-def test_further_connections_are_closed_until_others_end() -> None:
+@pytest.mark.parametrize("said", [b"", b"GET /metrics HT", b"GET /metrics HTTP/1.1\r\n\r\n"])
+def test_a_health_check_is_answered_however_many_clients_are_slow(said: bytes) -> None:
+    """Whether they send nothing, a part, or do not read what they are sent: those that came first are closed."""
+
     async def main() -> None:
+        now = trio.current_time()
         async with serving(Endpoints(COLLECTORS, lambda: "").respond) as client:
-            idle = [client.connect() for _ in range(CONNECTIONS_MAX)]
+            for _ in range(3 * CONNECTIONS_MAX):
+                one = client.connect(trio.testing.lockstep_stream_pair())
+                with suppress(trio.BrokenResourceError):
+                    await one.send_all(said)
             await trio.testing.wait_all_tasks_blocked()
-            assert await everything(client.connect()) == ""
-            assert {status(await everything(one)) for one in idle} == {408}
+            for _ in range(3):
+                assert status(await client.ask(b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
+            assert trio.current_time() == now
+
+    run(main)
+
+
+def test_a_page_that_is_being_made_is_not_given_up_for_clients_that_say_nothing() -> None:
+    async def main() -> None:
+        made = trio.Event()
+
+        async def respond(path: str) -> Response:
+            if path == "/metrics":
+                await made.wait()
+            return Response.text(200, "fine")
+
+        async with serving(respond) as client:
+            scrape = client.connect()
+            await scrape.send_all(b"GET /metrics HTTP/1.1\r\n\r\n")
+            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(2 * CONNECTIONS_MAX):
+                client.connect()
+                await trio.testing.wait_all_tasks_blocked()
+            made.set()
+            assert status(await everything(scrape)) == 200
+
+    run(main)
+
+
+def test_if_all_wait_for_their_pages_the_oldest_is_given_up() -> None:
+    async def main() -> None:
+        async def respond(path: str) -> Response:
+            if path == "/metrics":
+                await trio.sleep(3600)
+            return Response.text(200, "fine")
+
+        async with serving(respond) as client:
+            for _ in range(CONNECTIONS_MAX):
+                await client.connect().send_all(b"GET /metrics HTTP/1.1\r\n\r\n")
+            await trio.testing.wait_all_tasks_blocked()
             assert status(await client.ask(b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
 
     run(main)
