@@ -213,4 +213,12 @@ MUTATIONS = (
         (_FLUSHED, "tests/storage/test_crash.py"),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "while a data directory is offline, a log that may be in it is made anew in another one",
+        "storage/log_manager.py",
+        "        if len(healthy) < len(self.directories) and not (is_new and assigned == UNASSIGNED):\n",
+        "        if not healthy:\n",
+        ("tests/storage/test_every_operation.py::test_one_of_two_directories_fails_for_good_at_any_operation",),
+        seeds=TEST_ONLY,
+    ),
 )
