@@ -122,10 +122,11 @@ hostile: $(VENV)/.with-test  ## Attack a node: 200,000 mutated frames, 10,000 re
 bench: $(VENV)/.with-bench  ## Run the benchmarks and update bench/RESULTS.md
 	$(BIN)/python -m bench.run
 
-pages: $(VENV)/.with-test  ## Update the generated pages: settings, commands, log events, the list of files
+pages: $(VENV)/.with-test  ## Update what is generated: settings, commands, options of clients, log events, the list of files
 	$(BIN)/python -m minikafka.cli.reference_page > docs/cli.md
 	PYTHONPATH=tests $(BIN)/python -m support.settings_page > docs/settings.md
 	PYTHONPATH=tests $(BIN)/python -m support.log_events
+	PYTHONPATH=tests $(BIN)/python -m support.client_options
 	PYTHONPATH=tests $(BIN)/python -m support.file_list
 
 docs: $(VENV)/.with-docs build/typing/minikafka/__init__.py  ## Build the site of the documentation in build/site; a broken link fails

@@ -97,7 +97,7 @@ def lacks_port(address: str) -> bool:
 
 def checked_addresses(addresses: str) -> str:
     """Addresses with ports. Raises click.BadParameter for those that are none."""
-    from minikafka.client.options import parse_addresses
+    from minikafka.client.option_checks import parse_addresses
 
     complete = with_ports(addresses)
     try:

@@ -27,7 +27,10 @@ fetches ahead of the user; each chunk of records is decoded when its first recor
 layer of connections, metadata and retries. Logic is pure and tested without sockets; tasks and sockets are thin.
 
     options.py           the options of all clients, with defaults and bounds
-    arguments.py         the same options as TypedDicts, for type checkers
+    option_checks.py     which values an option may have
+    arguments.py         the same options as TypedDicts, for type checkers and editors
+    argument_kinds.py    which values an argument of a method may have, by its annotation
+    argument_checks.py   has the public methods of a class check their arguments so
     connections/         sockets, requests and responses, metadata, retries and backoff
     producer/            partitioning, batches, sequence numbers, Produce requests
     consumer/            positions, Fetch requests, records, subscriptions, commits, Arrow
@@ -52,7 +55,7 @@ Caveats:
       for the application's next request for records, as in the JVM client.
     * `allow_auto_create_topics` is False for Consumer and Admin; Kafka's consumer has topics created that it reads.
     * A batch that decompresses to more than 256 MiB is rejected as corrupt.
-    * No share groups, TLS, SASL or fetch sessions yet.
+    * No share groups, TLS or SASL.
 """
 
 from minikafka.client.admin.admin import Admin

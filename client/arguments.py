@@ -1,7 +1,7 @@
 """The keyword arguments of Producer, Consumer and Admin for type checkers (`**options: Unpack[ProducerArguments]`).
 
-Names and types are those of the dataclasses in `options.py`, where an option's default, bounds and meaning are
-declared; a test holds the two equal. `bootstrap_servers` is missing because the constructors declare it themselves.
+Made by `make pages` from the dataclasses in `options.py`, where an option's default, bounds and meaning are declared; a
+test holds the two equal. `bootstrap_servers` is missing because the constructors declare it themselves.
 """
 
 from __future__ import annotations
@@ -11,91 +11,280 @@ from typing import TypedDict
 
 from minikafka.client.assignor import Assignor
 from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
+from minikafka.client.option_checks import Deserializer, SecurityProtocol, Serializer
 from minikafka.client.options import (
     Acks,
     AssignorName,
     CompressionType,
-    Deserializer,
     GroupProtocol,
     IsolationLevel,
     OffsetReset,
     Partitioner,
     RecoveryStrategy,
-    SecurityProtocol,
-    Serializer,
     StopAt,
 )
 
 
 class ClientArguments(TypedDict, total=False):
-    """Options of every client; see `ClientOptions`."""
+    """Options of every client."""
 
     client_id: str
+    """The name under which brokers log and limit this client. Default: "minikafka"; Kafka's `client.id`."""
+
     security_protocol: SecurityProtocol
+    """How brokers are spoken to; there is no other way than in plain text. Default: "PLAINTEXT"; Kafka's
+    `security.protocol`.
+    """
+
     request_timeout_ms: int
+    """How long a request waits for its response, in ms, before its connection is closed and it is repeated.
+    Default: 30_000; Kafka's `request.timeout.ms`.
+    """
+
     default_api_timeout_ms: int
+    """How long a method repeats its requests after retriable errors, in ms. Default: 60_000; Kafka's
+    `default.api.timeout.ms`.
+    """
+
     retry_backoff_ms: int
+    """The pause before the first repetition, in ms; it doubles with each. Default: 100; Kafka's `retry.backoff.ms`."""
+
     retry_backoff_max_ms: int
+    """The longest pause before a repetition, in ms. Default: 1000; Kafka's `retry.backoff.max.ms`."""
+
     reconnect_backoff_ms: int
+    """The pause before an address is tried again, in ms; it doubles with each attempt. Default: 50; Kafka's
+    `reconnect.backoff.ms`.
+    """
+
     reconnect_backoff_max_ms: int
+    """The longest pause before an address is tried again, in ms. Default: 1000; Kafka's `reconnect.backoff.max.ms`."""
+
     socket_connection_setup_timeout_ms: int
+    """How long an attempt to connect may take, in ms. Default: 10_000; Kafka's
+    `socket.connection.setup.timeout.ms`.
+    """
+
     metadata_max_age_ms: int
+    """How old metadata may be before they are requested again, in ms. Default: 300_000; Kafka's
+    `metadata.max.age.ms`.
+    """
+
     metadata_recovery_strategy: RecoveryStrategy
+    """What to do when no known broker can be reached: begin again with `bootstrap_servers`, or not. Default:
+    "rebootstrap"; Kafka's `metadata.recovery.strategy`.
+    """
+
     metadata_recovery_rebootstrap_trigger_ms: int
+    """How long brokers may give no metadata before the client begins again, in ms. Default: 300_000; Kafka's
+    `metadata.recovery.rebootstrap.trigger.ms`.
+    """
+
     allow_auto_create_topics: bool
+    """Whether brokers may create a topic that is asked for and does not exist. Default: True; Kafka's
+    `allow.auto.create.topics`.
+    """
 
 
 class AdminArguments(ClientArguments, total=False):
-    """Options of an Admin; see `AdminOptions`."""
+    """Options of an Admin."""
 
 
 class ProducerArguments(ClientArguments, total=False):
-    """Options of a Producer; see `ProducerOptions`."""
+    """Options of a Producer."""
 
     acks: Acks
+    """Which replicas must have a record before it counts as delivered: all in-sync ones (-1), the leader (1), or
+    none (0). Default: "all"; Kafka's `acks`.
+    """
+
     linger_ms: int
+    """How long a batch waits for more records before it is sent, in ms. Default: 5; Kafka's `linger.ms`."""
+
     batch_size: int
+    """The size of a batch in bytes, not compressed, at which it is sent; a larger record has a batch of its own.
+    Default: 262_144; Kafka's `batch.size`.
+    """
+
     compression_type: CompressionType
+    """The codec of batches. Default: "none"; Kafka's `compression.type`."""
+
     compression_level: int | None
+    """The level of the codec; None is its default, which is also Kafka's. Default: None; Kafka's
+    `compression.gzip.level, compression.lz4.level, compression.zstd.level`.
+    """
+
     max_request_size: int
+    """The largest record, and the largest request of several batches, in bytes. Default: 1_048_576; Kafka's
+    `max.request.size`.
+    """
+
     buffer_memory: int
+    """How many bytes of records wait for delivery before `send` waits. Default: 33_554_432; Kafka's
+    `buffer.memory`.
+    """
+
     max_block_ms: int
+    """How long `send` waits for a topic or for memory, in ms; `commit` and `abort` wait as long. Default: 60_000;
+    Kafka's `max.block.ms`.
+    """
+
     delivery_timeout_ms: int
+    """How long the delivery of a record may take, in ms, from `send` on. Default: 120_000; Kafka's
+    `delivery.timeout.ms`.
+    """
+
     retries: int
+    """How often a batch is sent again at most; `delivery_timeout_ms` ends it before. Default: 2_147_483_647;
+    Kafka's `retries`.
+    """
+
     enable_idempotence: bool
+    """Whether brokers recognize batches that were sent twice; weaker settings of others turn it off. Default: True;
+    Kafka's `enable.idempotence`.
+    """
+
     max_in_flight_requests_per_connection: int
+    """How many Produce requests to a broker may wait for their responses. Default: 5; Kafka's
+    `max.in.flight.requests.per.connection`.
+    """
+
     transactional_id: str | None
+    """The name under which the producer writes in transactions; of two producers with it, the older one is fenced.
+    Default: None; Kafka's `transactional.id`.
+    """
+
     transaction_timeout_ms: int
+    """How long a transaction may be open, in ms, before its coordinator aborts it. Default: 60_000; Kafka's
+    `transaction.timeout.ms`.
+    """
+
     partitioner: Partitioner | None
+    """A function `(topic, key, value, partition count) -> partition`; None is that of the JVM client. Default:
+    None; Kafka's `partitioner.class`.
+    """
+
     key_serializer: Serializer | None
+    """Makes bytes of a key: a function of it, or an object with `serialize(topic, headers, data)`. Default: None;
+    Kafka's `key.serializer`.
+    """
+
     value_serializer: Serializer | None
+    """Makes bytes of a value: a function of it, or an object with `serialize(topic, headers, data)`. Default: None;
+    Kafka's `value.serializer`.
+    """
+
     interceptors: Sequence[ProducerInterceptor]
+    """Objects that see each record before it is sent and when it is acknowledged, in order. Default: (); Kafka's
+    `interceptor.classes`.
+    """
 
 
 class ConsumerArguments(ClientArguments, total=False):
-    """Options of a Consumer; see `ConsumerOptions`."""
+    """Options of a Consumer."""
 
     group_id: str | None
+    """The group whose members share the partitions, and for which offsets are committed. Default: None; Kafka's
+    `group.id`.
+    """
+
     group_instance_id: str | None
+    """The name of a static member, which keeps its partitions while it restarts. Default: None; Kafka's
+    `group.instance.id`.
+    """
+
     group_protocol: GroupProtocol
+    """How members of the group agree: the protocol of old, or that of KIP-848. Default: "classic"; Kafka's
+    `group.protocol`.
+    """
+
     group_remote_assignor: str | None
+    """The assignor of the coordinator, under the consumer protocol; None leaves the choice to it. Default: None;
+    Kafka's `group.remote.assignor`.
+    """
+
     client_rack: str | None
+    """Where the client is: it reads from a replica in the same rack, if brokers have a replica selector. Default:
+    None; Kafka's `client.rack`.
+    """
+
     auto_offset_reset: OffsetReset
+    """Where to begin without a committed offset, or where it no longer exists; "none" raises an error. Default:
+    "latest"; Kafka's `auto.offset.reset`.
+    """
+
     enable_auto_commit: bool
+    """Whether the positions after processed records are committed by themselves. Default: True; Kafka's
+    `enable.auto.commit`.
+    """
+
     auto_commit_interval_ms: int
+    """How often that is done, in ms. Default: 5000; Kafka's `auto.commit.interval.ms`."""
+
     isolation_level: IsolationLevel
+    """Whether records of open and aborted transactions are returned. Default: "read_uncommitted"; Kafka's
+    `isolation.level`.
+    """
+
     fetch_min_bytes: int
+    """How many bytes a broker waits for, before it answers a request for records. Default: 1; Kafka's
+    `fetch.min.bytes`.
+    """
+
     fetch_max_bytes: int
+    """The size of a response with records, in bytes; a first batch that is larger is returned all the same.
+    Default: 52_428_800; Kafka's `fetch.max.bytes`.
+    """
+
     fetch_max_wait_ms: int
+    """How long a broker waits for `fetch_min_bytes`, in ms. Default: 500; Kafka's `fetch.max.wait.ms`."""
+
     max_partition_fetch_bytes: int
+    """The part of a response for one partition, in bytes. Default: 1_048_576; Kafka's `max.partition.fetch.bytes`."""
+
     max_poll_records: int
+    """The number of records that one `poll` returns. Default: 500; Kafka's `max.poll.records`."""
+
     max_poll_interval_ms: int
+    """How long an application may process records before its partitions are given to others, in ms. Default:
+    300_000; Kafka's `max.poll.interval.ms`.
+    """
+
     session_timeout_ms: int
+    """How long the coordinator waits for a heartbeat, in ms, before it removes the member. Default: 45_000; Kafka's
+    `session.timeout.ms`.
+    """
+
     heartbeat_interval_ms: int
+    """How often the member sends a heartbeat, in ms. Default: 3000; Kafka's `heartbeat.interval.ms`."""
+
     partition_assignment_strategy: Sequence[AssignorName | Assignor]
+    """The assignors that the member supports, the preferred one first: names, or objects of `Assignor`. Default:
+    ("range", "cooperative-sticky"); Kafka's `partition.assignment.strategy`.
+    """
+
     check_crcs: bool
+    """Whether the checksums of batches are checked. Default: True; Kafka's `check.crcs`."""
+
     exclude_internal_topics: bool
+    """Whether a pattern matches no internal topics. Default: True; Kafka's `exclude.internal.topics`."""
+
     stop_at: StopAt | None
+    """"end" has iterations end at the ends that the partitions had when they were assigned; None: they never end.
+    Default: None; not an option of Kafka.
+    """
+
     key_deserializer: Deserializer | None
+    """Makes an object of a key: a function of its bytes, or an object with `deserialize(topic, headers, data)`.
+    Default: None; Kafka's `key.deserializer`.
+    """
+
     value_deserializer: Deserializer | None
+    """Makes an object of a value: a function of its bytes, or an object with `deserialize(topic, headers, data)`.
+    Default: None; Kafka's `value.deserializer`.
+    """
+
     interceptors: Sequence[ConsumerInterceptor]
+    """Objects that see records before the application does, and commits, in order. Default: (); Kafka's
+    `interceptor.classes`.
+    """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from minikafka.protocol.names import TopicPartition
 
@@ -29,6 +29,7 @@ class Subscription:
     rack: str | None = None
 
 
+@runtime_checkable
 class Assignor(Protocol):
     """Assigns a group's partitions to its members.
 

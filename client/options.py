@@ -1,8 +1,8 @@
 """The options of Producer, Consumer and Admin: Kafka's names with underscores, each declared with default and bounds.
 
 `make` turns keyword arguments into an options object. It rejects unknown arguments and impossible values with an
-InvalidOption that names the argument, its value and the allowed values. The same names and types are listed in
-`arguments.py` for type checkers.
+InvalidOption that names the argument, its value and the allowed values. `make pages` writes them to `arguments.py`, for
+type checkers and editors, and to `docs/reference/options.md`.
 """
 
 # ruff: noqa: RUF009 (option() makes a dataclass field, as dataclasses.field does)
@@ -12,23 +12,36 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args, runtime_checkable
+from typing import Any, Literal, TypeVar, get_args
 
 from minikafka.client.argument_kinds import shown
 from minikafka.client.assignor import Assignor
 from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
-from minikafka.protocol.records.record import Headers
+from minikafka.client.option_checks import (
+    INT32_MAX,
+    BootstrapServers,
+    Check,
+    Deserializer,
+    SecurityProtocol,
+    Serializer,
+    addresses,
+    between,
+    boolean,
+    deserializer,
+    function,
+    nonempty_text,
+    objects,
+    one_of,
+    optional,
+    plain,
+    serializer,
+    text,
+)
 
 O = TypeVar("O", bound="ClientOptions")  # noqa: E741
-Check = Callable[[Any], "str | None"]
-"""Returns None for an allowed value, else a description of the allowed values."""
-INT32_MAX = (1 << 31) - 1
-
 _CLASSIC_ONLY = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy")
 """What the coordinator decides under the consumer protocol: options that Kafka's consumer rejects there."""
 
-BootstrapServers: TypeAlias = str | Sequence[str]
-SecurityProtocol = Literal["PLAINTEXT"]
 RecoveryStrategy = Literal["rebootstrap", "none"]
 Acks = Literal["all", -1, 0, 1, "-1", "0", "1"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -39,30 +52,6 @@ StopAt = Literal["end"]
 AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """`(topic, key, value, partition count) -> partition`; key and value as serialized."""
-
-
-@runtime_checkable
-class RecordSerializer(Protocol):
-    """A serializer that is told the topic and the headers of the record. Source: Kafka's `Serializer`."""
-
-    def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
-        """The bytes of a key or value; not called for bytes, nor for null, which is None."""
-
-
-Serializer = Callable[[Any], bytes | None] | RecordSerializer
-"""A function of the object, such as `str.encode`; or an object whose `serialize` has topic and headers as well."""
-
-
-@runtime_checkable
-class RecordDeserializer(Protocol):
-    """A deserializer that is told the topic and the headers of the record. Source: Kafka's `Deserializer`."""
-
-    def deserialize(self, topic: str, headers: Headers, data: bytes) -> Any:
-        """The object of a key or value; not called for null, which is None."""
-
-
-Deserializer = Callable[[bytes], Any] | RecordDeserializer
-"""A function of the bytes, such as `json.loads`; or an object whose `deserialize` has topic and headers as well."""
 
 
 class InvalidOption(ValueError):
@@ -79,15 +68,17 @@ def make(
     if bootstrap_servers is not None:
         arguments = {**arguments, "bootstrap_servers": bootstrap_servers}
     known = {item.name: item for item in fields(kind)}
+    given: dict[str, Any] = {}
     for name, value in arguments.items():
         item = known.get(name)
         if item is None:
             raise InvalidOption(_unknown(owner, name, list(known)))
-        allowed = item.metadata["check"](value)
+        allowed = item.metadata["check"](value := plain(value))
         if allowed is not None:
-            raise InvalidOption(f"{owner}({name}={value!r}): must be {allowed}")
-    options = kind(**arguments)
-    options.check(owner, frozenset(arguments))
+            raise InvalidOption(f"{owner}({name}={shown(value)}): must be {allowed}")
+        given[name] = value
+    options = kind(**given)
+    options.check(owner, frozenset(given))
     return options
 
 
@@ -97,147 +88,104 @@ def _unknown(owner: str, name: str, known: Sequence[str]) -> str:
     return f"{owner} has no argument {name!r}; {hint}"
 
 
-def between(low: int, high: int = INT32_MAX) -> Check:
-    """A whole number between two bounds, both included."""
-
-    def check(value: Any) -> str | None:
-        fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return None if fits else f"a whole number from {low} to {high}"
-
-    return check
-
-
-def one_of(*values: Any) -> Check:
-    """One of the given values, of the same type."""
-
-    def check(value: Any) -> str | None:
-        fits = any(type(value) is type(one) and value == one for one in values)
-        return None if fits else "one of " + ", ".join(map(repr, values))
-
-    return check
-
-
-def boolean(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "True or False"
-
-
-def text(value: Any) -> str | None:
-    return None if isinstance(value, str) else "a string"
-
-
-def nonempty_text(value: Any) -> str | None:
-    return None if isinstance(value, str) and value else "a non-empty string"
-
-
-def optional(check: Check) -> Check:
-    """A value that passes `check`, or None."""
-
-    def checked(value: Any) -> str | None:
-        allowed = None if value is None else check(value)
-        return f"{allowed}, or None" if allowed else None
-
-    return checked
-
-
-def function(value: Any) -> str | None:
-    return None if callable(value) else "a callable"
-
-
-def _deserializer(value: Any) -> str | None:
-    fits = callable(value) or isinstance(value, RecordDeserializer)
-    return None if fits else "a callable, or an object with a method deserialize(topic, headers, data)"
-
-
-def _serializer(value: Any) -> str | None:
-    fits = callable(value) or isinstance(value, RecordSerializer)
-    return None if fits else "a callable, or an object with a method serialize(topic, headers, data)"
-
-
-def objects(kind: type) -> Check:
-    """A list of objects of a class."""
-
-    def check(value: Any) -> str | None:
-        fits = isinstance(value, list | tuple) and all(isinstance(one, kind) for one in value)
-        return None if fits else f"a list of {kind.__name__} objects"
-
-    return check
-
-
 _FUNCTION = optional(function)
-_SERIALIZER, _DESERIALIZER = optional(_serializer), optional(_deserializer)
+_SERIALIZER, _DESERIALIZER = optional(serializer), optional(deserializer)
 _PRODUCER_INTERCEPTORS, _CONSUMER_INTERCEPTORS = objects(ProducerInterceptor), objects(ConsumerInterceptor)
 _CODE = (_FUNCTION, _SERIALIZER, _DESERIALIZER, _PRODUCER_INTERCEPTORS, _CONSUMER_INTERCEPTORS)
 _NONEMPTY_TEXT = optional(nonempty_text)
 _LEVEL = optional(between(-131_072, 22))
 
 
-def _addresses(value: Any) -> str | None:
-    try:
-        parse_addresses(value)
-    except ValueError as error:
-        return f"'host1:9092,host2:9092' or a list of such addresses ({error})"
-    return None
-
-
 def _strategies(value: Any) -> str | None:
     names = get_args(AssignorName)
     listed = not isinstance(value, str) and isinstance(value, Sequence) and value
-    if listed and all(not isinstance(one, str) or one in names for one in value):
+    if listed and all(one in names if isinstance(one, str) else _is_assignor(one) for one in value):
         return None
     return "a list of " + ", ".join(map(repr, names)) + " or assignor objects"
 
 
-def option(default: Any, check: Check) -> Any:
-    """A field of an options class; `check` describes the allowed values for InvalidOption."""
-    return field(default=default, metadata={"check": check})
+def _is_assignor(value: Any) -> bool:
+    return isinstance(value, Assignor) and not isinstance(value, type)
 
 
-def parse_addresses(value: str | Sequence[str]) -> list[tuple[str, int]]:
-    """(host, port) for each part of a `bootstrap.servers` list. Raises ValueError."""
-    parts = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Sequence) else [value]
-    if not all(isinstance(part, str) for part in parts):
-        raise ValueError(f"{shown(value)} is neither a string nor a list of strings")
-    addresses = [parse_address(part.strip()) for part in parts if part.strip()]
-    if not addresses:
-        raise ValueError("no address")
-    return addresses
+def option(default: Any, check: Check, meaning: str, kafka: str | None = None) -> Any:
+    """A field of an options class.
+
+    Args:
+        check: describes the allowed values for InvalidOption.
+        meaning: what it does, in a sentence with the unit; docstrings and the page of options have it.
+        kafka: Kafka's name of it, "" if it has none; by default the name with dots.
+    """
+    return field(default=default, metadata={"check": check, "meaning": meaning, "kafka": kafka})
 
 
-def parse_address(part: str) -> tuple[str, int]:
-    """(host, port) of `HOST:PORT` or, as in the setting of a broker, of `PLAINTEXT://HOST:PORT`. Raises ValueError."""
-    protocol, slashes, address = part.rpartition("://")
-    if slashes and protocol.upper() not in get_args(SecurityProtocol):
-        known = " or ".join(get_args(SecurityProtocol))
-        raise ValueError(f"{shown(part)} has the protocol {shown(protocol)}, of which only {known} is supported")
-    host, colon, port = address.rpartition(":")
-    named = colon and host and host.isprintable() and "/" not in host and not any(one.isspace() for one in host)
-    if not named or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
-        raise ValueError(f"{shown(part)} is not HOST:PORT")
-    try:
-        host.encode("idna")
-    except UnicodeError as error:
-        raise ValueError(f"{shown(part)} is not HOST:PORT, as no host has that name: {error}") from None
-    return host.strip("[]"), int(port)
+def kafka_name(name: str, metadata: Mapping[str, Any]) -> str:
+    """Kafka's name of an option, "" if Kafka has none."""
+    given = metadata["kafka"]
+    return name.replace("_", ".") if given is None else str(given)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientOptions:
     """Options of every client (times in ms, sizes in bytes)."""
 
-    bootstrap_servers: BootstrapServers = option("localhost:9092", _addresses)
-    client_id: str = option("minikafka", text)
-    security_protocol: SecurityProtocol = option("PLAINTEXT", one_of(*get_args(SecurityProtocol)))
-    request_timeout_ms: int = option(30_000, between(1))
-    default_api_timeout_ms: int = option(60_000, between(1))
-    retry_backoff_ms: int = option(100, between(0))
-    retry_backoff_max_ms: int = option(1_000, between(0))
-    reconnect_backoff_ms: int = option(50, between(0))
-    reconnect_backoff_max_ms: int = option(1_000, between(0))
-    socket_connection_setup_timeout_ms: int = option(10_000, between(1))
-    metadata_max_age_ms: int = option(300_000, between(0))
-    metadata_recovery_strategy: RecoveryStrategy = option("rebootstrap", one_of(*get_args(RecoveryStrategy)))
-    metadata_recovery_rebootstrap_trigger_ms: int = option(300_000, between(0))
-    allow_auto_create_topics: bool = option(True, boolean)
+    bootstrap_servers: BootstrapServers = option(
+        "localhost:9092", addresses,
+        'Where to find the cluster: "host1:9092,host2:9092", or a list of such addresses, with or without '
+        '`PLAINTEXT://`.',
+    )
+    client_id: str = option(
+        "minikafka", text,
+        "The name under which brokers log and limit this client.",
+    )
+    security_protocol: SecurityProtocol = option(
+        "PLAINTEXT", one_of(*get_args(SecurityProtocol)),
+        "How brokers are spoken to; there is no other way than in plain text.",
+    )
+    request_timeout_ms: int = option(
+        30_000, between(1),
+        "How long a request waits for its response, in ms, before its connection is closed and it is repeated.",
+    )
+    default_api_timeout_ms: int = option(
+        60_000, between(1),
+        "How long a method repeats its requests after retriable errors, in ms.",
+    )
+    retry_backoff_ms: int = option(
+        100, between(0),
+        "The pause before the first repetition, in ms; it doubles with each.",
+    )
+    retry_backoff_max_ms: int = option(
+        1_000, between(0),
+        "The longest pause before a repetition, in ms.",
+    )
+    reconnect_backoff_ms: int = option(
+        50, between(0),
+        "The pause before an address is tried again, in ms; it doubles with each attempt.",
+    )
+    reconnect_backoff_max_ms: int = option(
+        1_000, between(0),
+        "The longest pause before an address is tried again, in ms.",
+    )
+    socket_connection_setup_timeout_ms: int = option(
+        10_000, between(1),
+        "How long an attempt to connect may take, in ms.",
+    )
+    metadata_max_age_ms: int = option(
+        300_000, between(0),
+        "How old metadata may be before they are requested again, in ms.",
+    )
+    metadata_recovery_strategy: RecoveryStrategy = option(
+        "rebootstrap", one_of(*get_args(RecoveryStrategy)),
+        "What to do when no known broker can be reached: begin again with `bootstrap_servers`, or not.",
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = option(
+        300_000, between(0),
+        "How long brokers may give no metadata before the client begins again, in ms.",
+    )
+    allow_auto_create_topics: bool = option(
+        True, boolean,
+        "Whether brokers may create a topic that is asked for and does not exist.",
+    )
 
     def check(self, owner: str, given: frozenset[str]) -> None:
         """Raise InvalidOption if arguments contradict each other; `given` names the arguments that were passed."""
@@ -257,31 +205,93 @@ class ClientOptions:
 class AdminOptions(ClientOptions):
     """Options of an Admin."""
 
-    allow_auto_create_topics: bool = option(False, boolean)
+    allow_auto_create_topics: bool = option(
+        False, boolean,
+        "Whether brokers may create a topic that is asked for and does not exist.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerOptions(ClientOptions):
     """Options of a Producer (times in ms, sizes in bytes)."""
 
-    acks: Acks = option("all", one_of(*get_args(Acks)))
-    linger_ms: int = option(5, between(0))
-    batch_size: int = option(262_144, between(0))
-    compression_type: CompressionType = option("none", one_of(*get_args(CompressionType)))
-    compression_level: int | None = option(None, _LEVEL)
-    max_request_size: int = option(1_048_576, between(1))
-    buffer_memory: int = option(33_554_432, between(0, 1 << 62))
-    max_block_ms: int = option(60_000, between(0, 1 << 62))
-    delivery_timeout_ms: int = option(120_000, between(0))
-    retries: int = option(INT32_MAX, between(0))
-    enable_idempotence: bool = option(True, boolean)
-    max_in_flight_requests_per_connection: int = option(5, between(1))
-    transactional_id: str | None = option(None, _NONEMPTY_TEXT)
-    transaction_timeout_ms: int = option(60_000, between(1))
-    partitioner: Partitioner | None = option(None, _FUNCTION)
-    key_serializer: Serializer | None = option(None, _SERIALIZER)
-    value_serializer: Serializer | None = option(None, _SERIALIZER)
-    interceptors: Sequence[ProducerInterceptor] = option((), _PRODUCER_INTERCEPTORS)
+    acks: Acks = option(
+        "all", one_of(*get_args(Acks)),
+        "Which replicas must have a record before it counts as delivered: all in-sync ones (-1), the leader "
+        "(1), or none (0).",
+    )
+    linger_ms: int = option(
+        5, between(0),
+        "How long a batch waits for more records before it is sent, in ms.",
+    )
+    batch_size: int = option(
+        262_144, between(0),
+        "The size of a batch in bytes, not compressed, at which it is sent; a larger record has a batch of its own.",
+    )
+    compression_type: CompressionType = option(
+        "none", one_of(*get_args(CompressionType)),
+        "The codec of batches.",
+    )
+    compression_level: int | None = option(
+        None, _LEVEL,
+        "The level of the codec; None is its default, which is also Kafka's.",
+        "compression.gzip.level, compression.lz4.level, compression.zstd.level",
+    )
+    max_request_size: int = option(
+        1_048_576, between(1),
+        "The largest record, and the largest request of several batches, in bytes.",
+    )
+    buffer_memory: int = option(
+        33_554_432, between(0, 1 << 62),
+        "How many bytes of records wait for delivery before `send` waits.",
+    )
+    max_block_ms: int = option(
+        60_000, between(0, 1 << 62),
+        "How long `send` waits for a topic or for memory, in ms; `commit` and `abort` wait as long.",
+    )
+    delivery_timeout_ms: int = option(
+        120_000, between(0),
+        "How long the delivery of a record may take, in ms, from `send` on.",
+    )
+    retries: int = option(
+        INT32_MAX, between(0),
+        "How often a batch is sent again at most; `delivery_timeout_ms` ends it before.",
+    )
+    enable_idempotence: bool = option(
+        True, boolean,
+        "Whether brokers recognize batches that were sent twice; weaker settings of others turn it off.",
+    )
+    max_in_flight_requests_per_connection: int = option(
+        5, between(1),
+        "How many Produce requests to a broker may wait for their responses.",
+    )
+    transactional_id: str | None = option(
+        None, _NONEMPTY_TEXT,
+        "The name under which the producer writes in transactions; of two producers with it, the older one is "
+        "fenced.",
+    )
+    transaction_timeout_ms: int = option(
+        60_000, between(1),
+        "How long a transaction may be open, in ms, before its coordinator aborts it.",
+    )
+    partitioner: Partitioner | None = option(
+        None, _FUNCTION,
+        "A function `(topic, key, value, partition count) -> partition`; None is that of the JVM client.",
+        "partitioner.class",
+    )
+    key_serializer: Serializer | None = option(
+        None, _SERIALIZER,
+        "Makes bytes of a key: a function of it, or an object with `serialize(topic, headers, data)`.",
+    )
+    value_serializer: Serializer | None = option(
+        None, _SERIALIZER,
+        "Makes bytes of a value: a function of it, or an object with `serialize(topic, headers, data)`.",
+    )
+    interceptors: Sequence[ProducerInterceptor] = option(
+        (), _PRODUCER_INTERCEPTORS,
+        "Objects that see each record before it is sent and when it is acknowledged, in order.",
+        "interceptor.classes",
+    )
 
     @property
     def required_acks(self) -> int:
@@ -318,33 +328,110 @@ class ProducerOptions(ClientOptions):
 class ConsumerOptions(ClientOptions):
     """Options of a Consumer (times in ms, sizes in bytes)."""
 
-    allow_auto_create_topics: bool = option(False, boolean)
-    group_id: str | None = option(None, _NONEMPTY_TEXT)
-    group_instance_id: str | None = option(None, _NONEMPTY_TEXT)
-    group_protocol: GroupProtocol = option("classic", one_of(*get_args(GroupProtocol)))
-    group_remote_assignor: str | None = option(None, _NONEMPTY_TEXT)
-    client_rack: str | None = option(None, _NONEMPTY_TEXT)
-    auto_offset_reset: OffsetReset = option("latest", one_of(*get_args(OffsetReset)))
-    enable_auto_commit: bool = option(True, boolean)
-    auto_commit_interval_ms: int = option(5_000, between(0))
-    isolation_level: IsolationLevel = option("read_uncommitted", one_of(*get_args(IsolationLevel)))
-    fetch_min_bytes: int = option(1, between(0))
-    fetch_max_bytes: int = option(52_428_800, between(0))
-    fetch_max_wait_ms: int = option(500, between(0))
-    max_partition_fetch_bytes: int = option(1_048_576, between(0))
-    max_poll_records: int = option(500, between(1))
-    max_poll_interval_ms: int = option(300_000, between(1))
-    session_timeout_ms: int = option(45_000, between(1))
-    heartbeat_interval_ms: int = option(3_000, between(1))
-    partition_assignment_strategy: Sequence[AssignorName | Assignor] = option(
-        ("range", "cooperative-sticky"), _strategies
+    allow_auto_create_topics: bool = option(
+        False, boolean,
+        "Whether brokers may create a topic that is asked for and does not exist.",
     )
-    check_crcs: bool = option(True, boolean)
-    exclude_internal_topics: bool = option(True, boolean)
-    stop_at: StopAt | None = option(None, optional(one_of(*get_args(StopAt))))
-    key_deserializer: Deserializer | None = option(None, _DESERIALIZER)
-    value_deserializer: Deserializer | None = option(None, _DESERIALIZER)
-    interceptors: Sequence[ConsumerInterceptor] = option((), _CONSUMER_INTERCEPTORS)
+    group_id: str | None = option(
+        None, _NONEMPTY_TEXT,
+        "The group whose members share the partitions, and for which offsets are committed.",
+    )
+    group_instance_id: str | None = option(
+        None, _NONEMPTY_TEXT,
+        "The name of a static member, which keeps its partitions while it restarts.",
+    )
+    group_protocol: GroupProtocol = option(
+        "classic", one_of(*get_args(GroupProtocol)),
+        "How members of the group agree: the protocol of old, or that of KIP-848.",
+    )
+    group_remote_assignor: str | None = option(
+        None, _NONEMPTY_TEXT,
+        "The assignor of the coordinator, under the consumer protocol; None leaves the choice to it.",
+    )
+    client_rack: str | None = option(
+        None, _NONEMPTY_TEXT,
+        "Where the client is: it reads from a replica in the same rack, if brokers have a replica selector.",
+    )
+    auto_offset_reset: OffsetReset = option(
+        "latest", one_of(*get_args(OffsetReset)),
+        'Where to begin without a committed offset, or where it no longer exists; "none" raises an error.',
+    )
+    enable_auto_commit: bool = option(
+        True, boolean,
+        "Whether the positions after processed records are committed by themselves.",
+    )
+    auto_commit_interval_ms: int = option(
+        5_000, between(0),
+        "How often that is done, in ms.",
+    )
+    isolation_level: IsolationLevel = option(
+        "read_uncommitted", one_of(*get_args(IsolationLevel)),
+        "Whether records of open and aborted transactions are returned.",
+    )
+    fetch_min_bytes: int = option(
+        1, between(0),
+        "How many bytes a broker waits for, before it answers a request for records.",
+    )
+    fetch_max_bytes: int = option(
+        52_428_800, between(0),
+        "The size of a response with records, in bytes; a first batch that is larger is returned all the same.",
+    )
+    fetch_max_wait_ms: int = option(
+        500, between(0),
+        "How long a broker waits for `fetch_min_bytes`, in ms.",
+    )
+    max_partition_fetch_bytes: int = option(
+        1_048_576, between(0),
+        "The part of a response for one partition, in bytes.",
+    )
+    max_poll_records: int = option(
+        500, between(1),
+        "The number of records that one `poll` returns.",
+    )
+    max_poll_interval_ms: int = option(
+        300_000, between(1),
+        "How long an application may process records before its partitions are given to others, in ms.",
+    )
+    session_timeout_ms: int = option(
+        45_000, between(1),
+        "How long the coordinator waits for a heartbeat, in ms, before it removes the member.",
+    )
+    heartbeat_interval_ms: int = option(
+        3_000, between(1),
+        "How often the member sends a heartbeat, in ms.",
+    )
+    partition_assignment_strategy: Sequence[AssignorName | Assignor] = option(
+        ("range", "cooperative-sticky"), _strategies,
+        "The assignors that the member supports, the preferred one first: names, or objects of `Assignor`.",
+    )
+    check_crcs: bool = option(
+        True, boolean,
+        "Whether the checksums of batches are checked.",
+    )
+    exclude_internal_topics: bool = option(
+        True, boolean,
+        "Whether a pattern matches no internal topics.",
+    )
+    stop_at: StopAt | None = option(
+        None, optional(one_of(*get_args(StopAt))),
+        '"end" has iterations end at the ends that the partitions had when they were assigned; None: they never '
+        'end.',
+        "",
+    )
+    key_deserializer: Deserializer | None = option(
+        None, _DESERIALIZER,
+        "Makes an object of a key: a function of its bytes, or an object with `deserialize(topic, headers, data)`.",
+    )
+    value_deserializer: Deserializer | None = option(
+        None, _DESERIALIZER,
+        "Makes an object of a value: a function of its bytes, or an object with `deserialize(topic, headers, "
+        "data)`.",
+    )
+    interceptors: Sequence[ConsumerInterceptor] = option(
+        (), _CONSUMER_INTERCEPTORS,
+        "Objects that see records before the application does, and commits, in order.",
+        "interceptor.classes",
+    )
 
     def check(self, owner: str, given: frozenset[str]) -> None:
         for name in _CLASSIC_ONLY if self.group_protocol == "consumer" else ():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from minikafka.client.connections.cluster_metadata import Metadata
-from minikafka.client.options import parse_addresses
+from minikafka.client.option_checks import parse_addresses
 from minikafka.protocol.errors import (
     KafkaError,
     LeaderNotAvailableError,

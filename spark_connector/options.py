@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from minikafka.client.options import parse_addresses
+from minikafka.client.option_checks import parse_addresses
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.offsets import (
     EARLIEST,

@@ -28,7 +28,8 @@ from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topi
 from minikafka.client.connections.seams import Seams
 from minikafka.client.offset_queries import list_offsets, list_offsets_of_each
 from minikafka.client.offsets import OffsetAndTimestamp
-from minikafka.client.options import AdminOptions, BootstrapServers, IsolationLevel, make
+from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.options import AdminOptions, IsolationLevel, make
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, error_for
 from minikafka.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -70,8 +71,7 @@ class Admin(ClusterAdmin):
 
     Args:
         bootstrap_servers: "host1:9092,host2:9092", or a list of such addresses.
-        options: Kafka's admin settings with underscores, see `AdminOptions`: client_id, request_timeout_ms,
-            default_api_timeout_ms …
+        options: Kafka's admin settings with underscores, each described in `AdminArguments`: request_timeout_ms …
         seams: clock, randomness and network, for tests.
 
     Every method retries after retriable errors for `default_api_timeout_ms`, then raises. Cancellation: a request

@@ -9,7 +9,7 @@ from minikafka.client.admin.admin_groups import GroupAdmin
 from minikafka.client.admin.admin_types import QuorumDescription, QuorumReplica, Reassignment
 from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.argument_kinds import Int32, PartitionArgument
-from minikafka.client.options import parse_address
+from minikafka.client.option_checks import parse_address
 from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from minikafka.protocol.messages.alter_partition_reassignments import (

@@ -29,7 +29,8 @@ from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.seams import Seams
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
-from minikafka.client.options import BootstrapServers, IsolationLevel
+from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.options import IsolationLevel
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 

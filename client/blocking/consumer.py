@@ -17,7 +17,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
-from minikafka.client.options import BootstrapServers
+from minikafka.client.option_checks import BootstrapServers
 from minikafka.client.records import ConsumerRecord, RecordBatch
 from minikafka.protocol.names import TopicPartition
 

@@ -17,7 +17,7 @@ from minikafka.client.blocking.portal import BlockingClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offsets import OffsetAndMetadata
-from minikafka.client.options import BootstrapServers
+from minikafka.client.option_checks import BootstrapServers
 from minikafka.client.producer import producer as async_producer
 from minikafka.client.producer.interception import Acknowledgement
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery

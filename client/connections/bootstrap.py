@@ -17,7 +17,8 @@ import anyio
 
 from minikafka.client.connections.cluster_metadata import Broker
 from minikafka.client.connections.connection import Connection
-from minikafka.client.options import ClientOptions, parse_addresses
+from minikafka.client.option_checks import parse_addresses
+from minikafka.client.options import ClientOptions
 from minikafka.protocol.errors import KafkaError, NetworkError
 
 _CONNECT_STAGGER_S = 0.05

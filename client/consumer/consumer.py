@@ -36,7 +36,8 @@ from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
-from minikafka.client.options import BootstrapServers, ConsumerOptions, make
+from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.options import ConsumerOptions, make
 from minikafka.client.records import ConsumerRecord, RecordBatch
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
@@ -58,11 +59,9 @@ class Consumer(ClusterClient):
         topics: topics to subscribe to. With `group_id` the group's members share their partitions; without, this
             consumer reads all of them.
         bootstrap_servers: "host1:9092,host2:9092", or a list of such addresses.
-        options: Kafka's consumer settings with underscores, see `ConsumerOptions`: group_id, auto_offset_reset,
-            enable_auto_commit, isolation_level, fetch_min_bytes, fetch_max_wait_ms, max_poll_records,
-            session_timeout_ms, partition_assignment_strategy, key_deserializer, value_deserializer (functions of the
-            bytes, or objects with `deserialize(topic, headers, data)`), interceptors … Ours alone:
-            stop_at="end" has iterations end at the ends that the partitions had when they were assigned.
+        options: Kafka's consumer settings with underscores, each described in `ConsumerArguments`: group_id,
+            auto_offset_reset, enable_auto_commit, key_deserializer, value_deserializer … Ours alone: stop_at="end" has
+            iterations end at the ends that the partitions had when they were assigned.
         seams: clock, randomness and network, for tests.
 
     Raises InvalidOption, and on entering NetworkError if no broker can be reached.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
-from minikafka.client.options import Deserializer, RecordDeserializer
+from minikafka.client.option_checks import Deserializer, RecordDeserializer
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.columns import Columns

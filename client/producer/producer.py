@@ -31,7 +31,8 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.metrics import Readings
 from minikafka.client.offsets import OffsetAndMetadata
-from minikafka.client.options import BootstrapServers, ProducerOptions, make
+from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.options import ProducerOptions, make
 from minikafka.client.producer.interception import Interception
 from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
@@ -77,10 +78,8 @@ class Producer(ClusterClient):
 
     Args:
         bootstrap_servers: "host1:9092,host2:9092", or a list of such addresses.
-        options: Kafka's producer settings with underscores, see `ProducerOptions`: client_id, acks, linger_ms,
-            batch_size (of uncompressed bytes), compression_type, buffer_memory, max_request_size,
-            enable_idempotence, delivery_timeout_ms, request_timeout_ms, max_block_ms, retries, partitioner,
-            key_serializer, value_serializer, interceptors …
+        options: Kafka's producer settings with underscores, each described in `ProducerArguments`: acks, linger_ms,
+            compression_type, transactional_id, key_serializer, value_serializer, delivery_timeout_ms …
         seams: clock, randomness and network, for tests.
 
     Raises InvalidOption, and on entering NetworkError if no broker can be reached.

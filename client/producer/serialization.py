@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from minikafka.client.argument_checks import read_argument
 from minikafka.client.argument_kinds import HEADERS, PARTITION_INDEX, TEXT, TIMESTAMP, Refused
-from minikafka.client.options import RecordSerializer, Serializer
+from minikafka.client.option_checks import RecordSerializer, Serializer
 from minikafka.protocol.records.record import Headers
 
 NO_HEADERS: Headers = ()

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+from enum import IntEnum, StrEnum
 from typing import Any, get_type_hints
 
 import pytest
+from support.client_options import ARGUMENTS, PAGE, arguments, page
 
 from minikafka.client import Admin, Consumer, InvalidOption, Producer
 from minikafka.client.arguments import AdminArguments, ConsumerArguments, ProducerArguments
-from minikafka.client.options import (
-    AdminOptions,
-    ClientOptions,
-    ConsumerOptions,
-    ProducerOptions,
-    make,
-    parse_addresses,
-)
+from minikafka.client.option_checks import parse_addresses
+from minikafka.client.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions, make
 
 
 @pytest.mark.parametrize(
@@ -96,3 +94,64 @@ async def test_a_client_that_is_not_open_raises_an_error() -> None:
         await Consumer().poll()
     with pytest.raises(RuntimeError, match="use it inside `async with Admin"):
         await Admin().list_topics()
+
+
+OPTIONS = [AdminOptions, ProducerOptions, ConsumerOptions]
+
+
+def test_each_option_is_declared_with_what_an_editor_and_the_site_show() -> None:
+    assert ARGUMENTS.read_text() == arguments(), "run `make pages`"
+    assert PAGE.read_text() == page(), "run `make pages`"
+    for kind in OPTIONS:
+        for one in fields(kind):
+            meaning = one.metadata["meaning"]
+            assert meaning[0].isupper() or meaning[0] in "\"`"
+            assert meaning.endswith(".")
+            assert f"| `{one.name}` |" in page()
+            assert one.name == "bootstrap_servers" or f"    {one.name}: {one.type}\n    \"\"\"" in arguments()
+            if one.name.endswith("_ms"):
+                assert "in ms" in meaning or "in ms" in " ".join(meaning.split())
+            if "bytes" in one.name or one.name in ("batch_size", "buffer_memory", "max_request_size"):
+                assert "bytes" in meaning
+
+
+NASTY: list[Any] = [
+    None, True, -1, 0, 7, 1 << 63, 10**5000, 1.5, float("nan"), 1j, "", "x", "\ud800", "x" * 40_000, b"x",
+    bytearray(b"x"), [], [5], ["x", 5], ["range", object], ("a:1", b"x"), {}, {"x": 1}, object(), object, iter("x"),
+    range(2), re.compile("x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_any_value_of_any_option_is_taken_or_refused_by_name(kind: type[ClientOptions]) -> None:
+    for one in fields(kind):
+        for value in NASTY:
+            try:
+                make(kind, {one.name: value}, "Client")
+            except InvalidOption as error:
+                text = str(error)
+                assert text.startswith(f"Client({one.name}=") or "not allowed with" in text or "must be" in text
+                assert len(text) < 2_000
+    with pytest.raises(InvalidOption, match=r"client_id.*32767 bytes"):
+        make(kind, {"client_id": "x" * 40_000}, "Client")
+    with pytest.raises(InvalidOption, match=r"client_id.*lone surrogates"):
+        make(kind, {"client_id": "\ud800"}, "Client")
+
+
+def test_integers_of_other_libraries_and_subclasses_of_strings_are_taken() -> None:
+    class Index:
+        def __index__(self) -> int:
+            return 7
+
+    class Codec(StrEnum):
+        ZSTD = "zstd"
+
+    given = {"linger_ms": Index(), "compression_type": Codec.ZSTD, "acks": Level.ONE}
+    options = make(ProducerOptions, given, "Producer")
+    assert (options.linger_ms, type(options.linger_ms)) == (7, int)
+    assert (options.compression_type, type(options.compression_type)) == ("zstd", str)
+    assert options.required_acks == 1
+
+
+class Level(IntEnum):
+    ONE = 1

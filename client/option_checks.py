@@ -1,0 +1,158 @@
+"""Checks of the options of clients: each says which values an option may have; `parse_addresses`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+from minikafka.client.argument_kinds import TEXT, Refused, shown
+from minikafka.protocol.records.record import Headers
+
+Check = Callable[[Any], "str | None"]
+"""Returns None for an allowed value, else a description of the allowed values."""
+INT32_MAX = (1 << 31) - 1
+BootstrapServers: TypeAlias = str | Sequence[str]
+SecurityProtocol = Literal["PLAINTEXT"]
+
+
+@runtime_checkable
+class RecordSerializer(Protocol):
+    """A serializer that is told the topic and the headers of the record. Source: Kafka's `Serializer`."""
+
+    def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
+        """The bytes of a key or value; not called for bytes, nor for null, which is None."""
+
+
+Serializer = Callable[[Any], bytes | None] | RecordSerializer
+"""A function of the object, such as `str.encode`; or an object whose `serialize` has topic and headers as well."""
+
+
+@runtime_checkable
+class RecordDeserializer(Protocol):
+    """A deserializer that is told the topic and the headers of the record. Source: Kafka's `Deserializer`."""
+
+    def deserialize(self, topic: str, headers: Headers, data: bytes) -> Any:
+        """The object of a key or value; not called for null, which is None."""
+
+
+Deserializer = Callable[[bytes], Any] | RecordDeserializer
+"""A function of the bytes, such as `json.loads`; or an object whose `deserialize` has topic and headers as well."""
+
+
+def between(low: int, high: int = INT32_MAX) -> Check:
+    """A whole number between two bounds, both included."""
+
+    def check(value: Any) -> str | None:
+        fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        return None if fits else f"a whole number from {low} to {high}"
+
+    return check
+
+
+def one_of(*values: Any) -> Check:
+    """One of the given values, of the same type."""
+
+    def check(value: Any) -> str | None:
+        fits = any(type(value) is type(one) and value == one for one in values)
+        return None if fits else "one of " + ", ".join(map(repr, values))
+
+    return check
+
+
+def boolean(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "True or False"
+
+
+def plain(value: Any) -> Any:
+    """Integers of other libraries and subclasses of `int` and `str` as what they stand for; all else as it is."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        return value
+    try:
+        return operator.index(value)
+    except Exception:  # noqa: BLE001 (`__index__` of an application: the check says what is allowed)
+        return value
+
+
+def text(value: Any) -> str | None:
+    try:
+        TEXT(value)
+    except Refused as error:
+        return error.allowed
+    return None
+
+
+def nonempty_text(value: Any) -> str | None:
+    return text(value) if value != "" else "a non-empty string"
+
+
+def optional(check: Check) -> Check:
+    """A value that passes `check`, or None."""
+
+    def checked(value: Any) -> str | None:
+        allowed = None if value is None else check(value)
+        return f"{allowed}, or None" if allowed else None
+
+    return checked
+
+
+def function(value: Any) -> str | None:
+    return None if callable(value) else "a callable"
+
+
+def deserializer(value: Any) -> str | None:
+    fits = callable(value) or isinstance(value, RecordDeserializer)
+    return None if fits else "a callable, or an object with a method deserialize(topic, headers, data)"
+
+
+def serializer(value: Any) -> str | None:
+    fits = callable(value) or isinstance(value, RecordSerializer)
+    return None if fits else "a callable, or an object with a method serialize(topic, headers, data)"
+
+
+def objects(kind: type) -> Check:
+    """A list of objects of a class."""
+
+    def check(value: Any) -> str | None:
+        fits = isinstance(value, list | tuple) and all(isinstance(one, kind) for one in value)
+        return None if fits else f"a list of {kind.__name__} objects"
+
+    return check
+
+
+def addresses(value: Any) -> str | None:
+    try:
+        parse_addresses(value)
+    except ValueError as error:
+        return f"'host1:9092,host2:9092' or a list of such addresses ({error})"
+    return None
+
+
+def parse_addresses(value: str | Sequence[str]) -> list[tuple[str, int]]:
+    """(host, port) for each part of a `bootstrap.servers` list. Raises ValueError."""
+    parts = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Sequence) else [value]
+    if not all(isinstance(part, str) for part in parts):
+        raise ValueError(f"{shown(value)} is neither a string nor a list of strings")
+    addresses = [parse_address(part.strip()) for part in parts if part.strip()]
+    if not addresses:
+        raise ValueError("no address")
+    return addresses
+
+
+def parse_address(part: str) -> tuple[str, int]:
+    """(host, port) of `HOST:PORT` or, as in the setting of a broker, of `PLAINTEXT://HOST:PORT`. Raises ValueError."""
+    protocol, slashes, address = part.rpartition("://")
+    if slashes and protocol.upper() not in get_args(SecurityProtocol):
+        known = " or ".join(get_args(SecurityProtocol))
+        raise ValueError(f"{shown(part)} has the protocol {shown(protocol)}, of which only {known} is supported")
+    host, colon, port = address.rpartition(":")
+    named = colon and host and host.isprintable() and "/" not in host and not any(one.isspace() for one in host)
+    if not named or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
+        raise ValueError(f"{shown(part)} is not HOST:PORT")
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise ValueError(f"{shown(part)} is not HOST:PORT, as no host has that name: {error}") from None
+    return host.strip("[]"), int(port)
