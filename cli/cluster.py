@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from minikafka.cli.cluster_control import DEFAULT_DIRECTORY, restart, status, stop
+from minikafka.cli.contexts import DEFAULT_PORT
 from minikafka.cli.options import NameValue
 from minikafka.cli.output import echo
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from minikafka.cli.local_cluster import LocalCluster
 
 POLL_INTERVAL_S = 0.2
-DEFAULT_PORT = 9092
 
 
 @click.group(invoke_without_command=True)
@@ -34,7 +34,7 @@ DEFAULT_PORT = 9092
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help=f"Port of the first broker; 0 picks free ports.  [default: {DEFAULT_PORT}]",
+    help=f"Port of the first broker; 0 picks free ports.  [default: {DEFAULT_PORT}; those of an existing cluster]",
 )
 @click.option(
     "--data-dir",
@@ -81,11 +81,11 @@ def cluster(
             brokers=brokers,
             controllers=controllers,
             isolated=isolated,
-            port=DEFAULT_PORT if port is None else port,
+            port=port,
             settings=dict(settings),
             metrics=True,
         )
-        with supervising(nodes.directory), signals() as stopping:
+        with removed_unless_started(nodes), supervising(nodes.directory), signals() as stopping:
             number = run(nodes, stopping, attach=attach)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
@@ -95,6 +95,19 @@ def cluster(
 
 for subcommand in (status, stop, restart):
     cluster.add_command(subcommand)
+
+
+@contextmanager
+def removed_unless_started(nodes: LocalCluster) -> Iterator[None]:
+    """A cluster whose nodes cannot start leaves no files that the next try would take for its own."""
+    from minikafka.cli.cluster_layout import ClusterError
+
+    try:
+        yield
+    except ClusterError:
+        if not nodes.was_ready:
+            nodes.remove_new_folders()
+        raise
 
 
 class Stopping:
@@ -149,6 +162,7 @@ def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
         while not stopping.signal and started and nodes.not_ready(*started):
             stopping.wait(POLL_S)
         if not stopping.signal:
+            nodes.was_ready = True
             echo(f"ready {nodes.bootstrap}")
             urls = list(filter(None, map(nodes.metrics_url, nodes.node_ids)))
             echo(f"metrics {' '.join(urls)}" if urls else "no metrics: metrics.listener is empty")

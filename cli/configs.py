@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.client_quotas import QUOTA_KINDS, alter_quotas, entity_of, quota_details, quota_lines
+from minikafka.cli.failures import closest
 from minikafka.cli.options import NameValue, check_broker, client_options, dry_run_option, no_topic
-from minikafka.cli.output import SET_BY, json_option, output
+from minikafka.cli.output import SET_BY, echo, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
 
@@ -133,10 +134,22 @@ def alter(
         else:
             await check_resource(admin, kind, name or "", bootstrap_server)
             await admin.alter_configs(kind, name or "", validate_only=dry_run, **changes)
+            warn_of_unknown(kind, [one for one, _ in settings])
         said = f"{'Would alter' if dry_run else 'Altered'} {counted(count, 'setting')} of {shown_name(kind, name)}."
         output({"kind": kind, "name": name, "altered": 0 if dry_run else count}, [said], as_json=as_json)
 
     with_admin(bootstrap_server, work)
+
+
+def warn_of_unknown(kind: str, names: Iterable[str]) -> None:
+    """Say which settings of a broker are probably mistyped: brokers keep unknown ones, as Kafka's do for plug-ins."""
+    from minikafka.protocol.settings.registry import NODE_SETTINGS, listener_base_name
+
+    for name in names:
+        unknown = kind == "broker" and name not in NODE_SETTINGS and listener_base_name(name) is None
+        if unknown and (meant := closest(name, NODE_SETTINGS)):
+            said = f"{name} is no setting of a broker, which keeps it all the same; did you mean {meant}?"
+            echo(f"Warning: {said}", err=True)
 
 
 CANNOT_DEFAULT = ("topic", "group", "client-metrics")

@@ -33,18 +33,32 @@ TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_bytes: int | None) -> None:
     """Print the contents of segments (.log), indexes, producer snapshots and checkpoints.
 
+    The exit code is 1 if a file is damaged or something else, which is said where it is found.
+
     \b
     Examples:
       minikafka dump-log /tmp/kafka/flights-0/00000000000000000000.log
       minikafka dump-log --headers-only /tmp/kafka/flights-0/*.log /tmp/kafka/flights-0/*.index
     """
+    damaged: dict[Path, None] = {}
     for file in files:
         with file.open("rb") as opened:
             data = opened.read(max_bytes)
         if not as_json:
             echo(f"Dumping {file}")
         for line in lines_of(file, data, records=not headers_only, as_json=as_json):
-            echo(visible(line))
+            damaged |= {file: None} if isinstance(line, Damage) else {}
+            echo(visible(line), err=as_json and isinstance(line, Damage))
+        if max_bytes is not None and len(data) == max_bytes:
+            damaged.pop(file, None)  # it ends where reading ended
+    if damaged:
+        raise click.ClickException(f"damaged, or not what the name says: {', '.join(map(str, damaged))}")
+
+
+class Damage(str):
+    """A line that says what is wrong with a file."""
+
+    __slots__ = ()
 
 
 def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterator[str]:
@@ -86,10 +100,14 @@ def batch_lines(data: bytes, *, records: bool, describe: Describe) -> Iterator[s
             if records:
                 yield from record_lines(batch, describe)
     except CorruptRecords as error:
-        yield f"at position {position}: {error}"
+        yield Damage(f"at position {position}: {error}")
         return
+    yield from _incomplete_batch(data, position)
+
+
+def _incomplete_batch(data: bytes, position: int) -> Iterator[str]:
     if position < len(data):
-        yield f"at position {position}: {len(data) - position} bytes of an incomplete batch"
+        yield Damage(f"at position {position}: {len(data) - position} bytes of an incomplete batch")
 
 
 def batch_line(batch: Batch, position: int) -> str:
@@ -116,7 +134,7 @@ def record_lines(batch: Batch, describe: Describe) -> Iterator[str]:
     try:
         found = batch.records()
     except CorruptRecords as error:
-        yield f"| cannot read the records of this batch: {error}"
+        yield Damage(f"| cannot read the records of this batch: {error}")
         return
     for record in found:
         if batch.is_control:
@@ -140,10 +158,17 @@ def marker_text(record: Record) -> str:
 
 def json_lines(data: bytes) -> Iterator[str]:
     """Each record as a JSON object, without control records."""
-    for batch in batches(data):
-        if not batch.is_control:
-            for record in batch.records():
-                yield visible_json(json.dumps(record_object(record), ensure_ascii=False))
+    position = 0
+    try:
+        for batch in batches(data):
+            position += batch.size_bytes
+            if not batch.is_control:
+                for record in batch.records():
+                    yield visible_json(json.dumps(record_object(record), ensure_ascii=False))
+    except CorruptRecords as error:
+        yield Damage(f"at position {position}: {error}")
+        return
+    yield from _incomplete_batch(data, position)
 
 
 def record_object(record: Record) -> dict[str, object]:
@@ -159,18 +184,34 @@ def record_object(record: Record) -> dict[str, object]:
 
 def offset_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
     """Entries of an offset index, without the zeros preallocated after the last one."""
+    last = (-1, -1)
     for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
         if relative == 0 and position == 0:
             return
-        yield f"offset: {base_offset + relative} position: {position}"
+        yield _ordered(last, (relative, position), f"offset: {base_offset + relative} position: {position}")
+        last = relative, position
+    yield from _incomplete(data, OFFSET_ENTRY)
 
 
 def time_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
     """Entries of a time index."""
+    last = (-2, -1)
     for timestamp, relative in TIME_ENTRY.iter_unpack(data[: len(data) // 12 * 12]):
         if timestamp == 0 and relative == 0:
             return
-        yield f"timestamp: {timestamp} offset: {base_offset + relative}"
+        yield _ordered(last, (timestamp, relative), f"timestamp: {timestamp} offset: {base_offset + relative}")
+        last = timestamp, relative
+    yield from _incomplete(data, TIME_ENTRY)
+
+
+def _ordered(last: tuple[int, int], entry: tuple[int, int], line: str) -> str:
+    """The line of an entry; `Damage` if it is below the last one in either number."""
+    return line if entry[0] >= last[0] and entry[1] >= last[1] else Damage(f"{line} (below the entry before)")
+
+
+def _incomplete(data: bytes, entry: struct.Struct) -> Iterator[str]:
+    if left := len(data) % entry.size:
+        yield Damage(f"{left} bytes of an incomplete entry")
 
 
 def transaction_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
@@ -181,6 +222,7 @@ def transaction_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
             f"version: {version} producerId: {producer} firstOffset: {first} lastOffset: {last} "
             f"lastStableOffset: {stable}"
         )
+    yield from _incomplete(data, TRANSACTION_ENTRY)
 
 
 def snapshot_lines(base_offset: int, data: bytes) -> Iterator[str]:
@@ -189,7 +231,7 @@ def snapshot_lines(base_offset: int, data: bytes) -> Iterator[str]:
     try:
         producers.load_snapshot(data, base_offset, 0)
     except CorruptSnapshot as error:
-        yield f"cannot read the snapshot: {error}"
+        yield Damage(f"cannot read the snapshot: {error}")
         return
     for producer in producers:
         yield (

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
-__all__ = ["Failed", "Failure", "fail_if", "failure", "failures_of", "wants_json"]
+__all__ = ["Failed", "Failure", "closest", "fail_if", "failure", "failures_of", "wants_json"]
 
 USAGE, OTHER = "USAGE", "FAILED"
 """The code of an error in the arguments, and of one that has no other code."""
 Failure = dict[str, Any]
+_UNKNOWN_SETTING = re.compile(r"Unknown (topic|group) config name: (\S+)$")
 
 
 class Failed(click.ClickException):
@@ -36,8 +38,27 @@ def failure(error: object, message: str = "") -> Failure:
     from minikafka.protocol.errors import KafkaError
 
     if isinstance(error, KafkaError):
-        return {"code": error.code.name, "number": int(error.code), "message": message or error.message}
+        said = with_setting_meant(message or error.message)
+        return {"code": error.code.name, "number": int(error.code), "message": said}
     return {"code": OTHER, "message": message or str(error)}
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant; "" if none is close."""
+    from difflib import get_close_matches
+
+    return "".join(get_close_matches(name, list(known), 1))
+
+
+def with_setting_meant(message: str) -> str:
+    """An error of a broker about an unknown setting of a topic or group, in Kafka's words, with the closest one."""
+    found = _UNKNOWN_SETTING.search(message)
+    if found is None:
+        return message
+    from minikafka.protocol.settings.registry import GROUP_SETTINGS, TOPIC_SETTINGS
+
+    meant = closest(found[2], TOPIC_SETTINGS if found[1] == "topic" else GROUP_SETTINGS)
+    return f"{message} (did you mean {meant}?)" if meant else message
 
 
 def fail_if(errors: Iterable[object]) -> None:

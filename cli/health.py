@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
 
 if TYPE_CHECKING:
-    from minikafka.client import Admin, ClusterDescription, ConfigEntry, KafkaError
+    from minikafka.client import Admin, ClusterDescription, ConfigEntry, KafkaError, LogDirectory
     from minikafka.client.connections.cluster_metadata import Partition, Topic
 
-CHECKS = ("brokers", "controller", "offline", "under-min-isr", "under-replicated")
+CHECKS = ("brokers", "controller", "disks", "offline", "under-min-isr", "under-replicated")
 LISTED_MAX = 5
 _MIN_ISR = "min.insync.replicas"
 
@@ -57,7 +57,8 @@ class Check:
 @click.option("--ignore", multiple=True, type=click.Choice(CHECKS), help="Leave a check out; repeatable.")
 @json_option
 def health(bootstrap_server: str, timeout_s: float, ignore: tuple[str, ...], as_json: bool) -> None:
-    """Check that all brokers answer, that there is a controller, and that partitions have leaders and replicas in sync.
+    """Check that all brokers answer, that there is a controller, that no disk is full or failed, and that partitions
+    have leaders and replicas in sync. Only replicas at brokers that answer count.
 
     The exit code is 0 if all is well, and 1 if not.
 
@@ -95,36 +96,65 @@ async def all_checks(admin: Admin, timeout_s: float) -> list[Check]:
     cluster = await admin.describe_cluster(include_fenced=True)
     topics = list((await described(admin, None)).values())
     settings = await admin.describe_topic_configs([one.name for one in topics], keys=[_MIN_ISR]) if topics else {}
+    answers = await ask_brokers(admin, cluster, timeout_s)
+    live = {node_id for node_id, one in answers.items() if not isinstance(one, str)}
     return [
-        await brokers_check(admin, cluster, timeout_s),
+        brokers_check(cluster, answers),
         await controller_check(admin),
-        *partition_checks(topics, min_isrs(settings)),
+        disks_check(answers),
+        *partition_checks(topics, min_isrs(settings), live),
     ]
 
 
-async def brokers_check(admin: Admin, cluster: ClusterDescription, timeout_s: float) -> Check:
-    """Ask every broker at the same time. A fenced one is a problem."""
+Answers = dict[int, "list[LogDirectory] | str"]
+"""By broker that is not fenced: its data directories, or why it does not answer."""
+
+
+async def ask_brokers(admin: Admin, cluster: ClusterDescription, timeout_s: float) -> Answers:
+    """Ask every broker at the same time for its data directories."""
     import anyio
 
-    problems = {one: f"broker {one} is fenced: it sends no heartbeats" for one in cluster.fenced}
-    live = [one.node_id for one in cluster.brokers if one.node_id not in cluster.fenced]
+    answers: Answers = {}
 
     async def ask(node_id: int) -> None:
         from minikafka.protocol.errors import KafkaError
 
-        problems[node_id] = f"broker {node_id} does not answer within {timeout_s:g} s"
+        answers[node_id] = f"broker {node_id} does not answer within {timeout_s:g} s"
         with anyio.move_on_after(timeout_s):
             try:
-                await admin.describe_api_versions(node_id)
-                del problems[node_id]
+                answers.update(await admin.describe_log_dirs([node_id]))
             except KafkaError as error:
-                problems[node_id] = f"broker {node_id}: {error}"
+                answers[node_id] = f"broker {node_id}: {error}"
 
     async with anyio.create_task_group() as tasks:
-        for node_id in live:
-            tasks.start_soon(ask, node_id)
+        for one in cluster.brokers:
+            if one.node_id not in cluster.fenced:
+                tasks.start_soon(ask, one.node_id)
+    return answers
+
+
+def brokers_check(cluster: ClusterDescription, answers: Answers) -> Check:
+    """Whether all brokers answer. A fenced one is a problem."""
+    problems = {one: f"broker {one} is fenced: it sends no heartbeats" for one in cluster.fenced}
+    problems |= {node_id: one for node_id, one in answers.items() if isinstance(one, str)}
     listed = [text for _, text in sorted(problems.items())]
-    return Check("brokers", listed, f"{len(live)} of {len(cluster.brokers)} answer")
+    return Check("brokers", listed, f"{len(answers)} of {len(cluster.brokers)} answer")
+
+
+def disks_check(answers: Answers) -> Check:
+    """Whether all data directories work, and have room."""
+    from minikafka.cli.log_dirs import is_full, size_text
+
+    found = [(node_id, one) for node_id, some in sorted(answers.items()) if not isinstance(some, str) for one in some]
+    problems = []
+    for node_id, one in found:
+        where = f"{one.path} of broker {node_id}"
+        if one.error is not None:
+            problems.append(f"{where}: {one.error}")
+        elif is_full(one):
+            left = f"{size_text(one.usable_bytes)} of {size_text(one.total_bytes)} left"
+            problems.append(f"the disk of {where} is full: {left}")
+    return Check("disks", problems, f"{len(found)} data directories have room")
 
 
 async def controller_check(admin: Admin) -> Check:
@@ -149,16 +179,22 @@ def min_isrs(settings: Mapping[str, Mapping[str, ConfigEntry] | KafkaError]) -> 
     }
 
 
-def partition_checks(topics: Sequence[Topic], needed: Mapping[str, int]) -> list[Check]:
-    """Partitions without a leader, with fewer replicas in sync than producers need, and with fewer than all."""
+def partition_checks(topics: Sequence[Topic], needed: Mapping[str, int], live: Collection[int]) -> list[Check]:
+    """Partitions without a leader, with fewer replicas in sync than producers need, and with fewer than all.
+
+    Args:
+        topics: With their partitions.
+        needed: `min.insync.replicas` by topic.
+        live: The brokers that answer: the metadata may not have noticed yet that another has gone.
+    """
     partitions = [(topic.name, one) for topic in topics for one in topic.partitions]
-    offline = [f"{name}-{one.index} has no leader" for name, one in partitions if one.leader < 0]
+    offline = [f"{name}-{one.index} {why}" for name, one in partitions if (why := why_offline(one, live))]
     under_min = [
-        f"{shown(name, one)}, min.insync.replicas={needed[name]}"
+        f"{shown(name, one, live)}, min.insync.replicas={needed[name]}"
         for name, one in partitions
-        if len(one.in_sync_replicas) < min(needed.get(name, 1), len(one.replicas))
+        if len(in_sync(one, live)) < min(needed.get(name, 1), len(one.replicas))
     ]
-    under = [shown(name, one) for name, one in partitions if len(one.in_sync_replicas) < len(one.replicas)]
+    under = [shown(name, one, live) for name, one in partitions if len(in_sync(one, live)) < len(one.replicas)]
     return [
         Check("offline", offline, f"{len(partitions):,} partitions have a leader"),
         Check("under-min-isr", under_min, "all have the replicas in sync that acks=all needs"),
@@ -166,6 +202,18 @@ def partition_checks(topics: Sequence[Topic], needed: Mapping[str, int]) -> list
     ]
 
 
-def shown(name: str, one: Partition) -> str:
+def why_offline(one: Partition, live: Collection[int]) -> str:
+    """Why a partition cannot be used; "" if it can."""
+    if one.leader < 0:
+        return "has no leader"
+    return "" if one.leader in live else f"has a leader, {one.leader}, that does not answer"
+
+
+def in_sync(one: Partition, live: Collection[int]) -> list[int]:
+    """The replicas in sync at brokers that answer."""
+    return [replica for replica in one.in_sync_replicas if replica in live]
+
+
+def shown(name: str, one: Partition, live: Collection[int]) -> str:
     """A partition and what is in sync of it."""
-    return f"{name}-{one.index} has {len(one.in_sync_replicas)} of {len(one.replicas)} replicas in sync"
+    return f"{name}-{one.index} has {len(in_sync(one, live))} of {len(one.replicas)} replicas in sync"

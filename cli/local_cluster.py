@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -43,6 +44,7 @@ from minikafka.cli.cluster_layout import (
     voters,
     with_settings,
 )
+from minikafka.cli.contexts import DEFAULT_PORT
 from minikafka.cli.node_process import has_ended, pid_of_node, send
 
 if TYPE_CHECKING:
@@ -66,12 +68,15 @@ class LocalCluster:
         brokers: number of brokers; None keeps the existing number, three in a new directory.
         controllers: number of controllers; None keeps the existing number, at most three in a new directory.
         isolated: run controllers as separate nodes instead of combined nodes.
-        port: port of the first broker; 0 picks free ports. An existing cluster keeps its ports.
+        port: port of the first broker; 0 picks free ports, None is 9092. An existing cluster keeps its own.
         settings: node settings by Kafka's names, for every node; in an existing cluster they are changed.
         node_settings: settings of single nodes, by id; they take precedence.
         metrics: give each node a metrics listener, unless it has one.
 
-    Raises ClusterError for an impossible layout.
+    Attributes:
+        was_ready: whether all nodes were ready at some time, as whoever starts them says.
+
+    Raises ClusterError for an impossible layout, or another port than that of an existing cluster.
     """
 
     READY = re.compile(rb"^ready ", re.MULTILINE)
@@ -84,7 +89,7 @@ class LocalCluster:
         brokers: int | None = None,
         controllers: int | None = None,
         isolated: bool = False,
-        port: int = 0,
+        port: int | None = 0,
         settings: Mapping[str, object] | None = None,
         node_settings: Mapping[int, Mapping[str, object]] | None = None,
         metrics: bool = False,
@@ -92,10 +97,13 @@ class LocalCluster:
         self.directory = directory.resolve()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._log_starts: dict[int, int] = {}
+        self._new_folders: list[Path] = []
+        self.was_ready = False
         existing = _existing(self.directory)
         grows = (brokers or 0) > sum(1 for node in existing.values() if node.port)
         if existing:
             self._check(existing, brokers, controllers, isolated)
+            self._check_port(existing, port)
             port = next(node.port for node in existing.values() if node.port)
             controllers = sum(1 for node in existing.values() if node.controller_port)
             brokers = max(brokers or 0, sum(1 for node in existing.values() if node.port))
@@ -105,6 +113,7 @@ class LocalCluster:
             wanted = brokers or BROKERS
             return layout(brokers=wanted, controllers=controllers, isolated=isolated, port=base, metrics=metrics)
 
+        port = DEFAULT_PORT if port is None else port
         nodes = nodes_from(port or free_port(lambda base: ports(nodes_from(base))))
         nodes = [node for node in nodes if node.node_id in existing or not existing or grows]
         kept = {node.node_id: _kept(existing.get(node.node_id), node) for node in nodes}
@@ -304,9 +313,26 @@ class LocalCluster:
                 "use a new directory for another quorum"
             )
 
+    def _check_port(self, existing: Mapping[int, NodeLayout], port: int | None) -> None:
+        """Raise ClusterError for another port than that of the first broker; other nodes and clients know the ports."""
+        first = next(node for node in existing.values() if node.port)
+        if port not in (None, 0, first.port):
+            raise ClusterError(
+                f"{self.directory} holds a cluster whose first broker is at port {first.port}, not {port}: leave out "
+                "--port to start it there, or use a new directory"
+            )
+
+    def remove_new_folders(self) -> None:
+        """Remove the folders that this object has made, and all that nodes have written there. No node may run."""
+        for folder in self._new_folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _write(self, settings: Mapping[str, str], of_nodes: Mapping[int, Mapping[str, str]]) -> None:
         for node_id, node in self.nodes.items():
-            self.folder(node_id).mkdir(parents=True, exist_ok=True)
+            if not self.folder(node_id).exists():
+                missing = [one for one in (self.folder(node_id), *self.folder(node_id).parents) if not one.exists()]
+                self._new_folders.append(missing[-1])
+                self.folder(node_id).mkdir(parents=True)
             config, chosen = self.config(node_id), {**settings, **of_nodes.get(node_id, {})}
             if node.metrics_port and not self._names_metrics(node_id):
                 chosen.setdefault("metrics.listener", metrics_listener(node))

@@ -15,6 +15,9 @@ from minikafka.cli.tables import table
 if TYPE_CHECKING:
     from minikafka.client import Admin, LogDirectory
 
+FULL_BYTES_MAX = 1 << 21
+"""A disk with less room than this is full: a node of ours takes no new logs there, and large batches are refused."""
+
 
 @click.command("log-dirs")
 @client_options
@@ -28,6 +31,9 @@ def log_dirs(
     bootstrap_server: str, topics: tuple[str, ...], broker_ids: tuple[int, ...], replicas: bool, as_json: bool
 ) -> None:
     """Show the data directories of brokers: errors, size and free space of the disk, replicas of TOPICs or of all.
+
+    The state of a directory is `full` where its disk has less than 2 MiB left, or has refused a write and has had no
+    room since.
 
     \b
     Examples:
@@ -56,6 +62,7 @@ def directory_details(node_id: int, one: LogDirectory, topics: Iterable[str]) ->
         "broker": node_id,
         "path": one.path,
         "error": None if one.error is None else str(one.error),
+        "full": is_full(one),
         "total_bytes": one.total_bytes if one.total_bytes >= 0 else None,
         "usable_bytes": one.usable_bytes if one.usable_bytes >= 0 else None,
         "size_bytes": sum(replica.size_bytes for replica in chosen.values()),
@@ -72,13 +79,18 @@ def directory_details(node_id: int, one: LogDirectory, topics: Iterable[str]) ->
     }
 
 
+def is_full(one: LogDirectory) -> bool:
+    """Whether the disk of a directory has no room left. Not known, so no, where the broker does not tell."""
+    return 0 <= one.usable_bytes < FULL_BYTES_MAX
+
+
 def directory_lines(details: Iterable[Mapping[str, Any]]) -> list[str]:
     """The table of directories."""
     rows = [
         [
             one["broker"],
             one["path"],
-            one["error"] or "ok",
+            one["error"] or ("full" if one["full"] else "ok"),
             len(one["replicas"]),
             size_text(one["size_bytes"]),
             size_text(one["usable_bytes"]),

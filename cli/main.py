@@ -7,7 +7,7 @@ from typing import NoReturn
 import click
 
 from minikafka import __version__
-from minikafka.cli.failures import failures_of, wants_json
+from minikafka.cli.failures import closest, failures_of, wants_json
 from minikafka.cli.output import echo, echo_json
 
 COMMANDS = {
@@ -57,6 +57,14 @@ class LazyGroup(click.Group):
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The subcommand of the arguments. Raises click.UsageError for an unknown name, with the closest one."""
+        if args[0] not in COMMANDS and (meant := closest(args[0], COMMANDS)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands in the help, from COMMANDS."""

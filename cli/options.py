@@ -190,6 +190,16 @@ async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: s
         raise no_topic(name, bootstrap_server) from None
 
 
+async def topic_exists(client: Producer, name: str) -> bool:
+    """Whether there is a topic, which is not created. True where the broker answers with another error of its own."""
+    from minikafka.protocol.errors import ErrorCode
+    from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+    found = await client.cluster.retry(lambda: client.cluster.request(request), f"looking up topic {name!r}")
+    return all(one.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for one in found.topics)
+
+
 def no_topic(name: str, bootstrap_server: str) -> Failed:
     """The error for a missing topic."""
     from minikafka.protocol.errors import UnknownTopicOrPartitionError

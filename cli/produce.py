@@ -29,6 +29,7 @@ from minikafka.cli.options import (
     client_arguments,
     client_options,
     find_topic,
+    topic_exists,
 )
 from minikafka.cli.output import echo
 from minikafka.cli.progress import Progress, progress
@@ -167,7 +168,11 @@ class Sending:
         started = time.monotonic()
         try:
             async with Producer(**arguments) as producer:
+                is_new = not await topic_exists(producer, job.topic)
                 partitions = await find_topic(producer, job.topic, job.bootstrap_server)
+                if is_new and not self._quiet:
+                    made = f"Created topic {job.topic} with {counted(partitions, 'partition')}"
+                    echo(f"{made}: it did not exist.", err=True)
                 if job.partition is not None:
                     check_partition(job.topic, partitions, job.partition)
                 with self._shown:

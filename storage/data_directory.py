@@ -108,10 +108,14 @@ class DataDirectory:
             checkpoint_files.write_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES), complete)
 
     def sizes(self) -> tuple[int, int] | None:
-        """The bytes of the disk, and those that are free; None for a directory that is offline or cannot be asked."""
+        """The bytes of the disk, and those that are free; None for a directory that is offline or cannot be asked.
+
+        None are free from a refused write on until a file can be written again, whatever the file system says.
+        """
         if self.failure is None:
             with suppress(OSError):  # it fails from now on, and goes offline when it is used next
-                return self._disk.total_bytes(self.path), self._disk.free_bytes(self.path)
+                total_bytes, free_bytes = self._disk.total_bytes(self.path), self._disk.free_bytes(self.path)
+                return total_bytes, 0 if self.room.is_full else free_bytes
         return None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ def test_a_node_keeps_its_data_when_killed_paused_and_restarted(one: LocalCluste
 @pytest.mark.slow
 def test_an_existing_cluster_restarts_on_its_ports(one: LocalCluster) -> None:
     one.kill()
-    again = LocalCluster(one.directory, port=1, settings={"num.partitions": 7})
+    again = LocalCluster(one.directory, port=0, settings={"num.partitions": 7})
     assert (again.bootstrap, again.node_ids) == (one.bootstrap, [1])
     with again:
         assert topics_of(again) == []
@@ -94,6 +95,34 @@ def test_the_layout_of_an_existing_cluster_cannot_change(tmp_path: Path) -> None
     assert (grown.broker_ids, grown.controller_ids) == ([1, 2, 3, 4], [1])
     voters = [line for line in grown.config(4).read_text().splitlines() if line.startswith("controller.quorum.voters")]
     assert voters == [f"controller.quorum.voters=1@127.0.0.1:{grown.nodes[1].controller_port}"]
+
+
+def test_another_port_is_refused(tmp_path: Path, minikafka: Minikafka) -> None:
+    made = LocalCluster(tmp_path, brokers=2)
+    first = made.nodes[1].port
+    for port in (0, None, first):
+        assert LocalCluster(tmp_path, port=port).nodes == made.nodes
+    with pytest.raises(ClusterError, match=f"first broker is at port {first}, not {first + 1}: leave out --port"):
+        LocalCluster(tmp_path, port=first + 1)
+    ran = minikafka("cluster", "--port", str(first + 1), "--data-dir", str(tmp_path))
+    assert ran.code == 1
+    assert f"is at port {first}, not {first + 1}" in ran.err
+
+
+@pytest.mark.parametrize("folder", ["new", "new/below", "."])
+@pytest.mark.parametrize("problem", ["port", "setting"])
+def test_a_cluster_that_cannot_start_leaves_nothing(
+    folder: str, problem: str, tmp_path: Path, minikafka: Minikafka
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1] if problem == "port" else 0
+        wrong = ["--set", "num.partitions=none"] if problem == "setting" else []
+        words = ["--brokers", "1", "--port", str(port), "--data-dir", str(tmp_path / "data" / folder), *wrong]
+        (tmp_path / "data").mkdir()
+        ran = minikafka("cluster", *words)
+    assert ran.code == 1
+    assert ("num.partitions=none" if wrong else "in use") in ran.err
+    assert [one.name for one in (tmp_path / "data").iterdir() if one.name != "cluster.pid"] == []
 
 
 def test_settings_of_single_nodes(tmp_path: Path) -> None:

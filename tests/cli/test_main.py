@@ -165,3 +165,44 @@ def test_dump_log_of_a_missing_or_unknown_file(minikafka: Minikafka, tmp_path: P
     (tmp_path / "what.txt").write_text("x")
     ran = minikafka("dump-log", str(tmp_path / "what.txt"))
     assert (ran.code, "is not a log file" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["topic", "list"], "Did you mean 'topics'?"),
+        (["topcs"], "Did you mean 'topics'?"),
+        (["log-dir"], "Did you mean 'log-dirs'?"),
+        (["xyzzy"], "No such command 'xyzzy'. (see"),
+    ],
+)
+def test_the_command_that_was_meant_is_named(words: list[str], meant: str, minikafka: Minikafka) -> None:
+    ran = minikafka(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert meant in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["topics", "create", "mistyped", "--config", "retention.mss=1"], "(did you mean retention.ms?)"),
+        (["topics", "create", "mistyped", "--config", "cleanup.polcy=compact"], "(did you mean cleanup.policy?)"),
+        (["configs", "alter", "topic", "TOPIC", "--set", "segment.byte=1"], "(did you mean segment.bytes?)"),
+        (["configs", "alter", "topic", "TOPIC", "--set", "qqq=1"], "Unknown topic config name: qqq\n"),
+        (
+            ["configs", "alter", "group", "g", "--set", "consumer.sesion.timeout.ms=1"],
+            "(did you mean consumer.session.timeout.ms?)",
+        ),
+    ],
+)
+def test_the_setting_that_was_meant_is_named(words: list[str], meant: str, minikafka: Minikafka, topic: str) -> None:
+    ran = minikafka(*[topic if one == "TOPIC" else one for one in words])
+    assert ran.code == 1
+    assert meant in ran.err
+
+
+def test_a_mistyped_setting_of_a_broker_is_named_though_brokers_keep_it(minikafka: Minikafka) -> None:
+    ran = minikafka("configs", "alter", "broker", "1", "--set", "log.retention.mss=1", "--dry-run")
+    assert ran.code == 0
+    assert "did you mean log.retention.ms?" in ran.err
+    assert minikafka("configs", "alter", "broker", "1", "--set", "log.retention.ms=1", "--dry-run").err == ""

@@ -205,3 +205,12 @@ def test_lines_are_sent_while_the_pipe_is_open(started: Start, judge: Client, to
         eventually(lambda: judge.offsets(topic)[1] >= number)  # noqa: B023 (called at once)
     process.stdin.close()
     assert process.wait(60) == 0
+
+
+def test_a_topic_that_did_not_exist_is_said_to_be_created(tmp_path: Path, minikafka: Minikafka) -> None:
+    with NodeProcess(tmp_path / "data", settings={"num.partitions": "3"}) as creating:
+        words = ["produce", "-b", creating.bootstrap, "typo"]
+        said = minikafka(*words, stdin=b"x\n").err
+        assert said.startswith("Created topic typo with 3 partitions: it did not exist.\n")
+        assert "Created" not in minikafka(*words, stdin=b"x\n").err
+        assert minikafka(*words[:-1], "quiet", "--quiet", stdin=b"x\n").err == ""

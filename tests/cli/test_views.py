@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from support.oracle import needs_oracle, tool
 
 from minikafka.cli.api_versions import details
 from minikafka.cli.brokers import broker_details, broker_lines
-from minikafka.cli.health import Check, partition_checks
+from minikafka.cli.health import Check, disks_check, partition_checks
 from minikafka.cli.log_dirs import directory_details, directory_lines, size_text
 from minikafka.client import ApiVersionRange, ClusterDescription, LogDirectory, QuorumDescription, QuorumReplica
 from minikafka.client.connections.cluster_metadata import Broker, Partition, Topic
@@ -50,6 +51,7 @@ def test_a_cluster_that_is_well(minikafka: Minikafka, topic: str) -> None:
     assert [one["check"] for one in found["checks"]] == [
         "brokers",
         "controller",
+        "disks",
         "offline",
         "under-min-isr",
         "under-replicated",
@@ -59,7 +61,7 @@ def test_a_cluster_that_is_well(minikafka: Minikafka, topic: str) -> None:
 def test_partitions_that_are_not_well() -> None:
     two_in_sync, one_in_sync = Partition(0, 1, 0, (1, 2, 3), (1, 2)), Partition(1, 2, 0, (1, 2, 3), (2,))
     topic = Topic("t", partitions=(two_in_sync, one_in_sync, Partition(2, -1, 0, (3,), ())))
-    offline, under_min, under = partition_checks([topic], {"t": 2})
+    offline, under_min, under = partition_checks([topic], {"t": 2}, {1, 2, 3})
     assert offline.problems == ["t-2 has no leader"]
     assert under_min.problems == [
         "t-1 has 1 of 3 replicas in sync, min.insync.replicas=2",
@@ -67,6 +69,34 @@ def test_partitions_that_are_not_well() -> None:
     ]
     assert under.line.startswith("FAIL  under-replicated: t-0 has 2 of 3 replicas in sync; t-1 has")
     assert Check("x", list("abcdefg")).line == "FAIL  x: a; b; c; d; e, and 2 more"
+
+
+@pytest.mark.parametrize("live", [set(some) for size in range(4) for some in combinations((1, 2, 3), size)])
+def test_only_replicas_at_brokers_that_answer_count(live: set[int]) -> None:
+    """The metadata still have brokers in sync that were killed a moment ago, or while there is no controller."""
+    topic = Topic("t", partitions=(Partition(0, 1, 0, (1, 2, 3), (1, 2, 3)),))
+    offline, under_min, under = partition_checks([topic], {"t": 2}, live)
+    assert offline.problems == ([] if 1 in live else ["t-0 has a leader, 1, that does not answer"])
+    says = f"t-0 has {len(live)} of 3 replicas in sync"
+    assert under_min.problems == ([] if len(live) >= 2 else [f"{says}, min.insync.replicas=2"])
+    assert under.problems == ([] if len(live) == 3 else [says])
+
+
+@pytest.mark.parametrize(("usable", "full"), [(-1, False), (0, True), ((1 << 21) - 1, True), (1 << 21, False)])
+def test_a_full_disk_is_a_problem(usable: int, full: bool) -> None:
+    one = LogDirectory("/data", None, 1 << 40 if usable >= 0 else -1, usable, {})
+    details = directory_details(7, one, ())
+    assert details["full"] is full
+    assert directory_lines([details])[1].split()[2] == ("full" if full else "ok")
+    says = f"the disk of /data of broker 7 is full: {size_text(usable)} of 1.0 TiB left"
+    assert disks_check({7: [one]}).problems == ([says] if full else [])
+    assert disks_check({7: "broker 7 does not answer within 1 s"}).problems == []
+
+
+def test_a_failed_directory_is_a_problem() -> None:
+    one = LogDirectory("/data", KafkaStorageError("gone"), -1, -1, {})
+    (problem,) = disks_check({7: [one], 8: []}).problems
+    assert problem.startswith("/data of broker 7: ")
 
 
 @pytest.mark.usefixtures("impatient")

@@ -6,6 +6,28 @@ _PROCESS = "cli/node_process.py"
 _CONTROL = "tests/cli/test_cluster_control.py"
 
 MUTATIONS = (
+    # -- what is well ----------------------------------------------------------------------------------------------
+    Mutation(
+        "health counts replicas in sync at brokers that are gone",
+        "cli/health.py",
+        "[replica for replica in one.in_sync_replicas if replica in live]",
+        "list(one.in_sync_replicas)",
+        ("tests/cli/test_views.py::test_only_replicas_at_brokers_that_answer_count",),
+    ),
+    Mutation(
+        "a cluster that cannot start leaves its settings",
+        "cli/cluster.py",
+        "            nodes.remove_new_folders()\n",
+        "            pass\n",
+        ("tests/cli/test_cluster.py::test_a_cluster_that_cannot_start_leaves_nothing",),
+    ),
+    Mutation(
+        "garbage is a good index",
+        "cli/dump_log.py",
+        "return line if entry[0] >= last[0] and entry[1] >= last[1] else",
+        "return line if entry[0] >= last[0] or entry[1] >= last[1] else",
+        ("tests/cli/test_dump_log.py::test_garbage_is_damage",),
+    ),
     # -- what a terminal obeys ------------------------------------------------------------------------------------
     Mutation(
         "the second set of control characters reaches terminals",

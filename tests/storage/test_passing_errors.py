@@ -213,6 +213,9 @@ def test_a_full_directory_gets_no_new_logs_until_it_has_room() -> None:
     with pytest.raises(KafkaStorageError, match="cannot be written"):
         append(manager.create(key(0), topic_id=b"1" * 16), b"a")
     assert full.room.is_full
+    sizes = full.sizes()
+    assert sizes is not None
+    assert sizes[1] == 0
     for number in (1, 2, 3):
         manager.create(key(number), topic_id=b"1" * 16)
     assert len(other.logs) == 3
@@ -221,6 +224,7 @@ def test_a_full_directory_gets_no_new_logs_until_it_has_room() -> None:
     disk.heal()
     assert manager.check_room()
     assert not full.room.is_full
+    assert full.sizes() == (disk.total_bytes("/a"), disk.free_bytes("/a"))
     assert ".room" not in disk.list("/a")
 
 
