@@ -12,7 +12,12 @@ block lasts. A method passes its call to that loop and waits for the result. `Pr
 record into an inbox, which the loop empties. Several threads may share a client, but only one may iterate over a
 Consumer.
 
-    portal.py      `BlockingClient`: the event loop's thread, and calls into it
+A call that is interrupted, by Ctrl-C or by a signal handler that raises, is cancelled, and the client can be used
+further. A client does not outlive a fork: each process opens its own. One that is never closed does not keep the
+interpreter from ending, which waits for five seconds at most: for deliveries, to abort transactions, to leave groups.
+
+    portal.py      `BlockingClient`: a `with` block, and calls into the event loop
+    loop_thread.py the event loop's thread
     producer.py    Producer, with its inbox of records, and BlockingDelivery
     consumer.py    Consumer, which iterates over records taken in advance
     listener.py    Listener, whose callbacks are called on the application's thread

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
@@ -15,6 +17,7 @@ from minikafka.client.blocking.listener import OnApplicationThread, wait_and_cal
 from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
+from minikafka.client.consumer.one_reader import READ_TWICE
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.option_checks import BootstrapServers
@@ -33,6 +36,8 @@ _FOREVER_MS = 1 << 40
 class Consumer(BlockingClient):
     """`minikafka.client.Consumer` with the same arguments and methods; iterate over it with `for`.
 
+    Only one thread may iterate over it or poll it at a time; a second one is refused with a RuntimeError.
+
     A `Listener` has plain methods, which are called on the thread that requests records, and may commit.
 
     The iterator takes up to `max_poll_records` records at a time. Before any other call but a commit of given offsets
@@ -50,30 +55,50 @@ class Consumer(BlockingClient):
             *topics, bootstrap_servers=bootstrap_servers, seams=seams, **options
         )
         super().__init__(self._consumer)
+        self._consumer._reader.by_task = False  # By thread, see `_reading`: each call is a task of its own.
+        self._lock = threading.Lock()
+        self._readers: list[int] = []
+        """The threads that iterate or poll."""
         self._taken: deque[ConsumerRecord] = deque()
         self._yielded: ConsumerRecord | None = None
         self._has_listener = False
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        while True:
-            while self._taken:
-                self._yielded = self._taken.popleft()
-                yield self._yielded
-            self._yielded = None
-            taken = self._wait_and_call(self._consumer.poll, _FOREVER_MS)  # a callback may replace self._taken
-            self._taken.extend(taken)
-            if not self._taken and super()._run(self._consumer.at_end):
-                return
+        with self._reading():
+            while True:
+                while self._taken:
+                    self._yielded = self._taken.popleft()
+                    yield self._yielded
+                self._yielded = None
+                taken = self._wait_and_call(self._consumer.poll, _FOREVER_MS)  # a callback may replace self._taken
+                self._taken.extend(taken)
+                if not self._taken and super()._run(self._consumer.at_end):
+                    return
 
     def batches(self) -> Iterator[RecordBatch]:
         batches = self._consumer.batches()
-        while (batch := self._wait(_next, batches)) is not None:
-            yield batch
+        with self._reading():
+            while (batch := self._wait(_next, batches)) is not None:
+                yield batch
 
     def arrow_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         batches = self._consumer.arrow_batches(columns)
-        while (batch := self._wait(_next, batches)) is not None:
-            yield batch
+        with self._reading():
+            while (batch := self._wait(_next, batches)) is not None:
+                yield batch
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raises RuntimeError while another thread is in such a block: records would come twice."""
+        me = threading.get_ident()
+        with self._lock:
+            if any(one != me for one in self._readers):
+                raise RuntimeError(f"another thread {READ_TWICE}")
+            self._readers.append(me)
+        try:
+            yield
+        finally:
+            self._readers.remove(me)
 
     def assign(self, partitions: Iterable[PartitionArgument]) -> None:
         self._run(self._consumer.assign, partitions)
@@ -159,7 +184,8 @@ class Consumer(BlockingClient):
         return self._run(self._consumer.at_end)
 
     def poll(self, timeout_ms: float = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
-        return self._wait(self._consumer.poll, timeout_ms, max_records)
+        with self._reading():
+            return self._wait(self._consumer.poll, timeout_ms, max_records)
 
     def __exit__(self, *exception: Any) -> bool | None:
         if self._portal is None:
@@ -180,7 +206,7 @@ class Consumer(BlockingClient):
     def _wait_and_call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Wait, and call the listener where that is due."""
         if self._has_listener:
-            return wait_and_call(self._open_portal(), partial(function, *args, **kwargs))
+            return wait_and_call(self._open_thread(), partial(function, *args, **kwargs))
         return super()._wait(function, *args, **kwargs)
 
     def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

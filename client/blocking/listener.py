@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
@@ -11,6 +12,7 @@ from typing import TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
+from minikafka.client.blocking.loop_thread import LoopThread
 from minikafka.client.consumer import listener as async_listener
 from minikafka.protocol.names import TopicPartition
 
@@ -77,7 +79,7 @@ class OnApplicationThread(async_listener.Listener):
             raise failures[0]
 
 
-def wait_and_call(portal: BlockingPortal, function: Callable[[], Awaitable[T]]) -> T:
+def wait_and_call(thread: LoopThread, function: Callable[[], Awaitable[T]]) -> T:
     """Run a coroutine function on the event loop's thread, and make the calls that it needs on this thread.
 
     Raises what either raises.
@@ -88,8 +90,10 @@ def wait_and_call(portal: BlockingPortal, function: Callable[[], Awaitable[T]]) 
         _calls.set(calls)
         return await function()
 
-    future = portal.start_task_soon(run)
-    future.add_done_callback(lambda _: calls.put(None))
-    while (call := calls.get()) is not None:
-        call()
-    return future.result()
+    def make_calls(future: Future[T]) -> None:
+        future.add_done_callback(lambda _: calls.put(None))
+        while (call := calls.get()) is not None:
+            call()
+
+    result: T = thread.call(run, make_calls)
+    return result

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
+import os
+import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import suppress
 from functools import partial
 from typing import Any, ParamSpec, Self, TypeVar
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
+from minikafka.client.blocking.loop_thread import LoopThread
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.metrics import MetricName
 
 P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
+_logger = logging.getLogger("minikafka.client")
+EXIT_TIMEOUT_S = 5
+"""How long the end of the interpreter waits for clients that were never closed: for deliveries, and to leave groups."""
+_LEAVING_S = 1
+"""The part of it that is left for leaving, when deliveries take longer."""
 
 
 class BlockingClient:
@@ -22,40 +33,94 @@ class BlockingClient:
 
     def __init__(self, client: ClusterClient) -> None:
         self._async_client = client
-        self._stack = ExitStack()
+        self._thread: LoopThread | None = None
         self._portal: BlockingPortal | None = None
+        name = type(self).__name__
+        self._unusable = f"this {name} is not open: use it inside `with {name}(…) as …:`"
 
     def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal())
-            stack.enter_context(self._portal.wrap_async_context_manager(self._async_client))
-            self._stack = stack.pop_all()
+        if self._thread is not None:
+            raise RuntimeError(f"this {type(self).__name__} was already entered: create a new one")
+        self._thread = LoopThread(self._async_client, type(self).__name__)
+        self._portal = self._thread.open()
+        _open_clients[self] = None
         return self
 
-    def __exit__(self, *exception: Any) -> bool | None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
+        if self._portal is None:
+            return None
+        assert self._thread is not None
         try:
-            return self._stack.__exit__(*exception)
+            self._thread.close(kind, error, trace)
         finally:
-            self._portal = None
+            self._end(f"this {type(self).__name__} is closed: create a new one")
+        return None
 
     def metrics(self) -> dict[MetricName, float]:
         """As the async `metrics`."""
         return self._run(self._async_client.metrics)
 
+    def _end(self, unusable: str) -> None:
+        """Every call raises this from now on."""
+        self._portal = None
+        self._unusable = unusable
+        _open_clients.pop(self, None)
+
     def _open_portal(self) -> BlockingPortal:
-        """Raises RuntimeError outside of the `with` block."""
+        """Raises RuntimeError outside of the `with` block, and in a forked process."""
         if self._portal is None:
-            name = type(self).__name__
-            raise RuntimeError(f"this {name} is not open: use it inside `with {name}(…) as …:`")
+            raise RuntimeError(self._unusable)
         return self._portal
 
     def _wait(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a coroutine function on the event loop's thread, and wait for its result."""
-        return self._open_portal().call(partial(function, *args, **kwargs))
+        result: T = self._open_thread().call(partial(function, *args, **kwargs))
+        return result
 
     def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a plain function on the event loop's thread."""
-        return self._open_portal().call(partial(function, *args, **kwargs))
+        result: T = self._open_thread().call(partial(function, *args, **kwargs))
+        return result
+
+    def _open_thread(self) -> LoopThread:
+        self._open_portal()
+        assert self._thread is not None
+        return self._thread
+
+    async def _finish(self) -> None:
+        """What is still to be done when the interpreter ends and the client was never closed."""
+
+    async def _leave_at_exit(self) -> None:
+        with anyio.move_on_after(EXIT_TIMEOUT_S - _LEAVING_S):
+            await self._finish()
+        unfinished = RuntimeError("the interpreter ends")
+        self._open_thread().leave(RuntimeError, unfinished, None)
+
+
+_open_clients: dict[BlockingClient, None] = {}
+
+
+def _close_open_clients() -> None:
+    """At the end of the interpreter, whose daemon threads would just stop: leave all clients, for a bounded time."""
+    deadline = time.monotonic() + EXIT_TIMEOUT_S
+    left = list(_open_clients)
+    for client in left:
+        _logger.warning("client never closed: %s", type(client).__name__)
+        with suppress(RuntimeError):  # Its thread has ended.
+            client._open_portal().start_task_soon(client._leave_at_exit)
+    for client in left:
+        client._open_thread().join(max(deadline - time.monotonic(), 0))
+
+
+def _forget_open_clients() -> None:
+    """In a forked process, which has none of the threads: calls would wait for ever."""
+    for client in list(_open_clients):
+        name = type(client).__name__
+        client._end(f"this {name} was opened before the fork: each process needs a {name} of its own, so open one here")
+
+
+atexit.register(_close_open_clients)
+os.register_at_fork(after_in_child=_forget_open_clients)
 
 
 def documented_as(original: type[Any]) -> Callable[[C], C]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from typing import cast
 
 import sniffio
 
@@ -45,8 +46,7 @@ class _Stream(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # That of uvloop is of no class of asyncio's.
 
     def get_buffer(self, sizehint: int) -> memoryview:
         self._target = self._receiver.frames.target

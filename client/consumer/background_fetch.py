@@ -19,7 +19,7 @@ from minikafka.client.connections.cluster_metadata import missing_patience_s, mi
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
-from minikafka.client.connections.waits import listed
+from minikafka.client.connections.waits import PATIENCE_S, Awaited, listed
 from minikafka.client.consumer.fetch_session import FetchSession
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.consumer.partition_state import PartitionState
@@ -45,7 +45,11 @@ _TIMES = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class FetchLoop:
-    """Sends the requests that a `Fetcher` plans, and passes it the responses."""
+    """Sends the requests that a `Fetcher` plans, and passes it the responses.
+
+    Attributes:
+        polled_at: when the application has asked for records last, on the event loop's clock; infinite while it waits.
+    """
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class FetchLoop:
         self._tasks = tasks
         self._fail = fail
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
+        self.polled_at = float("inf")
         self._wake = anyio.Event()
         self._arrival = anyio.Event()
         self._in_flight: dict[int, float] = {}
@@ -75,6 +80,8 @@ class FetchLoop:
         self.latencies_ms = Distribution()
         """Of the fetches that were answered."""
         self._missing_since: dict[str, float] = {}
+        self._unavailable_since: float | None = None
+        """Since when records cannot be fetched that the application asks for, on the event loop's clock."""
 
     def close_sessions(self) -> None:
         """Have the brokers forget the fetch sessions, without waiting for it: they keep a limited number."""
@@ -93,16 +100,23 @@ class FetchLoop:
         """Wake up the tasks that wait in `arrival`."""
         self._arrival.set()
 
-    def trouble(self, now: float) -> tuple[str, str] | None:
-        """Which records cannot be fetched, and why; None if all can, whether or not there are any."""
+    def unavailable(self) -> Awaited | None:
+        """The records that the application asks for and that cannot be fetched, for `Waits`; not if there are none."""
+        now = anyio.current_time()
+        if now - self.polled_at > PATIENCE_S:
+            self._cluster.waits.end(self.unavailable)
+            self._unavailable_since = None
+            return None
         stuck: dict[TopicPartition, str] = {}
         for tp, state in self._fetcher.states.items():
             if not (state.paused or state.buffered or state.fetch_offset is None):
                 why = self._why_stuck(state, now)
                 stuck |= {} if why is None else {tp: why}
-        if not stuck:
+        self._unavailable_since = (self._unavailable_since or now) if stuck else None
+        if self._unavailable_since is None:
             return None
-        return "records of " + listed(map(str, stuck)), self._cluster.why(next(filter(None, stuck.values()), None))
+        why = self._cluster.why(next(filter(None, stuck.values()), None))
+        return Awaited(f"records of {listed(map(str, stuck))}", why, self._unavailable_since)
 
     def _why_stuck(self, state: PartitionState, now: float) -> str | None:
         """Why a partition cannot be fetched, "" if its broker cannot be reached; None if it can."""

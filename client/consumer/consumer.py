@@ -10,7 +10,7 @@ requested; automatic commits include processed records only.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -23,12 +23,12 @@ from minikafka.client.argument_kinds import TEXT, Natural, PartitionArgument, Po
 from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.seams import Seams
-from minikafka.client.connections.waits import PATIENCE_S, Awaited
 from minikafka.client.consumer.background_fetch import FetchLoop
 from minikafka.client.consumer.consumer_metrics import measure_fetching, measure_membership, measure_polls
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher
 from minikafka.client.consumer.interception import on_consume
 from minikafka.client.consumer.listener import Listener
+from minikafka.client.consumer.one_reader import OneReader
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.subscription import Subscriptions
 from minikafka.client.extras import missing_extra
@@ -66,6 +66,8 @@ class Consumer(ClusterClient):
 
     Raises InvalidOption, and on entering NetworkError if no broker can be reached.
 
+    Only one task may iterate over a consumer or poll it at a time; a second one is refused with a RuntimeError.
+
     Cancellation. Every wait can be cancelled; a record that was not returned does not count as consumed. With
     enable_auto_commit, leaving the block normally commits all records returned; leaving it by an exception or
     by cancellation commits only processed records. Both leave the group at once.
@@ -84,10 +86,8 @@ class Consumer(ClusterClient):
         super().__init__(self._options, seams)
         self._fetcher = Fetcher(self._options)
         self._topics = [read_argument("Consumer", f"topics[{at}]", TEXT, one) for at, one in enumerate(topics)]
+        self._reader = OneReader()
         self._failure: KafkaError | None = None
-        self._polled_at = float("inf")
-        self._unavailable_since: float | None = None
-        """Since when records cannot be fetched that the application asks for, on the event loop's clock."""
         self._polls_ms = Distribution()
         """The times between two requests for records."""
         self._loop: FetchLoop | None = None
@@ -178,8 +178,7 @@ class Consumer(ClusterClient):
                 self._raise_failure()
                 await self._open_loop().arrival()
             return self._fetcher.positions()[tp]
-        why = self.cluster.why(None)
-        raise RequestTimedOutError(f"the position of {tp} was not found within {limit_ms} ms: {why}")
+        raise RequestTimedOutError(f"no position of {tp} within {limit_ms} ms: {self.cluster.why(None)}")
 
     def positions(self) -> dict[TopicPartition, int]:
         """Per partition, the offset after the last record that was returned; partitions without one are omitted."""
@@ -268,14 +267,14 @@ class Consumer(ClusterClient):
     # Records.
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        return self._iterate_intercepted() if self._options.interceptors else self._iterate()
+        return self._reader.iterates(self._iterate_intercepted() if self._options.interceptors else self._iterate())
 
-    async def _iterate_intercepted(self) -> AsyncIterator[ConsumerRecord]:
+    async def _iterate_intercepted(self) -> AsyncGenerator[ConsumerRecord, None]:
         async for record in self._iterate():
             for one in on_consume(self._options.interceptors, [record]):
                 yield one
 
-    async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
+    async def _iterate(self) -> AsyncGenerator[ConsumerRecord, None]:
         fetcher = self._fetcher
         self._mark_processed()
         while (chunk := await self._wait_for(fetcher.readable_chunk)) is not None:
@@ -287,8 +286,11 @@ class Consumer(ClusterClient):
                     self._mark_processed()
                     break
 
-    async def batches(self) -> AsyncIterator[RecordBatch]:
+    def batches(self) -> AsyncIterator[RecordBatch]:
         """Batches of records, each of one partition; processed when the next batch is requested."""
+        return self._reader.iterates(self._batches())
+
+    async def _batches(self) -> AsyncGenerator[RecordBatch, None]:
         self._mark_processed()
         while (chunk := await self._wait_for(self._fetcher.readable_chunk)) is not None:
             topic, partition = chunk.state.tp
@@ -299,7 +301,7 @@ class Consumer(ClusterClient):
             yield RecordBatch(topic, partition, records)
             self._mark_processed()
 
-    async def arrow_batches(self, columns: Sequence[str] | None = None) -> AsyncIterator[pa.RecordBatch]:
+    def arrow_batches(self, columns: Sequence[str] | None = None) -> AsyncIterator[pa.RecordBatch]:
         """As `batches`, but as Arrow record batches, for pandas and polars: creates no object per record.
 
         Args:
@@ -309,6 +311,9 @@ class Consumer(ClusterClient):
         Raises ModuleNotFoundError without the extra `arrow`, ValueError for unknown columns, KafkaError, and
         TimestampOverflow for a timestamp that does not fit Arrow's microseconds.
         """
+        return self._reader.iterates(self._arrow_batches(columns))
+
+    async def _arrow_batches(self, columns: Sequence[str] | None = None) -> AsyncGenerator[pa.RecordBatch, None]:
         try:
             from minikafka.client.consumer.arrow_batches import checked_columns
         except ModuleNotFoundError as error:
@@ -327,6 +332,7 @@ class Consumer(ClusterClient):
         by the timeout. With `stop_at` an empty list comes at once at the end. Raises KafkaError, and what a callback
         raises.
         """
+        self._reader.check()
         limit = self._options.max_poll_records if max_records is None else max_records
         self._mark_processed()
         records: list[ConsumerRecord] = []
@@ -358,11 +364,13 @@ class Consumer(ClusterClient):
 
     async def _look_for(self, look: Callable[[], T | None], deadline: float) -> T | None:
         """As `_wait_for` until a deadline, on the event loop's clock; None then. Makes a listener's calls before."""
+        self._reader.check_waiting()
         has_end = self._options.stop_at is not None
-        self._polled_at = float("inf")
+        loop = self._open_loop()
+        loop.polled_at = float("inf")
         self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
-        self._open_loop().wake()
-        self.cluster.waits.begin(self._unavailable)
+        loop.wake()
+        self.cluster.waits.begin(loop.unavailable)
         await checkpoint()
         while True:
             await self._open_subscriptions().polled()
@@ -371,11 +379,11 @@ class Consumer(ClusterClient):
                 self._raise_failure()
                 ended = has_end and self.at_end()
                 wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
-                with anyio.move_on_at(float("-inf") if ended else wake_at) as wait:
-                    await self._open_loop().arrival()
+                with anyio.move_on_at(float("-inf") if ended else wake_at) as wait, self._reader.waiting():
+                    await loop.arrival()
                 if not wait.cancelled_caught or (has_end and not ended and anyio.current_time() < deadline):
                     continue
-            self._polled_at = anyio.current_time()
+            loop.polled_at = anyio.current_time()
             return found
 
     def _attempt(self, look: Callable[[], T | None]) -> T | None:
@@ -389,15 +397,6 @@ class Consumer(ClusterClient):
             return None
 
     # Internals.
-
-    def _unavailable(self) -> Awaited | None:
-        """The records that the application asks for and that cannot be fetched, for `Waits`; not if there are none."""
-        now = anyio.current_time()
-        trouble = None if now - self._polled_at > PATIENCE_S else self._open_loop().trouble(now)
-        self._unavailable_since = None if trouble is None else self._unavailable_since or now
-        if now - self._polled_at > PATIENCE_S:
-            self.cluster.waits.end(self._unavailable)
-        return None if trouble is None else Awaited(*trouble, self._unavailable_since or now)
 
     def _measure(self, readings: Readings) -> None:
         lags = {tp: lag for tp in self.assignment() if (lag := self.lag(tp)) is not None}
@@ -458,7 +457,7 @@ class Consumer(ClusterClient):
 
     def _is_poll_overdue(self) -> bool:
         """Whether no records were requested for max_poll_interval_ms."""
-        return anyio.current_time() - self._polled_at > self._options.max_poll_interval_ms / 1000
+        return anyio.current_time() - self._open_loop().polled_at > self._options.max_poll_interval_ms / 1000
 
     def _open_loop(self) -> FetchLoop:
         self.cluster  # noqa: B018 (raises the error that says what to do)

@@ -29,4 +29,28 @@ MUTATIONS = (
         _WAITS,
         TEST_ONLY,
     ),
+    Mutation(
+        "an interrupted call goes on in the event loop",
+        "client/blocking/loop_thread.py",
+        "            if future.cancel():\n                ended.wait(_CANCEL_TIMEOUT_S)\n            raise\n",
+        "            raise\n",
+        ("tests/client/test_lives.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a second task may read from a consumer while the first one processes a record",
+        "client/consumer/one_reader.py",
+        "iterator.ag_frame is not None and",
+        "iterator.ag_frame is None and",
+        ("tests/client/consumer/test_one_reader.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a forked process does not know that its clients have no threads",
+        "client/blocking/portal.py",
+        "os.register_at_fork(after_in_child=_forget_open_clients)\n",
+        "",
+        ("tests/client/test_lives.py",),
+        TEST_ONLY,
+    ),
 )

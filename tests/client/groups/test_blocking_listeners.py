@@ -118,7 +118,7 @@ def test_what_a_callback_raises_leaves_the_block(
 
     with pytest.raises(error):
         leave()
-    with pytest.raises(RuntimeError, match="not open"):
+    with pytest.raises(RuntimeError, match="closed"):
         consumer.poll()
 
 

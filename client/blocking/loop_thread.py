@@ -1,0 +1,135 @@
+"""`LoopThread`: an async client that is open in an event loop on a thread of its own, and calls from other threads.
+
+The thread is a daemon: it does not keep the interpreter from ending. A call that is interrupted (by Ctrl-C, or a signal
+handler that raises) is cancelled in the loop, and calls that still wait when the client is closed end with an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+import anyio
+from anyio.from_thread import BlockingPortal
+
+_CANCEL_TIMEOUT_S = 1
+"""How long an interrupted call may take to end; it goes on in the background after that."""
+_INTERRUPTED_CLOSE_TIMEOUT_S = 6
+"""The same for a client that is being closed: a bit more than it takes to abort a transaction or to leave a group."""
+
+
+class LoopThread:
+    """One open client.
+
+    Args:
+        client: the async client; it is entered and left on the thread.
+        name: the class, for messages.
+    """
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client = client
+        self._name = name
+        self._opened: Future[BlockingPortal] = Future()
+        self._ended: Future[None] = Future()
+        self._failure: BaseException | None = None
+        self._left: tuple[Any, Any, Any] = (None, None, None)
+        self._thread = threading.Thread(target=self._run, name=f"minikafka {name}", daemon=True)
+
+    def open(self) -> BlockingPortal:
+        """Start the thread, and enter the client. Raises what that raises."""
+        self._thread.start()
+        try:
+            return self._opened.result()
+        except BaseException:
+            self._cancel()
+            raise
+
+    def close(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Leave the client as a block that ends with this exception, and end the thread. Raises what that raises.
+
+        An interruption ends what it waits for.
+        """
+        self.leave_soon(kind, error, trace)
+        try:
+            self._ended.result()
+        except BaseException:
+            self._cancel()
+            raise
+
+    def leave_soon(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """As `close`, without waiting."""
+        if not self._ended.done():
+            self._portal.start_task_soon(self.leave, kind, error, trace)
+
+    def leave(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """As `leave_soon`, in the loop."""
+        self._left = kind, error, trace
+        self._leave.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end of the thread; return whether it has ended."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def call(
+        self, function: Callable[[], Any], meanwhile: Callable[[Future[Any]], None] = lambda future: None
+    ) -> Any:
+        """Call a function or coroutine function in the loop, and wait for its result, after `meanwhile` on this thread.
+
+        Raises what the call raises, and RuntimeError if the client is closed meanwhile. What interrupts this thread
+        cancels the call.
+        """
+        ended = threading.Event()
+
+        async def run() -> Any:
+            try:
+                value = function()
+                return await value if isinstance(value, Awaitable) else value
+            finally:
+                ended.set()
+
+        future = self._portal.start_task_soon(run)
+        try:
+            meanwhile(future)
+            return future.result()
+        except CancelledError:
+            raise RuntimeError(f"this {self._name} was closed by another thread during the call") from None
+        except BaseException:
+            if future.cancel():
+                ended.wait(_CANCEL_TIMEOUT_S)
+            raise
+
+    def _cancel(self) -> None:
+        """Have what the thread does end soon, and wait for that for a time."""
+        if not self._ended.done() and hasattr(self, "_portal"):
+            self._portal.start_task_soon(self._scope.cancel)
+            self.join(_INTERRUPTED_CLOSE_TIMEOUT_S)
+
+    def _run(self) -> None:
+        anyio.run(self._main)
+        if self._failure is None:
+            self._ended.set_result(None)
+        else:
+            (self._ended if self._opened.done() else self._opened).set_exception(self._failure)
+
+    async def _main(self) -> None:
+        async with BlockingPortal() as portal:
+            self._portal, self._leave = portal, anyio.Event()
+            with anyio.CancelScope() as self._scope:
+                try:
+                    await self._live(portal)
+                except anyio.get_cancelled_exc_class():
+                    raise
+                except BaseException as error:  # noqa: BLE001 (raised by the call that waits for it)
+                    self._failure = error
+            await portal.stop(cancel_remaining=True)
+
+    async def _live(self, portal: BlockingPortal) -> None:
+        await self._client.__aenter__()
+        self._opened.set_result(portal)
+        try:
+            await self._leave.wait()
+        finally:
+            await self._client.__aexit__(*self._left)

@@ -1,0 +1,60 @@
+"""`OneReader`: only one task may read from a consumer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from types import AsyncGeneratorType
+from typing import Any, TypeVar, cast
+from weakref import ref
+
+import anyio
+
+T = TypeVar("T")
+READ_TWICE = (
+    "reads from this Consumer: a second one would get records twice, and commit what the first one has not processed;"
+    " give each a Consumer of its own, with the same group_id to share partitions"
+)
+
+
+class OneReader:
+    """The task that reads, and the iterator that it has not left yet.
+
+    Attributes:
+        by_task: whether tasks are told apart; otherwise the owner looks who reads.
+    """
+
+    def __init__(self) -> None:
+        self.by_task = True
+        self._task = 0
+        self._iterator: ref[AsyncGeneratorType[Any, None]] | None = None
+        self._waits = False
+
+    def iterates(self, iterator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """This task begins to iterate. Raises RuntimeError if another one does."""
+        if not self.by_task:
+            return iterator
+        self.check()
+        self._task = anyio.get_current_task().id
+        self._iterator = ref(cast("AsyncGeneratorType[T, None]", iterator))
+        return iterator
+
+    def check(self) -> None:
+        """Raise RuntimeError if another task is iterating. One that has left its loop is not."""
+        iterator = None if self._iterator is None else self._iterator()
+        if iterator is not None and iterator.ag_frame is not None and self._task != anyio.get_current_task().id:
+            raise RuntimeError(f"another task {READ_TWICE}")
+
+    def check_waiting(self) -> None:
+        """Raise RuntimeError if another task waits for records."""
+        if self._waits:
+            raise RuntimeError(f"another task {READ_TWICE}")
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The block waits for records."""
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
