@@ -105,7 +105,7 @@ def _strategies(value: Any) -> str | None:
 
 
 def _is_assignor(value: Any) -> bool:
-    return isinstance(value, Assignor) and not isinstance(value, type)
+    return isinstance(value, Assignor) and not isinstance(value, type) and nonempty_text(value.name) is None
 
 
 def option(default: Any, check: Check, meaning: str, kafka: str | None = None) -> Any:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import Any
 
+from minikafka.client.argument_kinds import Kind, Refused, kind_of, shown
 from minikafka.client.assignor import Assignor, Subscription
 from minikafka.client.groups.assignors import (
     ASSIGNORS,
@@ -40,6 +42,8 @@ from minikafka.protocol.names import TopicPartition
 
 _PROTOCOL_TYPE = "consumer"
 _FIRST_VERSION_WITH_MEMBERS = 3
+_USER_DATA: Kind = kind_of(bytes | None)
+_ASSIGNMENT: Kind = kind_of(Mapping[str, Sequence[TopicPartition]])
 
 
 class State(Enum):
@@ -104,7 +108,7 @@ class ClassicMembership:
         return all(assignor.cooperative for assignor in self._assignors.values())
 
     def join_request(self, topics: Sequence[str]) -> JoinGroupRequest:
-        """The request to join the next generation."""
+        """The request to join the next generation. Raises InconsistentGroupProtocolError for a broken assignor."""
         self.state = State.JOINING
         protocols = [
             JoinGroupRequestProtocol(
@@ -114,7 +118,7 @@ class ClassicMembership:
                         topics=topics,
                         owned=self.owned if self.cooperative else (),
                         generation=self.generation,
-                        user_data=assignor.user_data(self.generation),
+                        user_data=_answer(assignor, "user_data", _USER_DATA, self.generation),
                     )
                 ),
             )
@@ -152,11 +156,14 @@ class ClassicMembership:
         return sorted({topic for member in self.members.values() for topic in member.topics})
 
     def sync_request(self, partition_counts: Mapping[str, int]) -> SyncGroupRequest:
-        """The request for this member's assignment; the leader's contains the assignments of all members."""
+        """The request for this member's assignment; the leader's contains the assignments of all members.
+
+        Raises InconsistentGroupProtocolError for an assignor that raises, or returns something else.
+        """
         assignments: list[SyncGroupRequestAssignment] = []
         if self.is_leader and self.members:
             known = {name: partition_counts[name] for name in self.group_topics if name in partition_counts}
-            assigned = self._assignors[self.protocol].assign(known, self.members)
+            assigned = _answer(self._assignors[self.protocol], "assign", _ASSIGNMENT, known, self.members)
             assignments = [
                 SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
                 for member, partitions in assigned.items()
@@ -232,3 +239,17 @@ def _subscription(metadata: bytes, instance_id: str | None) -> Subscription:
         return decode_subscription(metadata, instance_id)
     except MalformedMessage:
         return Subscription([], instance_id=instance_id)
+
+
+def _answer(assignor: Assignor, method: str, kind: Kind, *arguments: Any) -> Any:
+    """What a method of an assignor returns. Those of applications may do anything."""
+    try:
+        answer = getattr(assignor, method)(*arguments)
+        return answer if ASSIGNORS.get(assignor.name) is assignor else kind(answer)
+    except Refused as refused:
+        where = f" in {refused.path.strip()}" if refused.path else ""
+        what = f"returned {shown(refused.value)}{where}: must be {refused.allowed}"
+        cause: Exception | None = None
+    except Exception as error:  # noqa: BLE001 (the application gets it from its next request for records)
+        what, cause = f"raised {shown(error)}", error
+    raise InconsistentGroupProtocolError(f"assignor {assignor.name!r}: {method}() {what}") from cause
