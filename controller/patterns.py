@@ -21,6 +21,9 @@ WORK_AT_ONCE = 1_000_000
 take 2 s, in which RE2 lets other threads run."""
 
 _QUOTED_OR_ESCAPED = re.compile(r"\\Q.*?(?:\\E|$)|\\.", re.DOTALL)
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_TOO_MANY = re.compile(r"\{(?:[1-9][0-9]{8,}(?:,[0-9]*)?|[0-9]+,[1-9][0-9]{8,})\}")
+"""A count that RE2 does not take for one, so that it would match the text itself; RE2/J refuses it."""
 _KAFKAS_WORDS = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -48,6 +51,8 @@ class Pattern:
     def __init__(self, text: str) -> None:
         if "\\C" in _QUOTED_OR_ESCAPED.findall(text):
             raise InvalidPattern("invalid escape sequence")
+        if _TOO_MANY.search(_CLASS.sub("", _QUOTED_OR_ESCAPED.sub("", text))):
+            raise InvalidPattern("invalid repeat count")
         try:
             self._compiled = re2.compile(text, _options())
         except re2.error as error:

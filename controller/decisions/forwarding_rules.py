@@ -22,6 +22,7 @@ from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import InvalidRequestError
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from minikafka.protocol.shortened import shortened
 
 __all__ = ["Split", "splitting", "splitting_at_controller"]
 
@@ -93,7 +94,8 @@ def splitting_at_controller(image: Image, request: Any, context: Context) -> Gen
             answer.error_message = f"Unknown resource type {answer.resource_type}."
         elif answer.resource_type == ResourceType.BROKER:
             answer.error_code = ErrorCode.INVALID_REQUEST
-            answer.error_message = f"Invalid broker id {answer.resource_name}: it must be a non-negative integer"
+            name = shortened(answer.resource_name)
+            answer.error_message = f"Invalid broker id {name}: it must be a non-negative integer"
     return split
 
 

@@ -79,4 +79,18 @@ MUTATIONS = (
         '        except KeyError:\n            log.exception("deadline failed"',
         ("tests/broker/coordinator/test_runtime.py",),
     ),
+    Mutation(
+        "descriptions of groups quote their ids in full",
+        "broker/coordinator/groups/group_admin.py",
+        "{shortened(group_id)}",
+        "{group_id}",
+        ("tests/conversations/test_hostile_strings.py",),
+    ),
+    Mutation(
+        "a repetition of very many times matches its own text",
+        "controller/patterns.py",
+        "        if _TOO_MANY.search(",
+        "        if not text and _TOO_MANY.search(",
+        ("tests/broker/coordinator/groups/consumer/test_subscription_pattern.py",),
+    ),
 )

@@ -21,7 +21,7 @@ from minikafka.protocol.settings.registry import (
 )
 
 FILE = Path(__file__).parents[1] / "controller" / "kafkas_answers_to_settings.txt"
-SURROGATE = "\x01\x02\x03"
+SURROGATE = "\x1c\x1d\x1e"
 """Stands for the three bytes of a lone surrogate, which is no UTF-8."""
 TEXT_SIZE_MAX = 32_767
 

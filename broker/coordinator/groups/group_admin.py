@@ -16,6 +16,7 @@ from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.delete_groups import DeletableGroupResult
 from minikafka.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from minikafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from minikafka.protocol.shortened import shortened
 
 NOT_FOUND_FROM = 6
 
@@ -47,7 +48,7 @@ def describe_group(builder: DecisionBuilder, group_id: str, version: int, ticket
         if version >= NOT_FOUND_FROM:
             reply.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             wrong = "not found" if builder.state.find_to_read(group_id) is None else "is not a classic group"
-            reply.error_message = f"Group {group_id} {wrong}."
+            reply.error_message = f"Group {shortened(group_id)} {wrong}."
         builder.answer(ticket, reply)
         return
     is_stable = group.state is STABLE

@@ -12,6 +12,7 @@ from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMe
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from minikafka.protocol.shortened import shortened
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
@@ -22,7 +23,8 @@ def describe_consumer_group(builder: DecisionBuilder, group_id: str, ticket: Tic
     if isinstance(group, ConsumerGroup):
         builder.answer(ticket, _described(builder, group))
         return
-    message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
+    wrong = "not found" if group is None else "is not a consumer group"
+    message = f"Group {shortened(group_id)} {wrong}."
     reply = DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message)
     builder.answer(ticket, reply)
 

@@ -18,6 +18,9 @@ REFUSED = {
     "*a": "missing argument to repetition operator",
     "a**": "invalid nested repetition operator",
     "a{1001}": "invalid repeat count",
+    "a{99999999999}": "invalid repeat count",
+    "[]x]a{1,100000000}": "invalid repeat count",
+    "a{100000000,}": "invalid repeat count",
     "(?=a)": "invalid or unsupported Perl syntax",
     "(?<=a)": "invalid named capture",
     "(?P<>a)": "invalid named capture",
@@ -37,7 +40,11 @@ def test_an_invalid_pattern_is_refused_with_kafkas_words(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a|b", r"\Q\C\E", r"[[:alpha:]]+", r"\pL*", "(?i)x", "(?P<name>a)", "a{,5}", "x]"]
+    "text",
+    [
+        *("", "a|b", r"\Q\C\E", r"[[:alpha:]]+", r"\pL*", "(?i)x", "(?P<name>a)", "a{,5}", "x]"),
+        *("[a{999999999}]", r"[]{999999999}]", r"\Qa{999999999}\E", r"a\{999999999}", "a{,999999999}"),
+    ],
 )
 def test_patterns_of_re2_are_taken(text: str) -> None:
     check_pattern(text)
