@@ -114,7 +114,8 @@ async def _leaders(
     for tp, timestamp in wanted.items():
         leader = cluster.metadata.leader(*tp)
         if leader < 0:
-            errors[tp] = cluster.metadata.errors.get(tp.topic) or LeaderNotAvailableError(f"{tp} has no leader")
+            known = cluster.metadata.errors.get(tp.topic) or cluster.metadata.missing(*tp)
+            errors[tp] = known or LeaderNotAvailableError(f"{tp} has no leader")
         else:
             by_leader.setdefault(leader, {})[tp] = timestamp
     return by_leader, errors

@@ -193,6 +193,17 @@ class Metadata:
         """Whether one of these does not exist yet."""
         return any(name in self.errors and self.errors[name].retriable for name in topics)
 
+    def missing(self, topic: str, partition: int) -> UnknownTopicOrPartitionError | None:
+        """The error of a partition that does not exist, as far as is known: a new one may exist soon."""
+        error, known = self.errors.get(topic), self.topics.get(topic)
+        if isinstance(error, UnknownTopicOrPartitionError):
+            return error
+        if known is None or 0 <= partition < len(known.partitions):
+            return None
+        return UnknownTopicOrPartitionError(
+            f"topic {topic!r} has no partition {partition}: it has 0 to {len(known.partitions) - 1}"
+        )
+
     def leader(self, topic: str, partition: int) -> int:
         """The leader's node id; -1 if there is none or it is unknown."""
         known = self.topics.get(topic)

@@ -80,6 +80,7 @@ class FetchLoop:
         self.latencies_ms = Distribution()
         """Of the fetches that were answered."""
         self._missing_since: dict[str, float] = {}
+        self._missing_partitions: dict[TopicPartition, float] = {}
         self._unavailable_since: float | None = None
         """Since when records cannot be fetched that the application asks for, on the event loop's clock."""
 
@@ -124,7 +125,7 @@ class FetchLoop:
         replica = state.preferred_replica
         node_id = replica if replica >= 0 else metadata.leader(*state.tp)
         if node_id < 0:
-            return str(metadata.errors.get(state.tp.topic) or f"{state.tp} has no leader")
+            return str(metadata.missing(*state.tp) or f"{state.tp} has no leader")
         if self._cluster.connected(node_id, _PURPOSE) is None:
             return ""
         silent_s = now - self._in_flight.get(node_id, now)
@@ -165,6 +166,7 @@ class FetchLoop:
         metadata, state = self._cluster.metadata, self._fetcher.states[TopicPartition(topic, partition)]
         metadata.learn_epoch(topic, partition, state.fetch_epoch)
         leader = metadata.leader(topic, partition)
+        self._report_missing_partition(state.tp)
         if leader < 0:
             if self._cluster.topics is not None:
                 self._cluster.topics[topic] = None
@@ -357,6 +359,15 @@ class FetchLoop:
             elif now - self._missing_since.setdefault(topic, now) >= patience_s:
                 self._missing_since[topic] = float("inf")
                 self._fail(missing_topics([topic]))
+
+    def _report_missing_partition(self, tp: TopicPartition) -> None:
+        """Have the application's next request raise that a partition it reads from does not exist, at intervals."""
+        now, error = anyio.current_time(), self._cluster.metadata.missing(*tp)
+        if error is None:
+            self._missing_partitions.pop(tp, None)
+        elif now - self._missing_partitions.setdefault(tp, now) >= self._options.default_api_timeout_ms / 1000:
+            self._missing_partitions[tp] = now
+            self._fail(error)
 
     async def _find(self, unpositioned: list[tuple[PartitionState, int]]) -> dict[TopicPartition, tuple[int, int]]:
         """Offsets, and the leader epochs of the batches before them."""

@@ -39,7 +39,7 @@ from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.option_checks import BootstrapServers
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.client.records import ConsumerRecord, RecordBatch
-from minikafka.protocol.errors import KafkaError, RequestTimedOutError
+from minikafka.protocol.errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ class Consumer(ClusterClient):
                 self._raise_failure()
                 await self._open_loop().arrival()
             return self._fetcher.positions()[tp]
-        raise RequestTimedOutError(f"no position of {tp} within {limit_ms} ms: {self.cluster.why(None)}")
+        why = self.cluster.why(self.cluster.metadata.missing(*tp))
+        kind = RequestTimedOutError if self.cluster.metadata.missing(*tp) is None else UnknownTopicOrPartitionError
+        raise kind(f"no position of {tp} within {limit_ms} ms: {why}")
 
     def positions(self) -> dict[TopicPartition, int]:
         """Per partition, the offset after the last record that was returned; partitions without one are omitted."""

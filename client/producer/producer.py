@@ -249,8 +249,9 @@ class Producer(ClusterClient):
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """A transaction: `async with producer.transaction():` commits it at the end of the block.
 
-        An exception or a cancellation aborts it, also that of `commit`, and is raised again; if it cannot be aborted
-        within a few seconds, the coordinator aborts it after `transaction_timeout_ms`. Raises as `begin` and `commit`.
+        An exception or a cancellation aborts it, also that of `commit`, and is raised again; a commit of which the
+        coordinator may know already is finished instead. If neither is possible within a few seconds, the coordinator
+        aborts it after `transaction_timeout_ms`. Raises as `begin` and `commit`.
         """
         return self._transaction()
 
@@ -322,11 +323,11 @@ class Producer(ClusterClient):
         """Abort what is open, after an exception, for a few seconds; what fails thereby is noted in the exception."""
         transactions = self._running().transactions
         assert transactions is not None
-        if not transactions.can_abort:
+        if not transactions.is_open:
             return
         with anyio.move_on_after(_ABORT_TIMEOUT_S, shield=True) as scope:
             try:
-                await transactions.abort()
+                await transactions.resolve()
             except KafkaError as failure:
                 error.add_note(f"aborting the transaction failed as well: {failure}")
         if scope.cancelled_caught:
@@ -469,11 +470,11 @@ class Producer(ClusterClient):
 
     async def _abort_open(self, transactions: Transactions) -> None:
         """Abort a transaction that is still open, since consumers would wait for its end."""
-        if transactions.can_abort:
+        if transactions.is_open:
             _logger.warning("producer closed within a transaction, which is aborted: %s", transactions.name)
             with anyio.move_on_after(_ABORT_TIMEOUT_S, shield=True):
                 try:
-                    await transactions.abort()
+                    await transactions.resolve()
                 except KafkaError as error:
                     _logger.warning("transaction not aborted, it will time out: %s", error)
 

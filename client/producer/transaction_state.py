@@ -111,6 +111,7 @@ class TransactionState:
         error: What the transaction or the producer has failed with.
         version2: Whether the open transaction follows version 2; decided when it begins.
         started: Whether the coordinator or a leader may know of the open transaction.
+        ending: Whether the coordinator may have been told to commit, so that it is too late to abort.
         bump_wanted: Sequence numbers may have a gap, so that the next transaction needs another epoch.
     """
 
@@ -121,6 +122,7 @@ class TransactionState:
         self.version2 = False
         self.started = False
         self.bump_wanted = False
+        self.ending = False
         self._new: dict[tuple[str, int], None] = {}
         self._adding: dict[tuple[str, int], None] = {}
         self._added: dict[tuple[str, int], None] = {}
@@ -144,7 +146,7 @@ class TransactionState:
             raise RuntimeError(f"cannot begin a transaction: {self.phase.value}; {self._advice()}")
         self.phase = Phase.IN_TRANSACTION
         self.version2 = version2
-        self.started = False
+        self.started = self.ending = False
         self._new, self._adding, self._added = {}, {}, {}
 
     def check_open(self) -> None:
@@ -165,9 +167,16 @@ class TransactionState:
     def abort(self) -> None:
         """Begin to abort; may be called again. Raises RuntimeError if that is impossible, FatalTransactionError."""
         self._refuse_after_fatal()
-        if self.phase not in (Phase.IN_TRANSACTION, Phase.ABORTABLE_ERROR, Phase.ABORTING):
+        if not self.can_abort:
             raise RuntimeError(f"cannot abort: {self.phase.value}; {self._advice()}")
         self.phase = Phase.ABORTING
+
+    @property
+    def can_abort(self) -> bool:
+        """Whether a transaction is open, and the coordinator was not told to commit it."""
+        if self.phase is Phase.COMMITTING:
+            return not self.ending
+        return self.phase in (Phase.IN_TRANSACTION, Phase.ABORTABLE_ERROR, Phase.ABORTING)
 
     def check_committing(self) -> None:
         """Raise the error that has prevented the commit, if there is one."""

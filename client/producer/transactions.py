@@ -104,9 +104,13 @@ class Transactions:
         return self.state.transactional_id
 
     @property
-    def can_abort(self) -> bool:
-        """Whether a transaction is open that is not being committed."""
-        return self.state.phase in (Phase.IN_TRANSACTION, Phase.ABORTABLE_ERROR, Phase.ABORTING)
+    def is_open(self) -> bool:
+        """Whether a transaction is open, or being committed or aborted."""
+        return self.state.can_abort or self.state.phase is Phase.COMMITTING
+
+    async def resolve(self) -> None:
+        """Abort what is open, or finish the commit that the coordinator may know of. Raises as `abort`, `commit`."""
+        await (self.abort() if self.state.can_abort else self.commit())
 
     def begin(self) -> None:
         """Raises RuntimeError, FatalTransactionError."""
@@ -118,6 +122,7 @@ class Transactions:
         await self._deliver_all()
         self.state.check_committing()
         if self.state.started:
+            self.state.ending = True
             await self._retry(lambda: self._end(committed=True), "committing the transaction")
         self.state.ended()
 

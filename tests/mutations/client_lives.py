@@ -53,4 +53,20 @@ MUTATIONS = (
         ("tests/client/test_lives.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "a transaction that is cancelled while it is being committed is left open",
+        "client/producer/transactions.py",
+        "        return self.state.can_abort or self.state.phase is Phase.COMMITTING\n",
+        "        return self.state.can_abort and self.state.phase is not Phase.COMMITTING\n",
+        ("tests/client/producer/test_cancelled_transactions.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a partition that does not exist is asked for for ever, once its offset is known",
+        "client/consumer/background_fetch.py",
+        "        self._report_missing_partition(state.tp)\n",
+        "",
+        ("tests/client/consumer/test_missing_partitions.py",),
+        TEST_ONLY,
+    ),
 )
