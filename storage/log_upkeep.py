@@ -1,7 +1,13 @@
-"""The base class of `LogManager`: what is done to all logs from time to time."""
+"""The base class of `LogManager`: what is done to all logs from time to time.
 
-from collections.abc import Callable, Generator, Mapping
+A node may have tens of thousands of logs: what looks at all of them pauses in between, so that others run.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
+
+import trio
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
@@ -39,15 +45,25 @@ class LogUpkeep:
     async def flush_due(self) -> int:
         """Flushes the logs with a rolled segment that is not flushed, or whose `flush.ms` has passed; returns their
         number."""
-        due = [log for log in self.logs.values() if log.flush_wanted]
-        for log in due:
-            if self.logs.get(log.topic_partition) is not log:
-                continue  # It was deleted or replaced meanwhile.
-            try:
-                await log.flush_async(all_segments=False)
-            except KafkaError:
-                pass  # The log and its directory are offline now, which `_offline` has logged.
-        return len(due)
+        flushed = 0
+        for log in self._each():
+            if log is None:
+                await trio.lowlevel.checkpoint()
+            elif log.flush_wanted:
+                flushed += 1
+                try:
+                    await log.flush_async(all_segments=False)
+                except KafkaError:
+                    pass  # The log and its directory are offline now, which `_offline` has logged.
+        return flushed
+
+    def _each(self) -> Iterator[Log | None]:
+        """Yields the logs that there are now, without those that are deleted or replaced meanwhile; None to pause."""
+        for number, (key, log) in enumerate(list(self.logs.items()), 1):
+            if number % LOGS_AT_ONCE == 0:
+                yield None
+            if self.logs.get(key) is log:
+                yield log
 
     def run_retention(
         self, high_watermark_of: Callable[[TopicPartition], int | None]
@@ -90,16 +106,20 @@ class LogUpkeep:
             await self._disk.run(self._gone.remove, path)
         if self._gone.unsynced:
             await self.write_checkpoints_async()  # Whoever makes such a log anew need not wait for the disk.
-        for log in list(self.logs.values()):
-            try:
-                await off_loop(self._disk, log.removing_deleted())
-            except KafkaError:
-                continue
+        for log in self._each():
+            if log is None:
+                await trio.lowlevel.checkpoint()
+            elif log.deleted_files:
+                with suppress(KafkaError):
+                    await off_loop(self._disk, log.removing_deleted())
 
-    def expire_producers(self) -> None:
+    async def expire_producers(self) -> None:
         """Removes producers without appends for `producer.id.expiration.ms`."""
-        for log in self.logs.values():
-            log.expire_producers()
+        for log in self._each():
+            if log is None:
+                await trio.lowlevel.checkpoint()
+            else:
+                log.expire_producers()
 
     def update_config(self, topic: str) -> None:
         """Applies changed configs of a topic."""
@@ -117,7 +137,10 @@ class LogUpkeep:
 
     async def write_checkpoints_async(self) -> None:
         """As `write_checkpoints`, in worker threads. A later `write_high_watermarks` may overlap."""
-        await off_loop(self._disk, self._checkpoints(None))
+        for directory in self.directories:
+            for part in self._checkpoints_of(directory):
+                await off_loop(self._disk, part)
+                await trio.lowlevel.checkpoint()
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes the high watermarks in worker threads."""
@@ -126,14 +149,21 @@ class LogUpkeep:
 
     def _checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None) -> Blocking[None]:
         for directory in self.directories:
-            yield from self._written(directory, directory.prepare_recovery_points)
-            yield from self._written(directory, directory.prepare_start_offsets)
-            try:
-                yield from self._gone.syncing(directory)
-            except OSError as error:
-                self._offline(directory, error)
+            for part in self._checkpoints_of(directory):
+                yield from part
             if high_watermarks is not None:
                 yield from self._watermarks(directory, high_watermarks)
+
+    def _checkpoints_of(self, directory: DataDirectory) -> Iterator[Blocking[object]]:
+        yield self._written(directory, directory.prepare_recovery_points)
+        yield self._written(directory, directory.prepare_start_offsets)
+        yield self._renamed(directory)
+
+    def _renamed(self, directory: DataDirectory) -> Blocking[None]:
+        try:
+            yield from self._gone.syncing(directory)
+        except OSError as error:
+            self._offline(directory, error)
 
     def _watermarks(self, directory: DataDirectory, found: Mapping[TopicPartition, int]) -> Blocking[bool]:
         return self._written(directory, partial(directory.prepare_high_watermarks, found))

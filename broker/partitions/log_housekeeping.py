@@ -20,6 +20,8 @@ log = structlog.get_logger("minikafka.partitions")
 FLUSH_CHECK_MS_MAX = 1000
 DELETION_CHECK_MS = 1000
 PRODUCER_CHECK_MS = 600_000
+PARTITIONS_AT_ONCE = 1000
+"""Between two pauses."""
 
 
 async def repeat(interval_ms: int, work: Callable[[], Awaitable[None]], name: str) -> None:
@@ -62,6 +64,15 @@ class Housekeeping:
             (DELETION_CHECK_MS, self.remove_deleted, "deletion"),
         ]
 
+    async def _gathered(self) -> dict[TopicPartition, int]:
+        """As `high_watermarks`, in steps."""
+        found: dict[TopicPartition, int] = {}
+        for number, partition in enumerate(list(self._partitions), 1):
+            found[partition.topic_partition] = partition.high_watermark
+            if number % PARTITIONS_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        return found
+
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermark of each partition of this node."""
         return {partition.topic_partition: partition.high_watermark for partition in self._partitions}
@@ -75,7 +86,9 @@ class Housekeeping:
         starts = [(partition, partition.log.start_offset) for partition in self._partitions]
         for _ in self._logs.run_retention(self._high_watermark):
             await trio.lowlevel.checkpoint()
-        for partition, start_offset in starts:
+        for number, (partition, start_offset) in enumerate(starts, 1):
+            if number % PARTITIONS_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
             if partition.log.start_offset != start_offset:
                 partition.visible.grew(0)
 
@@ -89,11 +102,11 @@ class Housekeeping:
 
     async def checkpoint_watermarks(self) -> None:
         """Write the high watermarks."""
-        await self._logs.write_high_watermarks(self.high_watermarks())
+        await self._logs.write_high_watermarks(await self._gathered())
 
     async def expire_producers(self) -> None:
         """Remove idempotent producers that were inactive for `producer.id.expiration.ms`."""
-        self._logs.expire_producers()
+        await self._logs.expire_producers()
 
     async def remove_deleted(self) -> None:
         """Remove files that were deleted `file.delete.delay.ms` ago."""

@@ -221,4 +221,12 @@ MUTATIONS = (
         ("tests/storage/test_every_operation.py::test_one_of_two_directories_fails_for_good_at_any_operation",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "what looks at all logs from time to time does so in one step",
+        "storage/log_upkeep.py",
+        "            if number % LOGS_AT_ONCE == 0:\n                yield None\n",
+        "",
+        ("tests/storage/test_upkeep_in_steps.py",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -375,7 +375,7 @@ def test_retention_covers_all_logs_and_flushes_those_that_are_due() -> None:
     assert at_once(manager.run_retention(lambda key: 60 if key == A else None)) > 3
     assert manager.logs[A].size_bytes < 4096 + 2048
     assert manager.logs[B].start_offset == 0
-    manager.expire_producers()
+    trio.run(manager.expire_producers)
     manager.update_config("a")
 
 
