@@ -76,6 +76,7 @@ IMPORTS_TRIO = {
     "controller/quorum/voter_requests.py",
     "controller/active/leadership_term.py",
     "storage/disk.py",
+    "storage/log_upkeep.py",
 }
 """Sockets, drivers of pure cores, the server. The docstring of a file in this list says why it uses trio."""
 
