@@ -42,6 +42,7 @@ IMPORTS_TRIO = {
     "broker/replication/replica_moves.py",
     "broker/node/registration.py",
     "broker/node/step_watch.py",
+    "broker/node/stuck_loop.py",
     "broker/node/broker_parts.py",
     "broker/node/controller_listener.py",
     "broker/node/controller_node.py",
@@ -85,6 +86,7 @@ SEAMS = {
     "broker/node/start_errors.py": {"os"},  # asks the machine why a start of `main.py` failed
     "broker/node/holders.py": {"os"},  # likewise
     "broker/node/stack_sampler.py": {"threading"},  # an aid to find the cause of long steps; off unless asked for
+    "broker/node/stuck_loop.py": {"threading", "time", "os"},  # beside the loop, which does not run
     "broker/connections/request_times.py": {"time"},  # for metrics, and for turns of real sockets
     "broker/connections/tcp_listening.py": {"socket"},
     "controller/quorum/listening_sockets.py": {"socket"},

@@ -26,6 +26,7 @@ from minikafka.broker.node.node import Node
 from minikafka.broker.node.stack_sampler import StackSampler
 from minikafka.broker.node.start_errors import why_not_started
 from minikafka.broker.node.step_watch import StepLog, StepWatch
+from minikafka.broker.node.stuck_loop import StuckLoop
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.container import MOUNTED_CONFIG
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
@@ -201,8 +202,12 @@ async def _serve(config: NodeConfig, levels: dict[str, str], cluster_id: str | N
     )
     if cluster_id is not None:
         choose_cluster_id(system.disk, config.static, cluster_id, system.random)
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        await serve(make_node(config, system), signals, task_status=_Announcement())
+    stuck, stops = StuckLoop(), (signal.SIGTERM, signal.SIGINT)
+    with trio.open_signal_receiver(*stops) as signals, stuck.watching(*stops):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stuck.run)
+            await serve(make_node(config, system), signals, task_status=_Announcement())
+            nursery.cancel_scope.cancel()
 
 
 def check_addresses(config: NodeConfig) -> None:

@@ -57,8 +57,15 @@ MUTATIONS = (
     Mutation(
         "slow clients of the metrics listener keep their places",
         "broker/metrics/http_server.py",
-        "        scope.cancel()\n",
-        "",
+        "                        self._close_one()\n",
+        "                        transport.close()\n                        continue\n",
         ("tests/broker/metrics/test_http_server.py::test_a_health_check_is_answered_however_many_clients_are_slow",),
+    ),
+    Mutation(
+        "nobody watches for a stuck event loop after SIGTERM",
+        "broker/node/stuck_loop.py",
+        "            self._begin()\n",
+        "",
+        ("tests/broker/node/test_stuck_loop.py",),
     ),
 )

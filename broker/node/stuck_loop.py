@@ -1,0 +1,88 @@
+"""`StuckLoop`: ends a process that was told to stop, if its event loop is stuck in a step and cannot hear of it.
+
+A step that does not end would make SIGTERM wait for ever. The end is unclean, as after `kill -9`: what was acknowledged
+is on disk or on other replicas, and the next start recovers the logs. Trio: a task that shows that the loop runs.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import structlog
+import trio
+
+__all__ = ["GRACE_S", "StuckLoop"]
+
+log = structlog.get_logger("minikafka")
+
+GRACE_S = 8.0
+"""Docker kills ten seconds after SIGTERM, Kubernetes thirty."""
+LINES_MAX = 12
+
+
+class StuckLoop:
+    """Watches the loop of the main thread from the first signal on.
+
+    Args:
+        grace_s: How long a step may last then.
+        end: Ends the process at once.
+    """
+
+    def __init__(self, grace_s: float = GRACE_S, end: Callable[[int], object] = os._exit) -> None:
+        self._grace_s = grace_s
+        self._end = end
+        self._seen_s = time.monotonic()
+        self._watcher: threading.Thread | None = None
+        self._over = threading.Event()
+
+    @contextmanager
+    def watching(self, *signals: signal.Signals) -> Iterator[None]:
+        """Within, these signals start the watch, beside what they do anyway. Main thread only."""
+        handlers = {number: signal.getsignal(number) for number in signals}
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            self._begin()
+            handler = handlers[signal.Signals(number)]
+            if callable(handler):
+                handler(number, frame)
+
+        for number in signals:
+            signal.signal(number, on_signal)
+        try:
+            yield
+        finally:
+            self._over.set()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    async def run(self) -> None:
+        """Show that the loop runs, until cancelled."""
+        while True:
+            self._seen_s = time.monotonic()
+            await trio.sleep(self._grace_s / 8)
+
+    def _begin(self) -> None:
+        if self._watcher is None:
+            self._seen_s = time.monotonic()
+            self._watcher = threading.Thread(target=self._watch, name="stuck loop", daemon=True)
+            self._watcher.start()
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._grace_s / 8):
+            if time.monotonic() - self._seen_s > self._grace_s:
+                try:
+                    log.critical("event loop stuck, node ends uncleanly", seconds=self._grace_s, stuck_in=_main_stack())
+                finally:
+                    self._end(1)
+
+
+def _main_stack() -> list[str]:
+    """Where the main thread is, innermost last."""
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    return [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_stack(frame)][-LINES_MAX:]
