@@ -21,7 +21,7 @@ from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.waits import PATIENCE_S, Awaited, listed
 from minikafka.client.consumer.fetch_session import FetchSession
-from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
+from minikafka.client.consumer.fetch_state import NO_RESET, READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.position_validation import validate
 from minikafka.client.metrics import Distribution
@@ -320,6 +320,7 @@ class FetchLoop:
                 for state, era in unpositioned:
                     if state.era == era and state.tp in found:
                         state.move(*found[state.tp])
+                        self._fetcher.anew.discard(state.tp)
         except KafkaError as error:
             self._fail(error)
             await anyio.sleep(self._backoff.delay_ms(5) / 1000)
@@ -369,6 +370,11 @@ class FetchLoop:
             self._missing_partitions[tp] = now
             self._fail(error)
 
+    def _reset_of(self, tp: TopicPartition) -> str:
+        """All records of a topic that has replaced the one being read were written since: none is passed over."""
+        reset = self._options.auto_offset_reset
+        return "earliest" if tp in self._fetcher.anew and reset != NO_RESET else reset
+
     async def _find(self, unpositioned: list[tuple[PartitionState, int]]) -> dict[TopicPartition, tuple[int, int]]:
         """Offsets, and the leader epochs of the batches before them."""
         self._report_missing(unpositioned)
@@ -382,9 +388,9 @@ class FetchLoop:
         times: dict[TopicPartition, int] = {}
         for state, _ in unpositioned:
             if state.tp not in found:
-                reset = state.reset or self._options.auto_offset_reset
-                if reset == "none":
-                    state.reset = "none"
+                reset = state.reset or self._reset_of(state.tp)
+                if reset == NO_RESET:
+                    state.reset = NO_RESET
                     raise _no_start_offset(state)
                 times[state.tp] = _TIMES[reset]
         if times:

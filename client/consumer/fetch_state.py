@@ -9,9 +9,10 @@ dropped. `background_fetch.py` sends the requests.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.consumer.chunk import Chunk, portions
 from minikafka.client.consumer.fetch_session import FetchSession, TopicIds
 from minikafka.client.consumer.partition_state import PartitionState
@@ -24,6 +25,7 @@ from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.compression import TooMuchContent
 from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords
+from minikafka.protocol.types import NIL_UUID
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -33,6 +35,7 @@ RESPONSES_AHEAD = 2
 _BUSY_WAIT_MS = 20
 """The maximum `max_wait_ms` of a fetch that had to leave out partitions whose buffers are full."""
 READ_COMMITTED = "read_committed"
+NO_RESET = "none"
 
 
 class PendingFetch(NamedTuple):
@@ -63,12 +66,17 @@ class Fetcher:
 
     Attributes:
         current: the chunk that records are currently taken from.
+        replaced: topics that have replaced deleted ones of their names, which were read.
+        anew: their partitions that have had no position yet.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.chunks: deque[Chunk] = deque()
         self.current: Chunk | None = None
+        self.anew: set[TopicPartition] = set()
+        self.replaced: set[str] = set()
+        self._topic_ids: dict[str, bytes] = {}
         self._options = options
         self._turn = 0
         self._consumed: dict[str, list[int]] = {}
@@ -83,11 +91,39 @@ class Fetcher:
             removed.move(None)
         self._drop_stale()
 
+    def follow(self, topics: Mapping[str, Topic], *, held: bool) -> list[str]:
+        """Give up the positions in topics that have replaced deleted ones of their names; return their names.
+
+        Args:
+            held: Whether no new position is looked for, as these partitions will be revoked.
+        """
+        replaced: list[str] = []
+        for name in {tp.topic for tp in self.states} & topics.keys():
+            topic_id = topics[name].topic_id
+            if self._topic_ids.setdefault(name, topic_id) != topic_id != NIL_UUID:
+                self._topic_ids[name] = topic_id
+                self.anew |= {TopicPartition(name, one.index) for one in topics[name].partitions}
+                replaced.append(name)
+        for state in self.states.values():
+            if state.tp.topic in replaced:
+                wanted = state.reset
+                state.move(None)
+                state.reset = NO_RESET if held else wanted
+                state.stop_offset = None
+        self.replaced |= set(replaced)
+        self._drop_stale()
+        return replaced
+
+    def is_of_deleted_topic(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether an offset must be of a deleted topic whose name is in use again: there it was not read yet."""
+        return tp.topic in self.replaced and tp in self.states and offset > self.positions().get(tp, 0)
+
     def seek(self, tp: TopicPartition, offset: int | None, reset: str | None = None, epoch: int = -1) -> None:
         """Continue at `offset`, after a batch of leader epoch `epoch`; None: as `reset` says, else at the committed
         offset. Raises KeyError."""
         state = self.states[tp]
         state.move(offset, epoch)
+        self.anew.discard(tp)
         state.reset = reset
         self._drop_stale()
 
@@ -114,7 +150,7 @@ class Fetcher:
 
     def without_position(self) -> list[PartitionState]:
         """The partitions whose position is to be found: without those that wait for a seek after a failure."""
-        return [one for one in self.states.values() if one.fetch_offset is None and one.reset != "none"]
+        return [one for one in self.states.values() if one.fetch_offset is None and one.reset != NO_RESET]
 
     def without_end(self) -> list[PartitionState]:
         """With `stop_at`, the partitions whose end is to be found."""

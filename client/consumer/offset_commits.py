@@ -25,9 +25,15 @@ from minikafka.client.offset_queries import commit_request, commit_results, comm
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.errors import KafkaError, StaleMemberEpochError, UnknownMemberIdError
+from minikafka.protocol.errors import (
+    KafkaError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    UnknownTopicOrPartitionError,
+)
 from minikafka.protocol.messages.offset_commit import OffsetCommitRequest
 from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.types import NIL_UUID
 
 _logger = logging.getLogger("minikafka.client.consumer")
 COORDINATOR_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT)
@@ -45,6 +51,7 @@ class _Commit:
     Attributes:
         waiting: What is not committed yet.
         owner: Who commits.
+        topic_ids: Of the topics that the offsets are of.
         missing_until: Until when the partitions may be missing that are not assigned, on the event loop's clock.
         of_positions: Whether partitions that were deleted are left out.
         failed: The errors of partitions that are given up.
@@ -52,6 +59,7 @@ class _Commit:
 
     waiting: dict[TopicPartition, OffsetAndMetadata]
     owner: Owner
+    topic_ids: dict[str, bytes]
     missing_until: float
     of_positions: bool
     failed: dict[TopicPartition, KafkaError] = field(default_factory=dict)
@@ -93,18 +101,7 @@ class OffsetCommits:
             of_positions: Whether these are positions, of which those of deleted partitions are left out.
             retried: Whether to try again, for default_api_timeout_ms, after errors that may pass.
         """
-        waiting = {TopicPartition(*tp): self._with_epoch(TopicPartition(*tp), one) for tp, one in offsets.items()}
-        if of_positions:
-            waiting = {tp: one for tp, one in waiting.items() if not self._is_gone(tp)}
-        if not waiting:
-            return
-        if group is not None and group.member[0] < 0:
-            raise UnknownMemberIdError(f"this consumer is not a member of group {self._options.group_id!r} at present")
-        for other in self._under_way:
-            other.waiting |= {tp: one for tp, one in waiting.items() if tp in other.waiting}
-        patience_s = missing_patience_s(self._options.default_api_timeout_ms)
-        missing_until = anyio.current_time() + patience_s
-        commit = _Commit(waiting, self._owner_of(waiting, group), missing_until, of_positions)
+        commit = self._begin(offsets, group, of_positions=of_positions)
         self._under_way.append(commit)
         try:
             if retried:
@@ -116,12 +113,46 @@ class OffsetCommits:
         for error in commit.failed.values():
             raise error
 
-    def _is_gone(self, tp: TopicPartition) -> bool:
-        """Whether the metadata say that a partition does not exist."""
+    def _begin(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: GroupSession | None,
+        *,
+        of_positions: bool,
+    ) -> _Commit:
+        waiting = {TopicPartition(*tp): self._with_epoch(TopicPartition(*tp), one) for tp, one in offsets.items()}
+        if waiting and group is not None and group.member[0] < 0:
+            raise UnknownMemberIdError(f"this consumer is not a member of group {self._options.group_id!r} at present")
+        topic_ids = {tp.topic: self._cluster.metadata.topic_id(tp.topic) for tp in waiting}
+        missing_until = anyio.current_time() + missing_patience_s(self._options.default_api_timeout_ms)
+        commit = _Commit(waiting, self._owner_of(waiting, group), topic_ids, missing_until, of_positions)
+        for tp, one in list(waiting.items()):
+            if of_positions and self._is_gone(commit, tp):
+                del waiting[tp]
+            elif not of_positions and self._fetcher.is_of_deleted_topic(tp, one.offset):
+                self._give_up(commit, tp, _of_deleted_topic(tp, one.offset))
+        for other in self._under_way:
+            other.waiting |= {tp: one for tp, one in waiting.items() if tp in other.waiting}
+        return commit
+
+    def _give_up(self, commit: _Commit, tp: TopicPartition, error: KafkaError) -> None:
+        one = commit.waiting.pop(tp)
+        if commit.of_positions and error.code in MISSING:
+            _logger.warning("position not committed, as the partition was deleted: %s-%d, %d", *tp, one.offset)
+        else:
+            commit.failed[tp] = error
+
+    def _is_gone(self, commit: _Commit, tp: TopicPartition) -> bool:
+        """Whether the metadata say that a partition does not exist, or that another topic has its topic's name."""
         metadata = self._cluster.metadata
         if (topic := metadata.topics.get(tp.topic)) is not None:
-            return tp.partition >= len(topic.partitions)
+            return self._is_another(commit, tp) or tp.partition >= len(topic.partitions)
         return self._cluster.topics is None or metadata.errors.get(tp.topic, KafkaError()).code in MISSING
+
+    def _is_another(self, commit: _Commit, tp: TopicPartition) -> bool:
+        """Whether another topic has the name by now."""
+        then, now = commit.topic_ids[tp.topic], self._cluster.metadata.topic_id(tp.topic)
+        return NIL_UUID not in (then, now) and then != now
 
     def _with_epoch(self, tp: TopicPartition, one: int | OffsetAndMetadata) -> OffsetAndMetadata:
         """With the epoch the next reader neither asks a leader of before nor overlooks a truncation (KIP-320)."""
@@ -133,6 +164,10 @@ class OffsetCommits:
     async def _attempt(self, commit: _Commit, group: GroupSession | None) -> None:
         """Raises a KafkaError of what is still waiting. A new member epoch of the same owner may commit at once."""
         while True:
+            for tp in [one for one in commit.waiting if self._is_another(commit, one)]:
+                self._give_up(commit, tp, _of_deleted_topic(tp, commit.waiting[tp].offset))
+            if not commit.waiting:
+                return
             errors = await self._send(commit)
             stale = next((one for one in errors.values() if isinstance(one, StaleMemberEpochError)), None)
             if stale is None or group is None:
@@ -144,11 +179,7 @@ class OffsetCommits:
             commit.owner = now
         for tp, error in errors.items():
             if not error.retriable or (error.code in MISSING and await self._is_missing(commit, tp)):
-                del commit.waiting[tp]
-                if commit.of_positions and error.code in MISSING:
-                    _logger.warning("position not committed, as the partition was deleted: %s-%d", *tp)
-                else:
-                    commit.failed[tp] = error
+                self._give_up(commit, tp, error)
         for tp in commit.waiting:
             raise errors[tp]
 
@@ -158,7 +189,7 @@ class OffsetCommits:
             self._cluster.topics[tp.topic] = None
         await self._cluster.refresh()
         may_appear = tp not in self._fetcher.states and anyio.current_time() < commit.missing_until
-        return self._is_gone(tp) and not may_appear
+        return self._is_gone(commit, tp) and not may_appear
 
     async def _send(self, commit: _Commit) -> dict[TopicPartition, KafkaError]:
         """Send what is waiting; return the errors of partitions. Raises KafkaError if there is no answer."""
@@ -186,8 +217,17 @@ class OffsetCommits:
         return errors
 
     def _request(self, group_id: str, commit: _Commit) -> OffsetCommitRequest:
-        request = commit_request(group_id, commit.waiting, lambda tp: self._cluster.metadata.topic_id(tp.topic))
+        now = self._cluster.metadata.topic_id
+        commit.topic_ids |= {name: now(name) for name, one in commit.topic_ids.items() if one == NIL_UUID}
+        request = commit_request(group_id, commit.waiting, lambda tp: commit.topic_ids[tp.topic])
         if commit.owner is not None:
             request.generation_id_or_member_epoch, request.member_id = commit.owner
             request.group_instance_id = self._options.group_instance_id
         return request
+
+
+def _of_deleted_topic(tp: TopicPartition, offset: int) -> KafkaError:
+    return UnknownTopicOrPartitionError(
+        f"offset {offset} of {tp.topic}-{tp.partition} is not committed: it is of a topic that was deleted; another one"
+        " has its name now"
+    )

@@ -166,7 +166,11 @@ class Subscriptions:
         return now - self._without_partitions_since >= waits
 
     def updated(self) -> None:
-        """Handle changed metadata: there may be new topics or partitions."""
+        """Handle changed metadata: there may be new topics or partitions, and others with the names of deleted ones.
+
+        The consumer protocol assigns topics by id: the partitions of one that was replaced will be revoked.
+        """
+        self._follow_topics(held=self._group is not None and self._options.group_protocol == "consumer")
         if self._group is not None:
             self._rejoin_if_changed(self._group)
             self._group.metadata_updated()
@@ -231,7 +235,12 @@ class Subscriptions:
                 self._cluster.topics[tp.topic] = None
         if list(self._fetcher.states) != list(partitions):
             self._fetcher.assign(partitions)
+        self._follow_topics(held=False)
         self._wake()
+
+    def _follow_topics(self, *, held: bool) -> None:
+        for name in self._fetcher.follow(self._cluster.metadata.topics, held=held):
+            _logger.warning("topic was deleted and made anew, its positions are given up: %s", name)
 
     # The `Member` interface.
 

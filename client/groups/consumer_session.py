@@ -17,6 +17,7 @@ from minikafka.client.groups.group_session import GroupSession, Member, PollOver
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
 from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.types import NIL_UUID
 
 _logger = logging.getLogger("minikafka.client.consumer")
 _LEAVE_TIMEOUT_MS = 3_000
@@ -30,7 +31,7 @@ class ConsumerGroup(GroupSession):
         self.membership = ConsumerMembership(options, seams.random)
         self._topics: Sequence[str] | None = None
         self._ids: dict[TopicPartition, bytes] = {}
-        self._has_unknown_topics = False
+        self._unknown_topics: frozenset[bytes] = frozenset()
         self._epoch_changed = anyio.Event()
 
     @property
@@ -55,8 +56,10 @@ class ConsumerGroup(GroupSession):
                 await self._epoch_changed.wait()
 
     def metadata_updated(self) -> None:
-        """See `GroupSession`: assigned topics that were unknown may be known now."""
-        if self._has_unknown_topics:
+        """See `GroupSession`: assigned topics that were unknown may be known now, or others may have their names."""
+        metadata = self._cluster.metadata
+        known = any(metadata.name_of(one) is not None for one in self._unknown_topics)
+        if known or any(metadata.topic_id(tp.topic) not in (one, NIL_UUID) for tp, one in self._ids.items()):
             self._changed.set()
 
     async def run(self) -> None:
@@ -167,8 +170,8 @@ class ConsumerGroup(GroupSession):
         if len(names) < len(target):
             await self._cluster.refresh()
             names = self._names(target)
-        self._has_unknown_topics = len(names) < len(target)
-        if self._has_unknown_topics:
+        self._unknown_topics = frozenset(target.keys() - names.keys())
+        if self._unknown_topics:
             self._cluster.refresh_soon()
         return {
             TopicPartition(name, index): topic_id for topic_id, name in names.items() for index in target[topic_id]

@@ -77,7 +77,7 @@ MUTATIONS = (
     Mutation(
         "a consumer that waits for a seek looks for its position again and again",
         "client/consumer/fetch_state.py",
-        "if one.fetch_offset is None and one.reset != \"none\"]",
+        "if one.fetch_offset is None and one.reset != NO_RESET]",
         "if one.fetch_offset is None]",
         ("tests/simulation/test_loop_stories.py::test_a_consumer_that_waits_for_a_seek_uses_no_processor",),
         seeds=STORY_ONLY,

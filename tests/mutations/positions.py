@@ -4,6 +4,7 @@ from mutations import TEST_ONLY, Mutation
 
 _COMMITS = "client/consumer/offset_commits.py"
 _INDEPENDENT = ("tests/client/groups/test_independent_commits.py",)
+_MADE_ANEW = ("tests/client/consumer/test_topics_made_anew.py",)
 
 MUTATIONS = (
     Mutation(
@@ -25,7 +26,7 @@ MUTATIONS = (
     Mutation(
         "the commit of a partition that was deleted is retried",
         _COMMITS,
-        "return self._is_gone(tp) and not may_appear",
+        "return self._is_gone(commit, tp) and not may_appear",
         "return False",
         _INDEPENDENT,
         seeds=TEST_ONLY,
@@ -45,6 +46,30 @@ MUTATIONS = (
         "        if known != getattr(self, 'last', None) and (group is None or group.member[0] >= 0):\n"
         "            self.last = known\n            try:",
         (*_INDEPENDENT, "tests/client/groups/test_commits.py"),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the position in a deleted topic is kept for the one with its name",
+        "client/consumer/fetch_state.py",
+        "                state.move(None)\n                state.reset = NO_RESET if held else wanted\n",
+        "                pass\n",
+        _MADE_ANEW,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "records of a topic that was made anew are passed over, as latest is the default",
+        "client/consumer/background_fetch.py",
+        "if tp in self._fetcher.anew and reset != NO_RESET else reset",
+        "if False else reset",
+        _MADE_ANEW,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an offset of a deleted topic is committed for the one with its name",
+        "client/consumer/offset_commits.py",
+        "elif not of_positions and self._fetcher.is_of_deleted_topic(tp, one.offset):",
+        "elif False:",
+        _MADE_ANEW,
         seeds=TEST_ONLY,
     ),
 )

@@ -194,9 +194,17 @@ class ScriptedCluster(FakeNetwork):
                 topics.append(FetchableTopicResponse(topic=name, topic_id=topic.topic_id, partitions=found))
         if topics:
             return FetchResponse(responses=topics)
-        later = later or Later()
+        if later is None:
+            later = Later()
+            trio.lowlevel.spawn_system_task(self._expire, later, request.max_wait_ms)
         self._waiting.append((request, later))
         return later
+
+    async def _expire(self, later: Later, after_ms: int) -> None:
+        await trio.sleep(after_ms / 1000)
+        if any(one is later for _, one in self._waiting):
+            self._waiting = [(request, one) for request, one in self._waiting if one is not later]
+            later.answer(FetchResponse())
 
     def _fetched(self, name: str, asked: Any) -> PartitionData | None:
         log = self._log(name, asked.partition)
