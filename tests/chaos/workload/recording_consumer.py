@@ -100,26 +100,27 @@ class RecordingConsumer:
     def record_commits(self) -> None:
         """Record every attempt to commit from now on, also automatic ones. The consumer must be open."""
         subscriptions = self.consumer._open_subscriptions()
-        send = subscriptions._commit
+        send = subscriptions._commits.commit
 
-        async def commit(offsets: Mapping[TopicPartition, Any], *rest: Any) -> None:
-            positions = tuple((self.partition(tp), one.offset) for tp, one in offsets.items())
+        async def commit(offsets: Mapping[TopicPartition, Any], *rest: Any, **named: Any) -> None:
+            reached = {tp: one if isinstance(one, int) else one.offset for tp, one in offsets.items()}
+            positions = tuple((self.partition(tp), offset) for tp, offset in reached.items())
             assert self._group is not None
             invocation = self.process.invoke(self.name, CommitOffsets(self._group, positions))
             try:
-                await send(dict(offsets), *rest)
+                await send(dict(offsets), *rest, **named)
             except KafkaError as error:
                 outcome = Outcome.FAIL if isinstance(error, REJECTED) else Outcome.UNKNOWN
                 if outcome is Outcome.UNKNOWN:
-                    self.uncertain |= {tp: one.offset for tp, one in offsets.items()}
+                    self.uncertain |= reached
                 self.process.complete(invocation, outcome, error=error)
                 self.process.count(self.program, "commit", error)
                 raise
-            self.uncertain |= {tp: one.offset for tp, one in offsets.items() if tp in self.uncertain}
+            self.uncertain |= {tp: offset for tp, offset in reached.items() if tp in self.uncertain}
             self.process.complete(invocation, Outcome.OK)
             self.process.count(self.program, "commit")
 
-        subscriptions._commit = commit  # type: ignore[method-assign]
+        subscriptions._commits.commit = commit  # type: ignore[method-assign]
 
 
 async def poll_or_reset(it: RecordingConsumer, **arguments: Any) -> list[ConsumerRecord]:
