@@ -19,7 +19,8 @@ NODES = ["minikafka", pytest.param("kafka", marks=[*KAFKA_ITSELF, needs_oracle])
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A running node without automatic topic creation, shared by all attacks."""
     kind = Oracle if request.param == "kafka" else NodeProcess
-    with stacks_of_long_steps(), kind(tmp_path_factory.mktemp("node") / "data", settings=SETTINGS) as running:
+    settings = SETTINGS if kind is Oracle else {**SETTINGS, "metrics.listener": "http://127.0.0.1:0"}
+    with stacks_of_long_steps(), kind(tmp_path_factory.mktemp("node") / "data", settings=settings) as running:
         yield running
 
 
