@@ -17,6 +17,7 @@ from minikafka.client.blocking.listener import OnApplicationThread, wait_and_cal
 from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
+from minikafka.client.consumer.listener import check_listener
 from minikafka.client.consumer.one_reader import READ_TWICE
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
@@ -111,6 +112,8 @@ class Consumer(BlockingClient):
         listener: Listener | None = None,
     ) -> None:
         portal = self._open_portal()
+        if isinstance(listener, BlockingListener):
+            check_listener(listener, is_async=False)
         called = OnApplicationThread(listener, portal) if isinstance(listener, BlockingListener) else listener
         self._wait(self._consumer.subscribe, topics, pattern=pattern, listener=called)
         self._has_listener = isinstance(called, OnApplicationThread)

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import anyio
 
-from minikafka.client.argument_kinds import HeadersArgument, Natural, PartitionIndex, Timestamp
+from minikafka.client.argument_kinds import INT32, INT64, HeadersArgument, Natural, PartitionIndex, Timestamp
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
 from minikafka.client.connections.seams import Seams
@@ -99,12 +99,12 @@ class Producer(BlockingClient):
         delivery = BlockingDelivery(self)
         self._producer._check_transaction()
         if (
-            partition is not None
-            or timestamp_ms is not None
-            or headers is not NO_HEADERS
+            headers is not NO_HEADERS
             or on_delivery is not None
             or type(topic) is not str
             or topic not in self._producer._targets
+            or not (partition is None or (type(partition) is int and 0 <= partition < INT32))
+            or not (timestamp_ms is None or (type(timestamp_ms) is int and 0 <= timestamp_ms < INT64))
         ):
             topic, partition, timestamp_ms, headers = read_arguments(
                 topic, partition, timestamp_ms, headers, on_delivery

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 
+from minikafka.client.argument_kinds import shown
 from minikafka.protocol.names import TopicPartition
 
 
@@ -26,3 +28,11 @@ class Listener:
 
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """These partitions may belong to other members already; commits would be rejected."""
+
+
+def check_listener(listener: object, *, is_async: bool) -> None:
+    """Raise TypeError unless the methods of a listener are all coroutine functions, or none is."""
+    for name in (name for name in vars(Listener) if name.startswith("on_")):
+        if inspect.iscoroutinefunction(getattr(listener, name)) is not is_async:
+            form = "a coroutine function (async def)" if is_async else "a plain method (def), not a coroutine function"
+            raise TypeError(f"subscribe(listener={shown(listener)}): must have {form} as {name}")

@@ -19,7 +19,7 @@ from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.waits import Awaited
 from minikafka.client.consumer.fetch_state import Fetcher
-from minikafka.client.consumer.listener import Listener
+from minikafka.client.consumer.listener import Listener, check_listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
 from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.groups.group_metadata import GroupMetadata
@@ -95,6 +95,8 @@ class Subscriptions:
         """
         if not topics and not pattern:
             raise ValueError("subscribe() requires topics or a pattern; to stop consuming call unsubscribe()")
+        if listener is not None:
+            check_listener(listener, is_async=True)
         by_coordinator = self._options.group_id is not None and self._options.group_protocol == "consumer"
         self._pattern = _compiled(pattern) if pattern and not by_coordinator else None
         self.group_pattern = pattern if by_coordinator else None

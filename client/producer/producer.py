@@ -141,8 +141,8 @@ class Producer(ClusterClient):
                 the partitioner raises is raised as well.
         """
         if self._interception is not None and not getattr(on_delivery, "is_sending", False):
-            read = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
-            record = ProducerRecord(read.topic, value, key, read.partition, read.timestamp_ms, read.headers)
+            name, index, time, pairs = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
+            record = ProducerRecord(name, value, key, index, time, pairs)
             return await self._interception.send(self.send, record, on_delivery)
         try:
             target = self._targets.get(topic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from minikafka.client.argument_checks import read_argument
 from minikafka.client.argument_kinds import HEADERS, PARTITION_INDEX, TEXT, TIMESTAMP, Refused
@@ -41,26 +41,20 @@ class FieldSerializer:
         )
 
 
-class RecordArguments(NamedTuple):
-    """The arguments of `send` but for key and value, each of its kind."""
-
-    topic: str
-    partition: int | None
-    timestamp_ms: int | None
-    headers: Headers
-
-
 def read_arguments(
     topic: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
-) -> RecordArguments:
-    """Raises TypeError, ValueError."""
+) -> tuple[str, int | None, int | None, Headers]:
+    """The arguments of `send` but for key and value: topic, partition, timestamp and headers, each of its kind.
+
+    Raises TypeError, ValueError.
+    """
     if on_delivery is not None and not callable(on_delivery):
         raise Refused(on_delivery, "a callable, or None").within("on_delivery").raised_by("send")
-    return RecordArguments(
+    return (
         read_argument("send", "topic", TEXT, topic),
         None if partition is None else read_partition(partition),
         None if timestamp_ms is None else read_timestamp(timestamp_ms),
-        read_headers(headers),
+        headers if headers is NO_HEADERS else read_headers(headers),
     )
 
 

@@ -319,3 +319,24 @@ async def test_partitions_are_tuples_as_well(minikafka_bootstrap: str) -> None:
         consumer.seek((TOPIC, 0), 0)
         await consumer.seek_to_time(0, (TOPIC, 0))
         assert consumer.lag((TOPIC, 0)) in (None, 0)
+
+
+async def test_the_methods_of_a_listener_fit_the_consumer(minikafka_bootstrap: str) -> None:
+    """A plain method cannot be awaited, and nobody awaits a coroutine function of a blocking listener."""
+
+    class Plain(client.Listener):
+        def on_partitions_lost(self, partitions: Any) -> None:  # type: ignore[override]
+            """Not called."""
+
+    class Async(blocking.Listener):
+        async def on_partitions_lost(self, partitions: Any) -> None:  # type: ignore[override]
+            """Not called."""
+
+    async with Consumer(bootstrap_servers=minikafka_bootstrap, group_id="l") as consumer:
+        with pytest.raises(TypeError, match=r"subscribe\(listener=.*coroutine function.* as on_partitions_lost"):
+            await consumer.subscribe([TOPIC], listener=Plain())
+        assert consumer.assignment() == []
+    with blocking.Consumer(bootstrap_servers=minikafka_bootstrap, group_id="l") as other:
+        for wrong in (Plain(), Async()):
+            with pytest.raises(TypeError, match=r"subscribe\(listener=.* as on_partitions_lost"):
+                other.subscribe([TOPIC], listener=wrong)
