@@ -25,6 +25,11 @@ async def open_stream(host: str, port: int, receiver: Receiver) -> Stream:
     return protocol
 
 
+def running_loop() -> object:
+    """The event loop that runs in this thread and process, or None."""
+    return asyncio._get_running_loop()
+
+
 class _Stream(asyncio.BufferedProtocol):
     """Receives large frames directly into their own buffer, small ones through a scratch buffer."""
 

@@ -22,15 +22,19 @@ class ClusterClient(Measured):
     def __init__(self, options: ClientOptions, seams: Seams | None) -> None:
         self._seams = seams or Seams()
         self._client_options = options
+        self._is_closed = False
         self._tasks: TaskGroup | None = None
         self._cluster: Cluster | None = None
 
     @property
     def cluster(self) -> Cluster:
-        """Raises RuntimeError outside of `async with`."""
+        """Raises RuntimeError outside of `async with`, and in another event loop, thread or process."""
+        name = type(self).__name__
         if self._cluster is None:
-            name = type(self).__name__
             raise RuntimeError(f"this {name} is not open: use it inside `async with {name}(…) as …:`")
+        if self._is_closed:
+            raise RuntimeError(f"this {name} is closed: create a new one")
+        self._cluster.home.check()
         return self._cluster
 
     async def __aenter__(self) -> Self:
@@ -50,6 +54,7 @@ class ClusterClient(Measured):
     async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
         try:
             if self._cluster is not None:
+                self._cluster.home.check()
                 await self._stop(clean=error is None)
         except BaseException as failure:
             await self._leave(failure)
@@ -64,6 +69,7 @@ class ClusterClient(Measured):
 
     async def _leave(self, error: BaseException | None) -> bool | None:
         assert self._tasks is not None
+        self._is_closed = True
         if self._cluster is not None:
             self._cluster.close()
         self._tasks.cancel_scope.cancel()

@@ -23,7 +23,7 @@ from minikafka.client.connections.broker_troubles import BrokerTroubles
 from minikafka.client.connections.cluster_metadata import Metadata, Topic
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.retry_backoff import Backoff
-from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.seams import Home, Seams
 from minikafka.client.connections.stalled_requests import StalledRequests
 from minikafka.client.connections.stream_tasks import StreamTasks
 from minikafka.client.connections.traffic import Traffic
@@ -69,6 +69,7 @@ class Cluster:
         on_update: called after every change of `metadata`.
         features: the levels of the cluster's finalized features, as the newest connection knows them (KIP-584).
         waits: what the client waits for; logged if it lasts.
+        home: where the client may be used.
     """
 
     def __init__(self, options: ClientOptions, seams: Seams, task_group: TaskGroup) -> None:
@@ -79,6 +80,7 @@ class Cluster:
         self.features: dict[str, int] = {}
         self.traffic = Traffic(options.client_id)
         self.waits = Waits()
+        self.home = Home()
         self._options = options
         self._seams = seams
         self._task_group = task_group
@@ -90,6 +92,7 @@ class Cluster:
         self._failures: dict[int, tuple[int, float]] = {}
         self._stalled = StalledRequests()
         self._troubles = BrokerTroubles()
+        self._closed = False
         self._behind: set[str] = set()
         self._posted = anyio.Event()
         self._features_epoch = -1
@@ -113,7 +116,8 @@ class Cluster:
         return self._options.request_timeout_ms
 
     def close(self) -> None:
-        """Close all connections, also those that are being opened."""
+        """Close all connections, also those that are being opened; nothing is retried any longer."""
+        self._closed = True
         for _, connection in self._open():
             connection.close()
         self._stream_tasks.close()
@@ -217,7 +221,7 @@ class Cluster:
                 try:
                     return await attempt()
                 except KafkaError as error:
-                    if not error.retriable:
+                    if not error.retriable or self._closed:
                         raise
                     last = error
                 await anyio.sleep(self._backoff.delay_ms(failures) / 1000)

@@ -34,6 +34,26 @@ async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any)
     return await asyncio_socket.open_stream(host, port, receiver)
 
 
+class Home:
+    """The event loop in which a client is opened, in its thread and process."""
+
+    def __init__(self) -> None:
+        if sniffio.current_async_library() == "trio":
+            from minikafka.client.connections.trio_socket import running_loop
+        else:
+            from minikafka.client.connections.asyncio_socket import running_loop
+        self._running_loop = running_loop
+        self._loop, self._process = running_loop(), os.getpid()
+
+    def check(self) -> None:
+        """Raise RuntimeError elsewhere, where nobody would do what is waited for."""
+        if self._running_loop() is not self._loop or os.getpid() != self._process:
+            raise RuntimeError(
+                "this client was opened in another event loop, thread or process, where its tasks are: use it there,"
+                " or open another client here"
+            )
+
+
 def reason_of(error: BaseException) -> str:
     """The system's words for the failure of a connection, "" if there are none.
 

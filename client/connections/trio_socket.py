@@ -47,6 +47,14 @@ async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any)
     return stream
 
 
+def running_loop() -> object:
+    """What identifies the run of trio in this thread, or None."""
+    try:
+        return trio.lowlevel.current_trio_token()
+    except RuntimeError:
+        return None
+
+
 class SocketStream:
     """A `Stream` over a non-blocking socket; `run` reads, and closes the socket when it ends or is cancelled."""
 

@@ -39,7 +39,7 @@ from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.option_checks import BootstrapServers
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.client.records import ConsumerRecord, RecordBatch
-from minikafka.protocol.errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
+from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -178,9 +178,8 @@ class Consumer(ClusterClient):
                 self._raise_failure()
                 await self._open_loop().arrival()
             return self._fetcher.positions()[tp]
-        why = self.cluster.why(self.cluster.metadata.missing(*tp))
-        kind = RequestTimedOutError if self.cluster.metadata.missing(*tp) is None else UnknownTopicOrPartitionError
-        raise kind(f"no position of {tp} within {limit_ms} ms: {why}")
+        why = f"no position of {tp} within {limit_ms} ms: {self.cluster.why(None)}"
+        raise self.cluster.metadata.missing(*tp) or RequestTimedOutError(why)
 
     def positions(self) -> dict[TopicPartition, int]:
         """Per partition, the offset after the last record that was returned; partitions without one are omitted."""
@@ -358,10 +357,7 @@ class Consumer(ClusterClient):
         return self._fetcher.at_end() and self._open_subscriptions().is_settled()
 
     async def _wait_for(self, look: Callable[[], T | None]) -> T | None:
-        """Wait until `look` returns something other than None; None at the end, with `stop_at`.
-
-        Raises the KafkaError that occurred instead.
-        """
+        """Wait until `look` returns something other than None; None at the end, with `stop_at`. Raises KafkaError."""
         return await self._look_for(look, float("inf"))
 
     async def _look_for(self, look: Callable[[], T | None], deadline: float) -> T | None:
@@ -455,11 +451,13 @@ class Consumer(ClusterClient):
     def _fail(self, error: KafkaError) -> None:
         """Have the user's next call raise this error."""
         self._failure = self._failure or error
-        self._open_loop().arrived()
+        assert self._loop is not None
+        self._loop.arrived()
 
     def _is_poll_overdue(self) -> bool:
         """Whether no records were requested for max_poll_interval_ms."""
-        return anyio.current_time() - self._open_loop().polled_at > self._options.max_poll_interval_ms / 1000
+        assert self._loop is not None
+        return anyio.current_time() - self._loop.polled_at > self._options.max_poll_interval_ms / 1000
 
     def _open_loop(self) -> FetchLoop:
         self.cluster  # noqa: B018 (raises the error that says what to do)
@@ -498,3 +496,4 @@ class Consumer(ClusterClient):
                 await self._subscriptions.close(everything=clean)
         if self._loop is not None:
             self._loop.close_sessions()
+            self._loop.arrived()  # Tasks that wait for records find out that the consumer is closed.

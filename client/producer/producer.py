@@ -432,16 +432,17 @@ class Producer(ClusterClient):
 
     def _update_targets(self) -> None:
         """Handle changed metadata."""
+        assert self._cluster is not None
         for name, before in list(self._targets.items()):
-            topic = self.cluster.metadata.topics.get(name)
+            topic = self._cluster.metadata.topics.get(name)
             if topic is None or topic is before.topic:
                 continue
             if topic.topic_id != before.topic.topic_id or len(topic.partitions) >= len(before.lanes):
                 self._targets[name] = self._target(topic, before)
 
     def _running(self) -> Sender:
+        self.cluster  # noqa: B018 (raises the error that says what to do)
         if self._sender is None:
-            self.cluster  # noqa: B018 (raises the error that says what to do)
             raise RuntimeError("this Producer is not open")
         return self._sender
 
@@ -451,6 +452,7 @@ class Producer(ClusterClient):
     async def _start(self, tasks: TaskGroup) -> None:
         self._sender = Sender(self.cluster, self._accumulator, self._options, tasks, self._backoff)
         self._sender.on_update = self._update_targets
+        self._sender.on_end = self._targets.clear  # `send` looks whether the producer can still be used.
         await self._sender.start()
 
     async def _stop(self, *, clean: bool) -> None:

@@ -30,8 +30,8 @@ class PendingBatch:
     """Records for one partition, by column, from the first record until delivery or failure."""
 
     __slots__ = (
-        "append_time", "attempts", "base_offset", "base_sequence", "callbacks", "deadline", "done", "error",
-        "halves", "headers", "keys", "last_error", "lost", "not_before", "number", "opened_at", "partition",
+        "append_time", "attempts", "base_offset", "base_sequence", "callbacks", "check_home", "deadline", "done",
+        "error", "halves", "headers", "keys", "last_error", "lost", "not_before", "number", "opened_at", "partition",
         "producer_epoch", "producer_id", "size_bytes", "timestamps", "topic", "transactional", "values", "waiters",
     )  # fmt: skip
 
@@ -40,6 +40,7 @@ class PendingBatch:
         self.partition = partition
         self.number = number
         self.opened_at = opened_at
+        self.check_home: Callable[[], None] = lambda: None
         self.deadline = float("inf")
         self.not_before = 0.0
         self.attempts = 0
@@ -151,6 +152,7 @@ class PendingBatch:
     async def wait(self) -> None:
         """Wait until the batch is delivered or has failed. Cancellation does not withdraw it."""
         if not self.done:
+            self.check_home()
             event = anyio.Event()
             self.waiters.append(event.set)
             await event.wait()

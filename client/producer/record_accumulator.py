@@ -120,6 +120,7 @@ class Accumulator:
         flushing: send open batches without lingering, for a flush or because memory is short.
         fills_open: do not send open batches yet, unless `flushing`; `next_time` is the same.
         why: why a batch is not delivered, for its error.
+        check_home: raises RuntimeError where nobody would ever say that a batch is done.
         transaction: of a transactional producer; it says which batches may be sent, and is told of those that fail.
     """
 
@@ -129,6 +130,7 @@ class Accumulator:
         self.flushing = False
         self.fills_open = False
         self.transaction: TransactionState | None = None
+        self.check_home: Callable[[], None] = lambda: None
         self.why: Callable[[PendingBatch], str] = lambda batch: str(batch.last_error or "no response")
         self.lanes: dict[tuple[str, int], Lane] = {}
         self._options = options
@@ -149,6 +151,7 @@ class Accumulator:
         """Open a batch for a lane that has no open one."""
         self._opened += 1
         batch = PendingBatch(lane.topic, lane.partition, (self._opened,), now)
+        batch.check_home = self.check_home
         batch.deadline = now + self._options.delivery_timeout_ms / 1000
         self.used_bytes += batch.size_bytes
         lane.open = batch

@@ -62,11 +62,13 @@ class Sender:
         if options.transactional_id is not None:
             self.transactions = Transactions(cluster, accumulator, options, tasks, backoff, self)
         self.on_update: Callable[[], None] = lambda: None
+        self.on_end: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._accumulator = accumulator
         self._options = options
         self._tasks = tasks
         accumulator.why = self._why_undelivered
+        accumulator.check_home = cluster.home.check
         self._delivered_at = float("-inf")
         self.sends: dict[str, TopicSends] = {}
         self.requests_sent = 0
@@ -95,6 +97,7 @@ class Sender:
     def open_batch(self, lane: Lane, size_bytes: int) -> PendingBatch:
         """A new batch with room for one record of `size_bytes`; sends the previous batch if possible."""
         now = anyio.current_time()
+        self._cluster.home.check()
         was_open = lane.open is not None
         self._cluster.waits.begin(self.undelivered)
         batch = self._accumulator.batch_for(lane, size_bytes, now)
@@ -155,6 +158,12 @@ class Sender:
             self._wake.set()
 
     async def _run(self) -> None:
+        try:
+            await self._send_when_due()
+        finally:
+            self.on_end()
+
+    async def _send_when_due(self) -> None:
         while True:
             self._wake = anyio.Event()
             self._sleeps_until = 0.0

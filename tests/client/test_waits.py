@@ -249,7 +249,7 @@ def test_a_wait_that_lasts_is_told_after_two_seconds_and_then_every_ten(name: st
             began = trio.current_time()
             with trio.move_on_after(29):
                 await case.wait(client)
-            lines = [(round(when - began, 1), line) for when, line in said.lines]
+            lines = [(round(when - began, 1), line) for when, line in said.lines if when - began < 29]
             for since in (2, 12, 22):
                 assert 1 <= sum(since <= when <= since + 4 for when, _ in lines) <= 2, lines
             assert all(when % 10 >= 2 for when, _ in lines), lines

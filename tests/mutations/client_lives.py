@@ -69,4 +69,12 @@ MUTATIONS = (
         ("tests/client/consumer/test_missing_partitions.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "a delivery is awaited in an event loop in which nobody completes it",
+        "client/connections/seams.py",
+        "if self._running_loop() is not self._loop or os.getpid() != self._process:",
+        "if os.getpid() != self._process:",
+        ("tests/client/test_homes.py",),
+        TEST_ONLY,
+    ),
 )
