@@ -59,6 +59,7 @@ one line on standard error and an exit code.
     output.py           tables or JSON, and words that commands share
     running.py          runs async code until it ends or a signal arrives
     lines.py            input lines as keys and values
+    spread.py           the partitions of lines without keys (pure)
     failures.py         errors as text or JSON: codes and messages
     json_lines.py       input lines in the JSON of `consume --json` (pure)
     template.py         records as lines: --format and --json (pure)

@@ -268,10 +268,13 @@ class Printing:
         """Print records until a limit, the timeout or a signal. Raises click.ClickException and KafkaError."""
         from minikafka.client import Consumer
 
+        stop.starts = True
+        stop.doing = lambda: "committing what was printed and leaving the group"
         try:
             async with Consumer(**arguments) as consumer:
                 with stop.interruptible():
                     await start.apply(consumer, bootstrap_server)
+                stop.starts = False
                 if not stop.signal:
                     await self._print_all(consumer, stop)
         except OutputClosed:

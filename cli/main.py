@@ -84,19 +84,26 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line. Exits with 0, 1 (failure), 2 (usage error) or 130 (Ctrl-C)."""
     from minikafka.protocol.errors import KafkaError
-    from minikafka.protocol.message_errors import UnencodableMessage
 
-    as_json = wants_json(sys.argv[1:] if arguments is None else arguments)
+    typed = sys.argv[1:] if arguments is None else arguments
+    as_json = wants_json(typed)
     try:
         sys.exit(cli.main(arguments, prog_name="minikafka", standalone_mode=False))
     except click.Abort:
         sys.exit(130)
-    except (UnicodeEncodeError, UnencodableMessage) as error:
-        show(click.UsageError(f"an argument cannot be sent: {error}"), as_json=as_json)
+    except ValueError as error:
+        if all(map(is_utf8, typed)):
+            raise
+        show(click.UsageError(f"an argument is not UTF-8, as names and texts must be: {error}"), as_json=as_json)
         sys.exit(2)
     except (click.ClickException, KafkaError, OSError) as error:
         show(error, as_json=as_json)
         sys.exit(error.exit_code if isinstance(error, click.ClickException) else 1)
+
+
+def is_utf8(argument: str) -> bool:
+    """Whether the bytes of an argument were UTF-8: others are lone surrogates in it."""
+    return argument.isascii() or argument.encode(errors="ignore").decode() == argument
 
 
 def show(error: Exception, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,6 +35,7 @@ from minikafka.cli.options import (
 from minikafka.cli.output import echo
 from minikafka.cli.progress import Progress, progress
 from minikafka.cli.running import Stop, run
+from minikafka.cli.spread import Spread
 from minikafka.cli.tables import counted
 
 if TYPE_CHECKING:
@@ -157,8 +159,9 @@ class Sending:
         self._shown = shown
         self._quiet = quiet
         self._waiting: deque[Delivery] = deque()
-        self._sent = self._delivered = self._size_bytes = 0
+        self._read = self._sent = self._delivered = self._size_bytes = 0
         self._error = ""
+        self._spread = Spread(Random())
 
     async def run(self, arguments: dict[str, Any], stop: Stop) -> None:
         """Send all lines and print a summary. Raises click.ClickException, and KafkaError before the first line."""
@@ -166,6 +169,7 @@ class Sending:
 
         job = self._job
         started = time.monotonic()
+        stop.starts, stop.last_words = True, partial(self._sum_up, started)
         try:
             async with Producer(**arguments) as producer:
                 is_new = not await topic_exists(producer, job.topic)
@@ -175,22 +179,27 @@ class Sending:
                     echo(f"{made}: it did not exist.", err=True)
                 if job.partition is not None:
                     check_partition(job.topic, partitions, job.partition)
+                stop.starts = False
+                stop.doing = self._doing
                 with self._shown:
                     if arguments.get("transactional_id") is None:
                         await self._send_and_deliver(producer, arguments, stop)
                     else:
                         await self._send_in_transaction(producer, arguments, stop)
         finally:
-            if not self._quiet and self._sent:
-                echo(self.summary(time.monotonic() - started), err=True)
+            self._sum_up(started)
         if self._error:
             raise click.ClickException(self._error)
+
+    def _sum_up(self, started: float) -> None:
+        """Print the summary, with `--quiet` only if lines were not delivered."""
+        self._settle(all_of_them=True)
+        if self._read and (not self._quiet or self._delivered < self._read):
+            echo(self.summary(time.monotonic() - started), err=True)
 
     async def _send_and_deliver(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
         await self._send_all(producer, arguments, stop)
         self._settle()
-        if stop.signal and self._waiting and not self._quiet:
-            echo("Delivering the lines read so far; press Ctrl-C again to abort.", err=True)
         await producer.flush()
         self._settle()
 
@@ -206,9 +215,15 @@ class Sending:
         elapsed_s = max(elapsed_s, 1e-6)
         rate, megabytes = self._delivered / elapsed_s, self._size_bytes / elapsed_s / (1 << 20)
         records = counted(self._delivered, "record")
-        if self._delivered < self._sent:
-            records = f"{self._delivered:,} of {counted(self._sent, 'record')}"
-        return f"{records} to {self._job.topic} in {elapsed_s:.2f} s: {rate:,.0f} records/s, {megabytes:.2f} MB/s"
+        if self._delivered < self._read:
+            records = f"{self._delivered:,} of {counted(self._read, 'record')}"
+        missing = f"; {self._read - self._delivered:,} not delivered" if self._delivered < self._read else ""
+        speed = f"{rate:,.0f} records/s, {megabytes:.2f} MB/s"
+        return f"{records} to {self._job.topic} in {elapsed_s:.2f} s: {speed}{missing}"
+
+    def _doing(self) -> str:
+        """What the first Ctrl-C leaves to be done."""
+        return f"delivering the lines read so far, {self._read - self._delivered:,} to go"
 
     async def _send_all(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
         from anyio.to_thread import run_sync
@@ -225,6 +240,7 @@ class Sending:
                 break
             try:
                 lines = reader.read()
+                self._read += len(lines)
                 if self._job.as_json:
                     await self._send_json(producer, lines)
                 else:
@@ -246,14 +262,15 @@ class Sending:
         from minikafka.protocol.errors import MessageTooLargeError
 
         job = self._job
-        for line in lines:
+        places = self._places(producer, len(lines))
+        for line, place in zip(lines, places, strict=True):
             record = parse_record(line)
             try:
                 delivery = await producer.send(
                     job.topic,
                     record.value,
                     key=record.key,
-                    partition=job.partition,
+                    partition=job.partition if record.key is not None else place,
                     timestamp_ms=record.timestamp_ms,
                     headers=(*record.headers, *job.headers),
                 )
@@ -266,32 +283,61 @@ class Sending:
         self._shown.update(self._sent, self._size_bytes)
 
     async def _send(self, producer: Producer, columns: Columns) -> None:
-        topic, partition = self._job.topic, self._job.partition
+        values, keys = columns.values, columns.keys
         if self._job.headers:
-            for index, value in enumerate(columns.values):
-                key = columns.keys[index] if columns.keys is not None else None
-                self._waiting.append(
-                    await producer.send(topic, value, key=key, partition=partition, headers=self._job.headers)
-                )
-                self._sent += 1
+            await self._send_with_headers(producer, columns)
+        elif keys is None:
+            for piece, partition in self._pieces(producer, len(values)):
+                self._waiting += await producer.send_many(self._job.topic, values[piece], partition=partition)
+                self._sent += len(values[piece])
         else:
-            keys = columns.keys or None
-            self._waiting += await producer.send_many(topic, columns.values, keys=keys, partition=partition)
-            self._sent += len(columns.values)
-        self._size_bytes += sum(len(value) for value in columns.values if value)
-        self._size_bytes += sum(len(key) for key in columns.keys or () if key)
+            topic, partition = self._job.topic, self._job.partition
+            self._waiting += await producer.send_many(topic, values, keys=keys, partition=partition)
+            self._sent += len(values)
+        self._size_bytes += sum(len(value) for value in values if value)
+        self._size_bytes += sum(len(key) for key in keys or () if key)
         self._error = self._error or columns.error
         self._settle()
         self._shown.update(self._sent, self._size_bytes)
 
-    def _settle(self) -> None:
-        """Count completed deliveries, oldest first."""
+    async def _send_with_headers(self, producer: Producer, columns: Columns) -> None:
+        job, values = self._job, columns.values
+        keyed = columns.keys is not None
+        keys: Sequence[bytes | None] = columns.keys or [None] * len(values)
+        places = [job.partition] * len(values) if keyed else self._places(producer, len(values))
+        for value, key, place in zip(values, keys, places, strict=True):
+            self._waiting.append(await producer.send(job.topic, value, key=key, partition=place, headers=job.headers))
+            self._sent += 1
+
+    def _pieces(self, producer: Producer, count: int) -> Iterator[tuple[slice, int | None]]:
+        """Where lines without keys go: to the partition of the command, else to those with a leader by turns."""
+        topic = producer.cluster.metadata.topics.get(self._job.topic)
+        available = [] if topic is None else [one.index for one in topic.partitions if one.leader >= 0]
+        if self._job.partition is not None or not available:
+            return iter([(slice(0, count), self._job.partition)])
+        return self._spread.pieces(count, available)
+
+    def _places(self, producer: Producer, count: int) -> list[int | None]:
+        """The partition of each of so many lines, if it has no key."""
+        places: list[int | None] = []
+        for piece, partition in self._pieces(producer, count):
+            places += [partition] * len(range(count)[piece])
+        return places
+
+    def _settle(self, *, all_of_them: bool = False) -> None:
+        """Count completed deliveries, oldest first up to one that is not; in the end all of them."""
+        waiting = self._waiting
+        left = len(waiting)
+        while left and (waiting[0].done or all_of_them):
+            left -= 1
+            self._count(waiting.popleft())
+
+    def _count(self, delivery: Delivery) -> None:
         from minikafka.protocol.errors import KafkaError
 
-        waiting = self._waiting
-        while waiting and waiting[0].done:
+        if delivery.done:
             try:
-                waiting.popleft().result()
+                delivery.result()
                 self._delivered += 1
             except KafkaError as error:
                 self._error = self._error or f"record not delivered: {error}"

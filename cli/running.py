@@ -1,8 +1,9 @@
 """Runs the async part of a command, and handles Ctrl-C and SIGTERM.
 
 The first signal interrupts blocks marked as interruptible (reading input, waiting for records), so that the command
-can deliver, commit and print a summary. The second signal cancels everything, and so do TERM_GRACE_S after a SIGTERM:
-whoever sends it waits for the end, and sends no other. The exit code is 128 + signal.
+can deliver, commit and print a summary; what takes a moment is said. The second signal cancels everything, and ends the
+process PROMPTLY_S later if something still tries to tell the cluster. TERM_GRACE_S after a SIGTERM everything is
+cancelled likewise: whoever sends it waits for the end, and sends no other. The exit code is 128 + signal.
 
 The event loop is trio's, because its worker threads do not delay the exit of the process: one of them may be blocked
 in a read of a terminal or in a write to a pager.
@@ -10,12 +11,18 @@ in a read of a terminal or in a write to a pager.
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from minikafka.cli.output import echo
 
 if TYPE_CHECKING:
     import anyio
@@ -25,6 +32,10 @@ if TYPE_CHECKING:
 
 
 TERM_GRACE_S = 5
+MOMENT_S = 0.3
+"""A command that ends sooner after the first signal says nothing of what it still does."""
+PROMPTLY_S = 1.0
+"""So long clients may abort a transaction or leave a group after the second signal."""
 
 
 class Stop:
@@ -32,10 +43,18 @@ class Stop:
 
     Attributes:
         signal: the number of the first signal received; 0 for none.
+        starts: whether nothing was done yet that the first signal would have to end well: it cancels everything.
+        doing: what is left to be done after the first signal, in words.
+        last_words: prints what the user must know at the end; called in a thread if the process is ended by force.
     """
 
     def __init__(self) -> None:
         self.signal = 0
+        self.starts = False
+        self.doing: Callable[[], str] = lambda: "ending what was begun"
+        self.last_words: Callable[[], None] = lambda: None
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._forces: list[Timer] = []
         self._everything: anyio.CancelScope | None = None
         self._waits: list[anyio.CancelScope] = []
 
@@ -59,11 +78,36 @@ class Stop:
 
         if number == signal.SIGTERM and self._everything is not None:
             self._everything.deadline = min(self._everything.deadline, anyio.current_time() + TERM_GRACE_S)
-        scopes = [self._everything] if self.signal else list(self._waits)
+            self._end_by_force_after(TERM_GRACE_S + PROMPTLY_S)
+        at_once = self.signal or self.starts
+        scopes = [self._everything] if at_once else list(self._waits)
+        if self.signal:
+            self._end_by_force_after(PROMPTLY_S)
         self.signal = self.signal or number
         for scope in scopes:
             if scope is not None:
                 scope.cancel()
+        if self._tasks is not None and not at_once:
+            self._tasks.start_soon(self._say_what_is_left)
+
+    def _end_by_force_after(self, seconds: float) -> None:
+        force = Timer(seconds, self._end_by_force)
+        force.daemon = True
+        force.start()
+        self._forces.append(force)
+
+    def _end_by_force(self) -> None:
+        self.last_words()
+        sys.stderr.flush()
+        os._exit(128 + self.signal)
+
+    async def _say_what_is_left(self) -> None:
+        """What the command still does after the first signal, if it takes a moment."""
+        import anyio
+
+        await anyio.sleep(MOMENT_S)
+        grace = f" or in {TERM_GRACE_S} s" if self.signal == signal.SIGTERM else ""
+        echo(f"Still {self.doing()}; another Ctrl-C{grace} ends this at once.", err=True)
 
     async def run(self, work: Callable[[Stop], Awaitable[None]]) -> int:
         """Run `work` and handle signals. Returns the first signal, or 0. Raises the exception of `work`."""
@@ -71,13 +115,15 @@ class Stop:
 
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            self._everything = tasks.cancel_scope
+            self._everything, self._tasks = tasks.cancel_scope, tasks
             await tasks.start(self._listen)
             try:
                 await work(self)
             except Exception as error:  # noqa: BLE001 (raised below: the task group would wrap it)
                 failure = error
             tasks.cancel_scope.cancel()
+        for one in self._forces:
+            one.cancel()
         if failure is not None:
             raise failure
         return self.signal
@@ -100,12 +146,29 @@ def run(work: Callable[[Stop], Awaitable[None]]) -> None:
 
     from minikafka.client.options import InvalidOption
 
+    show_warnings()
     try:
         number = anyio.run(Stop().run, work, backend="trio")
     except InvalidOption as error:
         raise click.UsageError(str(error)) from error
     if number:
         raise click.exceptions.Exit(128 + number)
+
+
+class Warnings(logging.Handler):
+    """Prints what a client warns of, such as what it waits for and why."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the message of a record."""
+        echo(record.getMessage(), err=True)
+
+
+def show_warnings() -> None:
+    """Have the warnings of clients printed on standard error, in place of Python's own way."""
+    logger = logging.getLogger("minikafka.client")
+    if not any(isinstance(one, Warnings) for one in logger.handlers):
+        logger.addHandler(Warnings(logging.WARNING))
+        logger.propagate = False
 
 
 def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[None]], **arguments: Any) -> None:

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -168,9 +169,13 @@ def test_a_second_ctrl_c_aborts_pending_deliveries(
     assert process.stderr is not None
     with a_line_in_flight(process, node, judge, topic):
         process.send_signal(signal.SIGINT)
-        assert process.stderr.readline().startswith(b"Delivering the lines read so far; press Ctrl-C again to abort")
+        said = b""
+        while b"Still delivering the lines read so far, 1 to go; another Ctrl-C ends this at once." not in said:
+            said = process.stderr.readline()
+            assert said
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
+        assert re.search(rb"1 of 2 records to .*; 1 not delivered\n", process.stderr.read())
 
 
 def test_sigterm_ends_it_though_the_broker_does_not_answer(
@@ -214,3 +219,62 @@ def test_a_topic_that_did_not_exist_is_said_to_be_created(tmp_path: Path, minika
         assert said.startswith("Created topic typo with 3 partitions: it did not exist.\n")
         assert "Created" not in minikafka(*words, stdin=b"x\n").err
         assert minikafka(*words[:-1], "quiet", "--quiet", stdin=b"x\n").err == ""
+
+
+@pytest.mark.parametrize("words", [["produce", "t"], ["produce", "t", "--transactional-id", "x"], ["consume", "t"]])
+def test_ctrl_c_ends_a_command_that_has_not_begun_at_once(words: list[str], started: Start) -> None:
+    """The broker accepts connections and answers nothing; requests have a minute."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = started(*words, "-b", f"127.0.0.1:{silent.getsockname()[1]}")
+        accepted, _ = silent.accept()
+        assert accepted.recv(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        accepted.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", [["produce", "TOPIC", "--transactional-id", "stuck"], ["consume", "TOPIC", "--group", "stuck"]]
+)
+def test_a_second_ctrl_c_ends_what_would_wait_for_the_cluster(
+    words: list[str], started: Start, node: NodeProcess, judge: Client, topic: str
+) -> None:
+    process = started(*[topic if one == "TOPIC" else one for one in words])
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(b"one\n")
+    process.stdin.flush()
+    descriptor = process.stdin.fileno()
+    eventually(lambda: waiting_bytes(descriptor) == 0 if "produce" in words else "stuck" in judge.groups())
+    node.pause()
+    try:
+        process.send_signal(signal.SIGINT)
+        while b"another Ctrl-C ends this at once" not in (said := process.stderr.readline()):
+            assert said
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert b"Traceback" not in process.stderr.read()
+    finally:
+        node.resume()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["--json"], ["--header", "a=b"], ["--transactional-id", "spread"], ["--option", "linger.ms=0"]],
+    ids=" ".join,
+)
+def test_lines_without_keys_are_spread(words: list[str], minikafka: Minikafka, judge: Client, topic: str) -> None:
+    judge.add_partitions(topic, total=4)
+    eventually(lambda: judge.topics()[topic] == 4)
+    line = b'{"value": "x"}\n' if "--json" in words else b"x\n"
+    assert minikafka("produce", topic, *words, stdin=line * 1000).code == 0
+    ends = [judge.offsets(topic, partition)[1] for partition in range(4)]
+    assert min(ends) >= 200, ends
+
+
+def test_lines_of_one_partition_stay_there(minikafka: Minikafka, judge: Client, topic: str) -> None:
+    judge.add_partitions(topic, total=4)
+    eventually(lambda: judge.topics()[topic] == 4)
+    assert minikafka("produce", topic, "--partition", "2", stdin=b"x\n" * 100).code == 0
+    assert [judge.offsets(topic, partition)[1] for partition in range(4)] == [0, 0, 100, 0]

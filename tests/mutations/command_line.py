@@ -6,6 +6,28 @@ _PROCESS = "cli/node_process.py"
 _CONTROL = "tests/cli/test_cluster_control.py"
 
 MUTATIONS = (
+    # -- produce -----------------------------------------------------------------------------------------------------
+    Mutation(
+        "all lines that are read together go to one partition",
+        "cli/spread.py",
+        "size = max(PIECE_LINES_MIN, -(-count // len(partitions)))",
+        "size = max(PIECE_LINES_MIN, count)",
+        ("tests/cli/test_produce.py::test_lines_without_keys_are_spread",),
+    ),
+    Mutation(
+        "Ctrl-C waits for a broker that does not answer before anything was sent",
+        "cli/running.py",
+        "at_once = self.signal or self.starts",
+        "at_once = self.signal",
+        ("tests/cli/test_produce.py::test_ctrl_c_ends_a_command_that_has_not_begun_at_once",),
+    ),
+    Mutation(
+        "lines that were read but not delivered are not counted",
+        "cli/produce.py",
+        "                self._read += len(lines)\n",
+        "",
+        ("tests/cli/test_produce.py::test_a_second_ctrl_c_aborts_pending_deliveries",),
+    ),
     # -- what is well ----------------------------------------------------------------------------------------------
     Mutation(
         "health counts replicas in sync at brokers that are gone",
