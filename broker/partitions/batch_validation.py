@@ -274,14 +274,16 @@ def _with_timestamps(batch: Batch, rules: Rules, now_ms: int, scanned: ScanResul
 
 
 def _recompressed(batch: Batch, rules: Rules, payload: bytes | memoryview) -> Batch:
-    """The same records in the topic's compression."""
+    """The same records in the topic's compression. Raises MessageTooLargeError if they have grown too large by it."""
     assert rules.codec is not None
     data = bytearray(batch.data[:HEADER_SIZE_BYTES])
     data += compress(rules.codec, bytes(payload), rules.codec_level)
     data[8:12] = (len(data) - SIZE_PREFIX_BYTES).to_bytes(4, "big")
     data[21:23] = (batch.attributes & KEPT_ATTRIBUTES | rules.codec).to_bytes(2, "big")
     data[17:21] = crc32c(data[21:]).to_bytes(4, "big")
-    return parse_header(memoryview(data), 0)
+    recompressed = parse_header(memoryview(data), 0)
+    _check_size(recompressed, rules)
+    return recompressed
 
 
 def _with_timestamp(batch: Batch, *, timestamp_type: int, max_timestamp: int) -> Batch:
@@ -294,16 +296,20 @@ def _with_timestamp(batch: Batch, *, timestamp_type: int, max_timestamp: int) ->
     return parse_header(data, 0)
 
 
-def _check_envelope(batch: Batch, rules: Rules) -> None:
-    if batch.base_offset != 0:
-        raise InvalidRecordError(
-            f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
-        )
+def _check_size(batch: Batch, rules: Rules) -> None:
     if batch.size_bytes > rules.max_message_bytes:
         raise MessageTooLargeError(
             f"The record batch size is {batch.size_bytes} bytes which exceeds the maximum configured value of "
             f"{rules.max_message_bytes}."
         )
+
+
+def _check_envelope(batch: Batch, rules: Rules) -> None:
+    if batch.base_offset != 0:
+        raise InvalidRecordError(
+            f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
+        )
+    _check_size(batch, rules)
     try:
         batch.check_crc()
     except CorruptRecords as error:

@@ -278,3 +278,12 @@ def test_lines_of_one_partition_stay_there(minikafka: Minikafka, judge: Client, 
     eventually(lambda: judge.topics()[topic] == 4)
     assert minikafka("produce", topic, "--partition", "2", stdin=b"x\n" * 100).code == 0
     assert [judge.offsets(topic, partition)[1] for partition in range(4)] == [0, 0, 100, 0]
+
+
+def test_a_batch_that_grows_by_recompression_is_too_large(minikafka: Minikafka, judge: Client, topic: str) -> None:
+    judge.alter_settings(topic, {"compression.type": "uncompressed", "max.message.bytes": "1000"})
+    words = ["produce", topic, "--compression-type", "gzip"]
+    assert minikafka(*words, stdin=b"x" * 100).code == 0
+    ran = minikafka(*words, stdin=b"x" * 2000)
+    assert ran.code == 1
+    assert "bytes which exceeds the maximum configured value of 1000" in ran.err
