@@ -116,8 +116,9 @@ tool-outcomes: $(VENV)/.with-test  ## Record what Kafka's tools do with Apache K
 sink-outcomes: $(VENV)/.with-test  ## Record what Spark's own Kafka sink does with the writes of the differential test
 	MINIKAFKA_RECORD_SINK=1 $(BIN)/python -m pytest tests/spark/test_sink_differential.py -k df_write -m reference
 
-hostile: $(VENV)/.with-test  ## Attack a node: 200,000 mutated frames, 10,000 requests of up to 10 MiB made from the declarations (STEP_MS=60)
-	MINIKAFKA_STEP_BUDGET_MS=$(STEP_MS) MINIKAFKA_HOSTILE_FRAMES=200000 MINIKAFKA_HOSTILE_REQUESTS=10000 $(BIN)/python -m pytest tests/hostile -m "not reference"
+hostile: $(VENV)/.with-test  ## Attack nodes: 200,000 mutated frames, 10,000 requests of up to 10 MiB, then each listener for MINUTES=20 (STEP_MS=60)
+	MINIKAFKA_STEP_BUDGET_MS=$(STEP_MS) MINIKAFKA_HOSTILE_FRAMES=200000 MINIKAFKA_HOSTILE_REQUESTS=10000 \
+		MINIKAFKA_HOSTILE_MINUTES=$(or $(MINUTES),20) $(BIN)/python -m pytest tests/hostile -m "not reference"
 
 bench: $(VENV)/.with-bench  ## Run the benchmarks and update bench/RESULTS.md
 	$(BIN)/python -m bench.run

@@ -31,6 +31,7 @@ from minikafka.controller.quorum.peer_frames import (
     is_request_of_kafka,
 )
 from minikafka.controller.quorum.peer_network import Network
+from minikafka.protocol.shortened import shortened
 
 __all__ = ["FRAME_SIZE_MAX", "Peers", "ServeClient", "Unreachable"]
 
@@ -43,6 +44,7 @@ FIRST_BYTES_TIMEOUT_S = 10.0
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.02, 0.2
 CONNECTIONS_MAX = 2000
 CLIENTS_MAX = 500
+LOGGED_REFUSALS_MAX = 100
 """Of them those of tools, which must not keep nodes out."""
 ServeClient = Callable[[trio.abc.Stream], Awaitable[None]]
 """Serves a connection that speaks Kafka's protocol, until it ends."""
@@ -323,7 +325,10 @@ class Peers:
             self.on_hello(hello)
 
     def _log_refusal(self, reason: str) -> None:
-        """Log each reason once."""
+        """Log each reason once, or again after many others: they quote what strangers send."""
+        reason = shortened(reason)
         if reason not in self._logged_refusals:
+            if len(self._logged_refusals) >= LOGGED_REFUSALS_MAX:
+                self._logged_refusals.clear()
             self._logged_refusals.add(reason)
             log.error("peer handshake refused", reason=reason)

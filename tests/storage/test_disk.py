@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import weakref
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -321,3 +323,23 @@ def test_what_must_be_opened_without_descriptors_takes_one_of_the_reserve(
             disk.write_atomically(path, b"%d" % number)
             assert disk.read_bytes(path) == b"%d" % number
     disk.unlock_all()
+
+
+def test_what_a_failed_call_was_given_is_freed_with_its_exception() -> None:
+    """Whoever keeps neither keeps no cycle of them."""
+
+    class Buffer:
+        def fail(self) -> None:
+            raise ZeroDivisionError
+
+    async def call() -> weakref.ref[Buffer]:
+        buffer = Buffer()
+        with pytest.raises(ZeroDivisionError):
+            await RealDisk().run(Buffer.fail, buffer)
+        return weakref.ref(buffer)
+
+    gc.disable()
+    try:
+        assert trio.run(call)() is None
+    finally:
+        gc.enable()

@@ -6,7 +6,8 @@ Fields that decide how long a request waits, or whether it makes something, are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Container, Iterator
 from random import Random
 from typing import Any
 
@@ -39,20 +40,28 @@ class Grammar:
         versions: The node's answer to ApiVersions.
         seed: Decides everything.
         size_bytes_max: Of one request.
+        only: The classes of requests to make; None for all.
     """
 
-    def __init__(self, versions: ApiVersionsResponse, seed: object, *, size_bytes_max: int = SIZE_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        versions: ApiVersionsResponse,
+        seed: object,
+        *,
+        size_bytes_max: int = SIZE_BYTES_MAX,
+        only: Container[type] | None = None,
+    ) -> None:
         self._random = Random(str(seed))
         self._size_bytes_max = size_bytes_max
         self._apis = [
             (known, range(max(api.min_version, declaration_of(known.request).versions.first), api.max_version + 1))
             for api in versions.api_keys
-            if (known := APIS.get(api.api_key)) is not None
+            if (known := APIS.get(api.api_key)) is not None and (only is None or known.request in only)
         ]
 
-    def requests(self, count: int) -> Iterator[bytes]:
-        """Frames with their size; of any API with the same probability."""
-        for number in range(count):
+    def requests(self) -> Iterator[bytes]:
+        """Frames with their size, without end; of any API with the same probability."""
+        for number in itertools.count():
             api, versions = self._random.choice(self._apis)
             version = self._random.choice(versions)
             yield self._request(api.request, version, number)

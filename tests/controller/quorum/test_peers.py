@@ -9,10 +9,11 @@ import trio.testing
 from support.memory_network import MemoryNetwork
 
 from minikafka.controller.quorum import peers
-from minikafka.controller.quorum.handshake import ConnectionLost, Hello
+from minikafka.controller.quorum.handshake import ConnectionLost, Hello, hello_map
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_frames import encode_frame
 from minikafka.controller.quorum.peers import Peers, Unreachable
+from minikafka.protocol.shortened import LENGTH_MAX
 
 VOTERS = {1: ("node-1", 9093), 2: ("node-2", 9093), 3: ("node-3", 9093)}
 
@@ -140,6 +141,25 @@ def test_a_node_of_another_cluster_is_refused_with_the_reason_on_both_sides() ->
         assert two.refused == []  # it sent no request, and only logs the refusal
 
     with_nodes(scenario, "a", "b")
+
+
+def test_what_is_kept_of_refused_strangers_is_bounded() -> None:
+    """Each comes from a cluster of another name, or says why it refuses."""
+
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        for number in range(300):
+            hello = hello_map(Hello(77, None, f"{number}" + "x" * 10_000, {}))
+            refusal = {"kind": "refused", "reason": f"{number}" + "y" * 10_000}
+            for greeting in (hello, refusal):
+                stream = await network.of(2).connect(*VOTERS[1])
+                await stream.send_all(encode_frame(greeting))
+                while await stream.receive_some():
+                    pass
+        kept = one.peers._logged_refusals  # pyright: ignore[reportPrivateUsage]
+        assert 0 < len(kept) <= peers.LOGGED_REFUSALS_MAX
+        assert max(map(len, kept)) <= 2 * LENGTH_MAX
+
+    with_nodes(scenario, "a", None)
 
 
 def test_requests_succeed_again_after_a_network_partition() -> None:
