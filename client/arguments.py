@@ -21,6 +21,7 @@ from minikafka.client.options import (
     OffsetReset,
     Partitioner,
     RecoveryStrategy,
+    Start,
     StopAt,
 )
 
@@ -177,6 +178,11 @@ class ProducerArguments(ClientArguments, total=False):
     interceptors: Sequence[ProducerInterceptor]
     """Objects that see each record before it is sent and when it is acknowledged, in order. Default: (); Kafka's
     `interceptor.classes`.
+    """
+
+    start: Start
+    """Whether entering the block waits for a broker; with "lazy" the first `send` or `begin` does, for
+    `max_block_ms`. Default: "eager"; not an option of Kafka.
     """
 
 

@@ -49,6 +49,7 @@ OffsetReset = Literal["earliest", "latest", "none"]
 GroupProtocol = Literal["classic", "consumer"]
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 StopAt = Literal["end"]
+Start = Literal["eager", "lazy"]
 AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """`(topic, key, value, partition count) -> partition`; key and value as serialized."""
@@ -291,6 +292,12 @@ class ProducerOptions(ClientOptions):
         (), _PRODUCER_INTERCEPTORS,
         "Objects that see each record before it is sent and when it is acknowledged, in order.",
         "interceptor.classes",
+    )
+    start: Start = option(
+        "eager", one_of(*get_args(Start)),
+        'Whether entering the block waits for a broker; with "lazy" the first `send` or `begin` does, for '
+        "`max_block_ms`.",
+        "",
     )
 
     @property

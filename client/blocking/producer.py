@@ -23,7 +23,7 @@ from minikafka.client.producer.interception import Acknowledgement
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
 from minikafka.client.producer.serialization import NO_HEADERS, read_arguments
 from minikafka.client.records import ProducerRecord, RecordMetadata
-from minikafka.protocol.errors import RequestTimedOutError
+from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers
 
@@ -253,8 +253,9 @@ class Producer(BlockingClient):
                         on_delivery=callback,
                     )
                 except Exception as error:  # noqa: BLE001 (a partitioner may raise anything; it is this record's error)
-                    delivery._error = error
-                    _logger.warning("record for topic %r not sent: %s", topic, error)
+                    self._fail(topic, error, [delivery])
+                    if isinstance(error, KafkaError) and error.retriable:  # after `max_block_ms`
+                        self._fail(topic, error, self._take_behind(topic, error))
             if self._on_empty is not None:
                 self._on_empty.set()
                 self._on_empty = None
@@ -265,6 +266,24 @@ class Producer(BlockingClient):
                 if self._emptying:
                     return
                 self._emptying = True
+
+    def _take_behind(self, topic: str, error: KafkaError) -> list[BlockingDelivery]:
+        """Remove a topic's records from the inbox: they have waited for what did not come, and each would again."""
+        count = len(self._inbox)
+        waiting = [self._inbox.popleft() for _ in range(count)]
+        self._inbox.extendleft(reversed([one for one in waiting if one[1] != topic]))
+        taken = [one for one in waiting if one[1] == topic]
+        for one in taken:
+            if isinstance(one[-1], Acknowledgement):
+                one[-1].acknowledge(None, error)
+        return [one[0] for one in taken]
+
+    @staticmethod
+    def _fail(topic: str, error: Exception, deliveries: list[BlockingDelivery]) -> None:
+        for delivery in deliveries:
+            delivery._error = error
+        if deliveries:
+            _logger.warning("records for topic %r not sent: %d: %s", topic, len(deliveries), error)
 
     async def _emptied(self) -> None:
         while self._emptying or self._inbox:

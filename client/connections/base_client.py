@@ -17,11 +17,15 @@ class ClusterClient(Measured):
     """The base of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`.
 
     An exception leaves the `async with` block as it was raised, never in an exception group.
+
+    Args:
+        lazily: entering the block does not wait for a broker.
     """
 
-    def __init__(self, options: ClientOptions, seams: Seams | None) -> None:
+    def __init__(self, options: ClientOptions, seams: Seams | None, *, lazily: bool = False) -> None:
         self._seams = seams or Seams()
         self._client_options = options
+        self._starts_lazily = lazily
         self._is_closed = False
         self._tasks: TaskGroup | None = None
         self._cluster: Cluster | None = None
@@ -44,7 +48,7 @@ class ClusterClient(Measured):
         await self._tasks.__aenter__()
         try:
             self._cluster = Cluster(self._client_options, self._seams, self._tasks)
-            await self._cluster.start()
+            await self._cluster.start(lazily=self._starts_lazily)
             await self._start(self._tasks)
         except BaseException as error:
             await self._leave(error)

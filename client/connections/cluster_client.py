@@ -103,10 +103,16 @@ class Cluster:
         self._reconnect = Backoff(options.reconnect_backoff_ms, options.reconnect_backoff_max_ms, seams.random)
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
 
-    async def start(self) -> None:
-        """Connect to a broker, and start the background tasks. Raises NetworkError."""
+    async def start(self, *, lazily: bool = False) -> None:
+        """Connect to a broker, and start the background tasks. Raises NetworkError.
+
+        `lazily`: connecting is one of these tasks. It does not end before a broker is reached, and nothing is raised.
+        """
         self._stream_tasks.start_soon(self.waits.report)
-        await self.retry(self.refresh, "connecting", timeout_ms=self._options.socket_connection_setup_timeout_ms)
+        if lazily:
+            self._task_group.start_soon(self._connect_in_background)
+        else:
+            await self.retry(self.refresh, "connecting", timeout_ms=self._options.socket_connection_setup_timeout_ms)
         self._task_group.start_soon(self._keep_fresh)
         self._task_group.start_soon(self._watch)
 
@@ -114,6 +120,12 @@ class Cluster:
     def request_timeout_ms(self) -> int:
         """The option of the same name."""
         return self._options.request_timeout_ms
+
+    async def _connect_in_background(self) -> None:
+        try:
+            await self.retry(self.refresh, "connecting", timeout_ms=float("inf"))
+        except KafkaError as error:  # Calls that need the cluster try it again, and raise it.
+            _logger.warning("client not connected: %s", error)
 
     def close(self) -> None:
         """Close all connections, also those that are being opened; nothing is retried any longer."""
@@ -245,7 +257,8 @@ class Cluster:
         """Request metadata now. Raises NetworkError and the response's top-level KafkaError."""
         was_refreshing = self._refreshing.locked()
         async with self._refreshing:
-            if was_refreshing and self.topics is not None and self.metadata.topics.keys() >= self.topics.keys():
+            is_known = self.topics is not None and self.metadata.topics.keys() >= self.topics.keys()
+            if was_refreshing and is_known and self.metadata.brokers:
                 return
             requested = None if self.topics is None else list(self.topics)
             request = MetadataRequest(

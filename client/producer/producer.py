@@ -82,7 +82,7 @@ class Producer(ClusterClient):
             compression_type, transactional_id, key_serializer, value_serializer, delivery_timeout_ms …
         seams: clock, randomness and network, for tests.
 
-    Raises InvalidOption, and on entering NetworkError if no broker can be reached.
+    Raises InvalidOption, and on entering NetworkError if no broker can be reached, unless `start` is "lazy".
 
     Cancellation. A cancelled `send` has either queued the record or not; queued records stay queued. If the block
     is left by an exception or by cancellation, undelivered records are dropped: their deliveries raise
@@ -99,7 +99,7 @@ class Producer(ClusterClient):
         **options: Unpack[ProducerArguments],
     ) -> None:
         self._options = make(ProducerOptions, options, "Producer", bootstrap_servers)
-        super().__init__(self._options, seams)
+        super().__init__(self._options, seams, lazily=self._options.start == "lazy")
         self._backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
         self._accumulator = Accumulator(self._options, self._backoff)
         self._targets: dict[str, _Target] = {}
@@ -257,7 +257,7 @@ class Producer(ClusterClient):
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[None]:
-        self._transactions().begin()
+        await self.begin()
         try:
             yield
             await self._transactions().commit()
@@ -268,9 +268,10 @@ class Producer(ClusterClient):
     async def begin(self) -> None:
         """Begin a transaction, to which all records belong until `commit` or `abort`.
 
-        Raises RuntimeError if one is open, FatalTransactionError.
+        Raises RuntimeError if one is open, FatalTransactionError; with `start="lazy"` RequestTimedOutError if no broker
+        was reached within `max_block_ms`.
         """
-        self._transactions().begin()
+        await self._transactions().begin()
 
     async def commit(self) -> None:
         """Deliver all queued records, and commit the transaction.

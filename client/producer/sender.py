@@ -85,10 +85,13 @@ class Sender:
         self._initializing = False
 
     async def start(self) -> None:
-        """Get a producer id (with enable_idempotence), and start the background task. Raises KafkaError."""
+        """Get a producer id (with enable_idempotence), and start the background task. Raises KafkaError.
+
+        With `start="lazy"` the id comes in the background, once there are metadata.
+        """
         if self.transactions is not None:
             await self.transactions.initialize()
-        elif self._options.enable_idempotence:
+        elif self._options.enable_idempotence and self._options.start == "eager":
             await self._cluster.retry(self._init_producer_id, "getting a producer id")
         self._cluster.on_update = self._updated
         self._cluster.is_wanted = lambda name: any(one.topic == name for one in self._accumulator.unfinished())
@@ -146,7 +149,7 @@ class Sender:
         self._log_failed(self._accumulator.expire(now))
         if self.transactions is not None:
             self.transactions.pump()
-        elif self._options.enable_idempotence and self._accumulator.identity is None:
+        elif self._options.enable_idempotence and self._accumulator.identity is None and self._cluster.metadata.brokers:
             self._init_producer_id_soon()
         while requests := self._accumulator.collect(now, self._leader, self._can_send):
             for node_id, batches in requests.items():
@@ -382,9 +385,11 @@ class Sender:
             await self._cluster.retry(self._init_producer_id, "getting a new producer id", timeout_ms=float("inf"))
         except KafkaError as error:
             self._accumulator.fail_all(error)
+            self._memory_freed.set()
+        else:
+            self.pump()
         finally:
             self._initializing = False
-        self.pump()
 
     async def _init_producer_id(self) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=(1 << 31) - 1)

@@ -7,7 +7,7 @@ background before their first batch is sent. `transaction_state.py` decides; thi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -42,6 +42,7 @@ _END_VERSION_MAX = 4
 _OFFSETS_VERSION_MAX = 4
 """The highest versions of EndTxn and TxnOffsetCommit in version 1 of transactions."""
 _FEATURE = "transaction.version"
+_INITIALIZING = "initializing transactions"
 _CONCURRENT_PAUSE_S = 0.02
 """The pause while the markers of the transaction before are written (Kafka's `ADD_PARTITIONS_RETRY_BACKOFF_MS`)."""
 
@@ -90,13 +91,25 @@ class Transactions:
         self._tasks = tasks
         self._backoff = backoff
         self._sender = sender
+        self._initialized = anyio.Event()
 
     async def initialize(self) -> None:
         """Get a producer id and an epoch; a producer with the same transactional id is fenced, its transaction aborted.
 
+        With `start="lazy"` this goes on in the background, and `begin` raises what it raises.
+
         Raises KafkaError; RequestTimedOutError after `max_block_ms`.
         """
-        await self._retry(self._init_producer_id, "initializing transactions")
+        if self._options.start == "lazy":
+            self._tasks.start_soon(self._initialize_in_background)
+        else:
+            await self._retry(self._init_producer_id, _INITIALIZING)
+            self._initialized.set()
+
+    async def _initialize_in_background(self) -> None:
+        with suppress(KafkaError):  # The state has it.
+            await self._retry(self._init_producer_id, _INITIALIZING, limit_ms=float("inf"))
+        self._initialized.set()
 
     @property
     def name(self) -> str:
@@ -112,8 +125,14 @@ class Transactions:
         """Abort what is open, or finish the commit that the coordinator may know of. Raises as `abort`, `commit`."""
         await (self.abort() if self.state.can_abort else self.commit())
 
-    def begin(self) -> None:
-        """Raises RuntimeError, FatalTransactionError."""
+    async def begin(self) -> None:
+        """Raises RuntimeError, FatalTransactionError; RequestTimedOutError if not initialized within `max_block_ms`."""
+        limit_ms = self._options.max_block_ms
+        if not self._initialized.is_set():
+            with anyio.move_on_after(limit_ms / 1000):
+                await self._initialized.wait()
+            if not self._initialized.is_set():
+                raise self._timed_out(_INITIALIZING, limit_ms, None)
         self.state.begin(version2=self._cluster.features.get(_FEATURE, 0) >= 2)
 
     async def commit(self) -> None:
@@ -272,13 +291,18 @@ class Transactions:
         node_id = await self._cluster.coordinator(group_id or self.state.transactional_id, kind)
         return await self._cluster.request(request, node_id, highest=highest)
 
-    async def _retry(self, attempt: Callable[[], Awaitable[T]], what: str, *, group_id: str = "") -> T:
-        """Call `attempt` until it succeeds, for `max_block_ms`; `group_id` if it asks the group's coordinator.
+    async def _retry(
+        self, attempt: Callable[[], Awaitable[T]], what: str, *, group_id: str = "", limit_ms: float | None = None
+    ) -> T:
+        """Call `attempt` until it succeeds, for `limit_ms` (default: `max_block_ms`).
+
+        `group_id` if it asks the group's coordinator.
 
         Raises RequestTimedOutError, or the error of the state that the failure leads to.
         """
         failures, last = 0, None
-        with anyio.move_on_after(self._options.max_block_ms / 1000), self._cluster.waiting(what, lambda: last):
+        limit_ms = self._options.max_block_ms if limit_ms is None else limit_ms
+        with anyio.move_on_after(limit_ms / 1000), self._cluster.waiting(what, lambda: last):
             while True:
                 try:
                     return await attempt()
@@ -288,9 +312,11 @@ class Transactions:
                 concurrent = isinstance(last, ConcurrentTransactionsError)
                 await anyio.sleep(_CONCURRENT_PAUSE_S if concurrent else self._backoff.delay_ms(failures) / 1000)
                 failures += 1
-        raise RequestTimedOutError(
-            f"{what} did not succeed within {self._options.max_block_ms} ms (max_block_ms): {self._cluster.why(last)}"
-        ) from last
+        raise self._timed_out(what, limit_ms, last) from last
+
+    def _timed_out(self, what: str, limit_ms: float, last: KafkaError | None) -> RequestTimedOutError:
+        why = self._cluster.why(last)
+        return RequestTimedOutError(f"{what} did not succeed within {limit_ms} ms (max_block_ms): {why}")
 
     def _handle(self, error: KafkaError, group_id: str) -> None:
         """Returns if the request is to be repeated; else changes the state, and raises its error."""
