@@ -186,6 +186,6 @@ def _read(codec: Codec, metrics: bytes, size_bytes_max: int) -> list[Point]:
     try:
         return read_metrics(memoryview(decompress(codec, metrics, size_bytes_max)))
     except TooMuchContent as error:
-        raise TelemetryTooLargeError(f"metrics of more than {size_bytes_max} bytes") from error
+        raise InvalidRecordError(f"the client's metrics have more than {size_bytes_max} bytes decompressed") from error
     except (CorruptRecords, MalformedMetrics) as error:
         raise InvalidRecordError(f"the client's metrics cannot be read: {error}") from error

@@ -141,5 +141,5 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("socket.send.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY,
             "SO_SNDBUF of server sockets; -1 is the default of the operating system."),
     Setting("telemetry.max.bytes", INT, 1_048_576, at_least(1), LOW, READ_ONLY,
-            "Maximum size of client metrics pushed by a client, compressed.", supported=True),
+            "Maximum size of client metrics pushed by a client, as sent and decompressed.", supported=True),
 )

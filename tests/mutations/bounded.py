@@ -62,6 +62,13 @@ MUTATIONS = (
         ("tests/broker/telemetry/test_otlp.py",),
     ),
     Mutation(
+        "pushed metrics are bounded as they are sent only",
+        "broker/telemetry/clients.py",
+        "decompress(codec, metrics, size_bytes_max)",
+        "decompress(codec, metrics, 16 * size_bytes_max)",
+        ("tests/broker/telemetry/test_clients.py",),
+    ),
+    Mutation(
         "long names of pushed metrics count like short ones",
         "broker/telemetry/pushed.py",
         " + 4 * letters",

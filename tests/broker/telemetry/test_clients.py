@@ -16,7 +16,7 @@ from minikafka.broker.telemetry.clients import TelemetryClients
 from minikafka.broker.telemetry.otlp import Point
 from minikafka.broker.telemetry.pushed import PushedMetrics
 from minikafka.broker.telemetry.subscriptions import Client, subscription_of
-from minikafka.protocol.errors import TelemetryTooLargeError
+from minikafka.protocol.errors import InvalidRecordError, KafkaError, TelemetryTooLargeError
 from minikafka.protocol.messages.push_telemetry import PushTelemetryRequest
 from minikafka.protocol.records.compression import Codec, compress
 
@@ -52,17 +52,28 @@ def test_all_patterns_have_to_match_whole_values(match: str, matches: bool) -> N
     assert subscription.interval_ms == (500 if matches else 300_000)
 
 
-def test_pushes_that_expand_too_far_are_too_large() -> None:
+@pytest.mark.parametrize(
+    ("codec", "size_bytes", "error"),
+    [
+        (Codec.NONE, 1001, TelemetryTooLargeError),
+        (Codec.GZIP, 1 << 20, TelemetryTooLargeError),
+        (Codec.GZIP, 1001, InvalidRecordError),
+        (Codec.LZ4, 1001, InvalidRecordError),
+        (Codec.ZSTD, 1001, InvalidRecordError),
+        (Codec.ZSTD, 1 << 20, InvalidRecordError),
+    ],
+)
+def test_pushes_are_bounded_as_sent_and_decompressed(codec: Codec, size_bytes: int, error: type[KafkaError]) -> None:
+    """With the errors of Apache Kafka 4.3.1."""
     some = clients()
     wanted = trio.run(some.subscribe, ID, ASKER)
-    data = compress(Codec.GZIP, bytes(1 << 20))
-    assert len(data) > 1000
-    data = compress(Codec.ZSTD, bytes(1 << 20))
-    assert len(data) < 1000
     request = PushTelemetryRequest(
-        client_instance_id=ID, subscription_id=wanted.id, compression_type=Codec.ZSTD, metrics=data
+        client_instance_id=ID,
+        subscription_id=wanted.id,
+        compression_type=codec,
+        metrics=compress(codec, bytes(size_bytes)),
     )
-    with pytest.raises(TelemetryTooLargeError):
+    with pytest.raises(error, match=r"at most 1000|more than 1000 bytes decompressed"):
         trio.run(some.push, request, ASKER)
 
 
