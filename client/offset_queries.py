@@ -5,7 +5,7 @@ ListOffsets goes to partition leaders, the other two to a group's coordinator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from minikafka.client.connections.cluster_client import Cluster
@@ -14,6 +14,7 @@ from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
     KafkaError,
     LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
     error_for,
 )
 from minikafka.protocol.messages.list_offsets import (
@@ -80,31 +81,47 @@ async def list_offsets_of_each(
         KafkaError: Metadata cannot be had.
     """
     found: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {}
-    by_leader, leaderless = await _leaders(cluster, wanted)
+    by_leader, leaderless = await leaders_of(cluster, wanted)
     found.update(leaderless)
     if leaderless and not partly:
         return found
     for leader, some in by_leader.items():
-        try:
-            response = await cluster.request(_list_request(cluster, some, isolation_level, timeout_ms), leader)
-        except KafkaError as error:
-            found.update(dict.fromkeys(some, error))
-            continue
-        for topic in response.topics:
-            for one in topic.partitions:
-                tp = TopicPartition(topic.name, one.partition_index)
-                if one.error_code:
-                    cluster.refresh_soon()
-                    found[tp] = error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
-                else:
-                    found[tp] = OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
+        found |= await list_offsets_of_leader(
+            cluster, leader, some, isolation_level=isolation_level, timeout_ms=timeout_ms
+        )
     return found
 
 
-async def _leaders(
+async def list_offsets_of_leader(
+    cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], *, isolation_level: int, timeout_ms: int
+) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+    """As `list_offsets_of_each`, for partitions of one leader, in one request. Raises nothing."""
+    found: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {
+        tp: UnknownTopicOrPartitionError(f"the ListOffsets response lacks {tp}") for tp in wanted
+    }
+    try:
+        response = await cluster.request(_list_request(cluster, wanted, isolation_level, timeout_ms), leader)
+    except KafkaError as error:
+        return dict.fromkeys(wanted, error)
+    for topic in response.topics:
+        for one in topic.partitions:
+            tp = TopicPartition(topic.name, one.partition_index)
+            if one.error_code:
+                found[tp] = error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
+            else:
+                found[tp] = OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
+    if any(isinstance(one, KafkaError) for one in found.values()):
+        cluster.refresh_soon()
+    return found
+
+
+async def leaders_of(
     cluster: Cluster, wanted: Mapping[TopicPartition, int]
 ) -> tuple[dict[int, dict[TopicPartition, int]], dict[TopicPartition, KafkaError]]:
-    """The partitions by leader, and the errors of those without one; metadata is refreshed if there are any."""
+    """The partitions by leader, and the errors of those without one; metadata is refreshed if there are any.
+
+    Raises KafkaError if metadata cannot be had.
+    """
     if cluster.topics is not None:
         cluster.topics |= dict.fromkeys(tp.topic for tp in wanted)
     if any(cluster.metadata.leader(*tp) < 0 for tp in wanted):
@@ -144,8 +161,33 @@ async def committed_offsets(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """A group's committed offsets (None: of all partitions); partitions without one are omitted.
 
-    Sends one request. Raises KafkaError; if the coordinator has moved, the next call looks it up again.
+    Sends one request. Raises the first partition's KafkaError; if the coordinator has moved, the next call looks it up
+    again.
     """
+    answered = await _fetch_offsets(cluster, group_id, partitions, require_stable=require_stable)
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for tp, one in _committed(answered).items():
+        if isinstance(one, KafkaError):
+            raise one
+        found[tp] = one
+    return found
+
+
+async def committed_offsets_of_each(
+    cluster: Cluster, group_id: str, partitions: Collection[TopicPartition], *, require_stable: bool
+) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
+    """As `committed_offsets`, with the KafkaError of each partition that has one: of all, if there is no answer."""
+    try:
+        topics = await _fetch_offsets(cluster, group_id, partitions, require_stable=require_stable)
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error)
+    return _committed(topics)
+
+
+async def _fetch_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
+) -> Any:
+    """The topics of the response."""
     names: dict[str, list[int]] | None = None if partitions is None else {}
     for tp in partitions or ():
         assert names is not None
@@ -165,7 +207,7 @@ async def committed_offsets(
         if error.retriable:
             cluster.forget_coordinator(group_id)
         raise
-    return _committed(answer.topics)
+    return answer.topics
 
 
 def _batched_request(group_id: str, names: dict[str, list[int]] | None) -> OffsetFetchRequest:
@@ -182,18 +224,15 @@ def _single_request(group_id: str, names: dict[str, list[int]] | None) -> Offset
     return OffsetFetchRequest(group_id=group_id, topics=topics)
 
 
-def _committed(topics: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    found: dict[TopicPartition, OffsetAndMetadata] = {}
+def _committed(topics: Any) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
+    found: dict[TopicPartition, OffsetAndMetadata | KafkaError] = {}
     for topic in topics:
         for one in topic.partitions:
             tp = TopicPartition(topic.name, one.partition_index)
             if one.error_code:
-                error: KafkaError = error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
-                raise error
-            if one.committed_offset >= 0:
-                found[tp] = OffsetAndMetadata(
-                    one.committed_offset, one.metadata or "", one.committed_leader_epoch
-                )
+                found[tp] = error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
+            elif one.committed_offset >= 0:
+                found[tp] = OffsetAndMetadata(one.committed_offset, one.metadata or "", one.committed_leader_epoch)
     return found
 
 

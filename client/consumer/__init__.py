@@ -12,7 +12,8 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     consumer_metrics.py    what `metrics()` says of a consumer
     subscription.py        assigned partitions, by `assign`, subscription or group; commits
     listener.py            `Listener`: callbacks for rebalances, called where the application requests records
-    background_fetch.py    the background task: Fetch requests, start offsets, errors
+    background_fetch.py    the background task: Fetch requests, errors
+    missing_offsets.py     start offsets, and the ends to stop at
     fetch_state.py         planned fetches and buffered chunks; aborted transactions
     fetch_session.py       fetch sessions: requests that contain only changes (KIP-227)
     partition_state.py     the positions of one partition, and what fetches of it have to respect

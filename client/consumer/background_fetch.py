@@ -1,7 +1,7 @@
-"""The consumer's background task: sends Fetch requests to leaders, one per broker at a time, and finds start offsets.
+"""The consumer's background task: sends Fetch requests to leaders, one per broker at a time.
 
 Fetches use separate connections, as a broker may delay each for `fetch_max_wait_ms`. Which partitions to fetch, and the
-records received, are kept by `fetch_state.py`.
+records received, are kept by `fetch_state.py`; `missing_offsets.py` finds where to begin.
 """
 
 from __future__ import annotations
@@ -15,24 +15,21 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
-from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.waits import PATIENCE_S, Awaited, listed
 from minikafka.client.consumer.fetch_session import FetchSession
-from minikafka.client.consumer.fetch_state import NO_RESET, READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
+from minikafka.client.consumer.fetch_state import Fetcher, PartitionFailure, PendingFetch
+from minikafka.client.consumer.missing_offsets import MissingOffsets
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.position_validation import validate
 from minikafka.client.metrics import Distribution
-from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
-from minikafka.client.offsets import OffsetAndTimestamp
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import (
     BrokerNotAvailableError,
     KafkaError,
     OffsetOutOfRangeError,
-    UnknownTopicOrPartitionError,
     error_for,
 )
 from minikafka.protocol.messages.fetch import FetchRequest
@@ -41,7 +38,6 @@ from minikafka.protocol.names import TopicPartition
 _logger = logging.getLogger("minikafka.client.consumer")
 _PURPOSE = "fetch"
 _VERSION_WITH_SESSIONS, _VERSION_WITH_IDS = 7, 13
-_TIMES = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class FetchLoop:
@@ -73,13 +69,12 @@ class FetchLoop:
         """By node, when the Fetch request without a response was sent, on the event loop's clock."""
         self._connecting: dict[int, None] = {}
         self._sessions: dict[int, FetchSession] = {}
-        self._finding_positions = self._finding_ends = False
+        self._missing = MissingOffsets(cluster, fetcher, options, tasks, self._backoff, fail, self._changed)
         self._validating: dict[int, None] = {}
         """The leaders that are asked whether their logs contain the positions."""
         self.fetches = 0
         self.latencies_ms = Distribution()
         """Of the fetches that were answered."""
-        self._missing_since: dict[str, float] = {}
         self._missing_partitions: dict[TopicPartition, float] = {}
         self._unavailable_since: float | None = None
         """Since when records cannot be fetched that the application asks for, on the event loop's clock."""
@@ -100,6 +95,10 @@ class FetchLoop:
     def arrived(self) -> None:
         """Wake up the tasks that wait in `arrival`."""
         self._arrival.set()
+
+    def _changed(self) -> None:
+        self.arrived()
+        self.wake()
 
     def unavailable(self) -> Awaited | None:
         """The records that the application asks for and that cannot be fetched, for `Waits`; not if there are none."""
@@ -141,12 +140,7 @@ class FetchLoop:
         """Run until cancelled."""
         while True:
             self._wake = anyio.Event()
-            if self._fetcher.without_position() and not self._finding_positions:
-                self._finding_positions = True
-                self._tasks.start_soon(self._find_positions)
-            if self._fetcher.without_end() and not self._finding_ends:
-                self._finding_ends = True
-                self._tasks.start_soon(self._find_ends)
+            self._missing.look()
             now = anyio.current_time()
             metadata = self._cluster.metadata
             for leader in [one for one in self._unvalidated() if one not in self._validating]:
@@ -155,6 +149,7 @@ class FetchLoop:
             for node_id, partitions in self._fetcher.plan(now, self._leader, metadata.leader_epoch).items():
                 self._fetch(node_id, partitions)
             waiting = [one.not_before for one in self._fetcher.states.values() if one.not_before > now]
+            waiting += self._missing.next_times()
             if not waiting:
                 await self._wake.wait()
                 continue
@@ -241,8 +236,7 @@ class FetchLoop:
             self._accept(fetch, reply)
         elif not fetch.session.refused(reply.error_code):
             self._fail_all(fetch, error_for(reply.error_code, "fetching failed"))
-        self.arrived()
-        self.wake()
+        self._changed()
 
     def _fail_all(self, fetch: PendingFetch, error: KafkaError) -> None:
         for state, _ in fetch.requested.values():
@@ -304,62 +298,11 @@ class FetchLoop:
             await anyio.sleep(self._backoff.delay_ms(5) / 1000)
         finally:
             del self._validating[leader]
-        self.arrived()
-        self.wake()
+        self._changed()
 
     async def _validate(self, leader: int) -> None:
         if states := self._unvalidated().get(leader):
             await validate(self._cluster, self._fetcher, leader, states, self._options.auto_offset_reset)
-
-    async def _find_positions(self) -> None:
-        """Find the start offsets of partitions without a position."""
-        try:
-            while unpositioned := [(one, one.era) for one in self._fetcher.without_position()]:
-                what = "finding start offsets of " + ", ".join(str(one.tp) for one, _ in unpositioned)
-                found = await self._cluster.retry(partial(self._find, unpositioned), what)
-                for state, era in unpositioned:
-                    if state.era == era and state.tp in found:
-                        state.move(*found[state.tp])
-                        self._fetcher.anew.discard(state.tp)
-        except KafkaError as error:
-            self._fail(error)
-            await anyio.sleep(self._backoff.delay_ms(5) / 1000)
-        finally:
-            self._finding_positions = False
-        self.arrived()
-        self.wake()
-
-    async def _find_ends(self) -> None:
-        """Find the ends up to which partitions are read, with `stop_at`."""
-        try:
-            while endless := self._fetcher.without_end():
-                wanted = dict.fromkeys((one.tp for one in endless), LATEST)
-                found = await self._cluster.retry(partial(self._list_offsets, wanted), "finding end offsets")
-                for state in endless:
-                    state.stop_offset = found[state.tp].offset
-        except KafkaError as error:
-            self._fail(error)
-            await anyio.sleep(self._backoff.delay_ms(5) / 1000)
-        finally:
-            self._finding_ends = False
-        self.arrived()
-        self.wake()
-
-    async def _list_offsets(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        stable = self._options.isolation_level == READ_COMMITTED
-        return await list_offsets(
-            self._cluster, times, isolation_level=int(stable), timeout_ms=self._options.request_timeout_ms
-        )
-
-    def _report_missing(self, unpositioned: list[tuple[PartitionState, int]]) -> None:
-        """Have the application's next request raise that an assigned topic does not exist, once."""
-        now, patience_s = anyio.current_time(), missing_patience_s(self._options.default_api_timeout_ms)
-        for topic in {state.tp.topic for state, _ in unpositioned}:
-            if not isinstance(self._cluster.metadata.errors.get(topic), UnknownTopicOrPartitionError):
-                self._missing_since.pop(topic, None)
-            elif now - self._missing_since.setdefault(topic, now) >= patience_s:
-                self._missing_since[topic] = float("inf")
-                self._fail(missing_topics([topic]))
 
     def _report_missing_partition(self, tp: TopicPartition) -> None:
         """Have the application's next request raise that a partition it reads from does not exist, at intervals."""
@@ -369,41 +312,6 @@ class FetchLoop:
         elif now - self._missing_partitions.setdefault(tp, now) >= self._options.default_api_timeout_ms / 1000:
             self._missing_partitions[tp] = now
             self._fail(error)
-
-    def _reset_of(self, tp: TopicPartition) -> str:
-        """All records of a topic that has replaced the one being read were written since: none is passed over."""
-        reset = self._options.auto_offset_reset
-        return "earliest" if tp in self._fetcher.anew and reset != NO_RESET else reset
-
-    async def _find(self, unpositioned: list[tuple[PartitionState, int]]) -> dict[TopicPartition, tuple[int, int]]:
-        """Offsets, and the leader epochs of the batches before them."""
-        self._report_missing(unpositioned)
-        found: dict[TopicPartition, tuple[int, int]] = {}
-        without_reset = [state.tp for state, _ in unpositioned if state.reset is None]
-        if without_reset and self._options.group_id is not None:
-            committed = await committed_offsets(
-                self._cluster, self._options.group_id, without_reset, require_stable=True
-            )
-            found = {tp: (one.offset, one.leader_epoch) for tp, one in committed.items()}
-        times: dict[TopicPartition, int] = {}
-        for state, _ in unpositioned:
-            if state.tp not in found:
-                reset = state.reset or self._reset_of(state.tp)
-                if reset == NO_RESET:
-                    state.reset = NO_RESET
-                    raise _no_start_offset(state)
-                times[state.tp] = _TIMES[reset]
-        if times:
-            listed = await self._list_offsets(times)
-            found |= {tp: (one.offset, -1) for tp, one in listed.items()}
-        return found
-
-
-def _no_start_offset(state: PartitionState) -> KafkaError:
-    return OffsetOutOfRangeError(
-        f"no start offset for {state.tp}: its group has committed none and auto_offset_reset is 'none';"
-        " seek to an offset, or set auto_offset_reset"
-    )
 
 
 def _out_of_range(state: PartitionState) -> KafkaError:

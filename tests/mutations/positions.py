@@ -4,9 +4,45 @@ from mutations import TEST_ONLY, Mutation
 
 _COMMITS = "client/consumer/offset_commits.py"
 _INDEPENDENT = ("tests/client/groups/test_independent_commits.py",)
+_MISSING = "client/consumer/missing_offsets.py"
+_ONE_FAILS = ("tests/client/consumer/test_one_partition_fails.py",)
 _MADE_ANEW = ("tests/client/consumer/test_topics_made_anew.py",)
 
 MUTATIONS = (
+    Mutation(
+        "the error of one partition's committed offset is that of all",
+        "client/offset_queries.py",
+        "    return _committed(topics)\n",
+        "    found = _committed(topics)\n"
+        "    errors = [one for one in found.values() if isinstance(one, KafkaError)]\n"
+        "    return dict.fromkeys(partitions, errors[0]) if errors else found\n",
+        _ONE_FAILS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a partition whose start offset has an error for good is never asked for again",
+        _MISSING,
+        "search.is_asked, search.error = False, error\n",
+        "search.is_asked, search.error = not error.retriable, error\n",
+        _ONE_FAILS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a start offset that cannot be had is looked for in silence for ever",
+        _MISSING,
+        "                search.since = now\n                what",
+        "                continue\n                what",
+        _ONE_FAILS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "each partition that fails is asked for in a request of its own",
+        _MISSING,
+        "pauses.setdefault(failures, self._backoff.delay_ms(failures) / 1000)",
+        "self._backoff.delay_ms(failures) / 1000",
+        _ONE_FAILS,
+        seeds=TEST_ONLY,
+    ),
     Mutation(
         "a commit that is retried sends the offset that it began with",
         _COMMITS,
@@ -58,8 +94,8 @@ MUTATIONS = (
     ),
     Mutation(
         "records of a topic that was made anew are passed over, as latest is the default",
-        "client/consumer/background_fetch.py",
-        "if tp in self._fetcher.anew and reset != NO_RESET else reset",
+        _MISSING,
+        "if state.tp in self._fetcher.anew and reset != NO_RESET else reset",
         "if False else reset",
         _MADE_ANEW,
         seeds=TEST_ONLY,

@@ -70,6 +70,7 @@ class ScriptedCluster(FakeNetwork):
         committed: By topic id and partition, the committed offset.
         commits: All offsets that were committed, in order, by topic id and partition.
         assigned: The partitions that the next JoinGroup gives to the member.
+        leader_epoch: Of all partitions, in metadata; batches have `LEADER_EPOCH`.
     """
 
     def __init__(self, **topics: int) -> None:
@@ -80,6 +81,7 @@ class ScriptedCluster(FakeNetwork):
         self.commits: list[tuple[bytes, int, int]] = []
         self.assigned: list[TopicPartition] = []
         self.generation = 0
+        self.leader_epoch = LEADER_EPOCH
         self.heartbeats = ErrorCode.NONE
         self._made = self._written = 0
         self._errors: dict[tuple[Any, TopicPartition | None], tuple[ErrorCode, int]] = {}
@@ -174,7 +176,7 @@ class ScriptedCluster(FakeNetwork):
         if name not in self.ids:
             return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partitions = [
-            MetadataResponsePartition(partition_index=index, leader_id=1, leader_epoch=LEADER_EPOCH)
+            MetadataResponsePartition(partition_index=index, leader_id=1, leader_epoch=self.leader_epoch)
             for index in range(len(self.logs[self.ids[name]]))
         ]
         return MetadataResponseTopic(name=name, topic_id=self.ids[name], partitions=partitions)
