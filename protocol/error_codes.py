@@ -154,9 +154,14 @@ class ErrorCode(IntEnum):
 
     @property
     def text(self) -> str:
-        """The name in words: ``unknown topic or partition``."""
-        return self.name.lower().replace("_", " ")
+        """The name in words: ``unknown topic or partition``; where that does not say what to do, a sentence."""
+        return _SENTENCES.get(self) or self.name.lower().replace("_", " ")
 
+
+_SENTENCES = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "not the name of a topic: allowed are 1 to 249 ASCII letters, digits, '.', "
+    "'_' and '-', and neither '.' nor '..'",
+}
 
 _RETRIABLE = frozenset(
     {

@@ -68,6 +68,7 @@ class Fetcher:
         current: the chunk that records are currently taken from.
         replaced: topics that have replaced deleted ones of their names, which were read.
         anew: their partitions that have had no position yet.
+        is_chosen: whether the application has said what to read, and be it the assignment of no partition.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
@@ -76,6 +77,7 @@ class Fetcher:
         self.current: Chunk | None = None
         self.anew: set[TopicPartition] = set()
         self.replaced: set[str] = set()
+        self.is_chosen = False
         self._topic_ids: dict[str, bytes] = {}
         self._options = options
         self._turn = 0

@@ -86,6 +86,7 @@ class Subscriptions:
         """Assign these partitions. Raises RuntimeError while subscribed."""
         if self._group is not None or self._topics or self._pattern:
             raise RuntimeError("assign() cannot be combined with a subscription: call unsubscribe() first")
+        self._fetcher.is_chosen = True
         self._read(partitions)
 
     async def subscribe(self, topics: list[str], pattern: str | None, listener: Listener | None) -> None:
@@ -102,6 +103,7 @@ class Subscriptions:
         self.group_pattern = pattern if by_coordinator else None
         self._topics = topics
         self._listener = listener
+        self._fetcher.is_chosen = True
         if self._options.group_id is None:
             await self._read_subscribed()
         elif self._group is None:
@@ -134,6 +136,7 @@ class Subscriptions:
         """Leave the group, and assign no partitions."""
         await self.close(everything=True)
         self._topics, self._pattern, self.group_pattern = [], None, None
+        self._fetcher.is_chosen = False
         self._read([])
 
     async def close(self, *, everything: bool) -> None:

@@ -139,3 +139,8 @@ def process(bootstrap: str, topic: str, failing: int) -> None:
         for record in consumer:
             if record.offset == failing:
                 raise LookupError
+
+
+def test_the_error_of_an_impossible_topic_says_what_is_allowed(bootstrap: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer, pytest.raises(InvalidTopicError, match="ASCII letters"):
+        producer.send("not a topic", b"x").result()

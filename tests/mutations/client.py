@@ -153,6 +153,13 @@ MUTATIONS = (
         _RECOVERY,
     ),
     Mutation(
+        "a consumer that has unsubscribed waits without a word",
+        "client/consumer/subscription.py",
+        "        self._fetcher.is_chosen = False\n",
+        "",
+        ("tests/client/consumer/test_nothing_to_read.py",),
+    ),
+    Mutation(
         "records of a list count as processed before the application has asked for more",
         "client/consumer/fetch_state.py",
         "        chunk.by_list = True\n",
