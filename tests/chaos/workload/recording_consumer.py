@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from chaos.history import CommitOffsets, Outcome, Poll, Position
+from chaos.history import CommitOffsets, Event, Outcome, Poll, Position
 from chaos.workload.process import ClientProcess
 from chaos.workload.values import read_of
 from minikafka.client import Consumer, ConsumerRecord
@@ -99,28 +99,42 @@ class RecordingConsumer:
 
     def record_commits(self) -> None:
         """Record every attempt to commit from now on, also automatic ones. The consumer must be open."""
-        subscriptions = self.consumer._open_subscriptions()
-        send = subscriptions._commits.commit
+        commits = self.consumer._open_subscriptions()._commits
+        send = commits._send
 
-        async def commit(offsets: Mapping[TopicPartition, Any], *rest: Any, **named: Any) -> None:
-            reached = {tp: one if isinstance(one, int) else one.offset for tp, one in offsets.items()}
+        async def attempt(commit: Any) -> dict[TopicPartition, KafkaError]:
+            reached = {tp: one.offset for tp, one in commit.waiting.items()}
             positions = tuple((self.partition(tp), offset) for tp, offset in reached.items())
             assert self._group is not None
             invocation = self.process.invoke(self.name, CommitOffsets(self._group, positions))
             try:
-                await send(dict(offsets), *rest, **named)
+                errors = await send(commit)
             except KafkaError as error:
-                outcome = Outcome.FAIL if isinstance(error, REJECTED) else Outcome.UNKNOWN
-                if outcome is Outcome.UNKNOWN:
-                    self.uncertain |= reached
-                self.process.complete(invocation, outcome, error=error)
-                self.process.count(self.program, "commit", error)
+                self._commit_failed(invocation, dict.fromkeys(reached, error), reached)
                 raise
+            if errors:
+                self._commit_failed(invocation, errors, reached)
+                return errors
             self.uncertain |= {tp: offset for tp, offset in reached.items() if tp in self.uncertain}
             self.process.complete(invocation, Outcome.OK)
             self.process.count(self.program, "commit")
+            return errors
 
-        subscriptions._commits.commit = commit  # type: ignore[method-assign]
+        commits._send = attempt  # type: ignore[method-assign]
+
+    def _commit_failed(
+        self,
+        invocation: Event | None,
+        errors: Mapping[TopicPartition, KafkaError],
+        reached: Mapping[TopicPartition, int],
+    ) -> None:
+        """What is known of an attempt of which some partitions failed: nothing of any, unless all were rejected."""
+        uncertain = {tp: reached[tp] for tp, error in errors.items() if not isinstance(error, REJECTED)}
+        self.uncertain |= uncertain
+        outcome = Outcome.FAIL if len(errors) == len(reached) and not uncertain else Outcome.UNKNOWN
+        error = next(iter(errors.values()))
+        self.process.complete(invocation, outcome, error=error)
+        self.process.count(self.program, "commit", error)
 
 
 async def poll_or_reset(it: RecordingConsumer, **arguments: Any) -> list[ConsumerRecord]:
