@@ -36,7 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "no idempotence": {"enable_idempotence": False},
 }
 FLAVOURS = ["asyncio", "trio", "blocking"]
-SHORT = {"max_block_ms": 300, "delivery_timeout_ms": 400, "request_timeout_ms": 300, "linger_ms": 0}
+SHORT = {"max_block_ms": 1500, "delivery_timeout_ms": 1600, "request_timeout_ms": 1500, "linger_ms": 0}
 END_TIMEOUT_S = 20
 RECORDS = 200
 
