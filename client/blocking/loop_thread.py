@@ -108,11 +108,16 @@ class LoopThread:
             self.join(_INTERRUPTED_CLOSE_TIMEOUT_S)
 
     def _run(self) -> None:
-        anyio.run(self._main)
-        if self._failure is None:
+        try:
+            anyio.run(self._main)
+        except BaseException as error:  # noqa: BLE001 (a callback of the application may raise SystemExit: it ends the loop)
+            self._failure = error
+        if self._failure is None or not self._opened.done():
             self._ended.set_result(None)
         else:
-            (self._ended if self._opened.done() else self._opened).set_exception(self._failure)
+            self._ended.set_exception(self._failure)
+        if self._failure is not None and not self._opened.done():
+            self._opened.set_exception(self._failure)
 
     async def _main(self) -> None:
         async with BlockingPortal() as portal:
