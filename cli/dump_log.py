@@ -7,6 +7,7 @@ where possible.
 
 import json
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_byt
     damaged: dict[Path, None] = {}
     for file in files:
         with file.open("rb") as opened:
-            data = opened.read(max_bytes)
+            data = opened.read(None if max_bytes is None else min(max_bytes, sys.maxsize))
         if not as_json:
             echo(f"Dumping {file}")
         for line in lines_of(file, data, records=not headers_only, as_json=as_json):

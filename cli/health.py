@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.options import client_options
+from minikafka.cli.options import Seconds, client_options
 from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
 
@@ -48,7 +48,7 @@ class Check:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0.1),
+    type=Seconds(0.1),
     default=5.0,
     show_default=True,
     metavar="SECONDS",

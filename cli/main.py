@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 import click
@@ -92,13 +93,26 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except click.Abort:
         sys.exit(130)
     except ValueError as error:
-        if all(map(is_utf8, typed)):
+        refused = usage_error(error, typed)
+        if refused is None:
             raise
-        show(click.UsageError(f"an argument is not UTF-8, as names and texts must be: {error}"), as_json=as_json)
-        sys.exit(2)
+        show(refused, as_json=as_json)
+        sys.exit(refused.exit_code)
     except (click.ClickException, KafkaError, OSError) as error:
         show(error, as_json=as_json)
         sys.exit(error.exit_code if isinstance(error, click.ClickException) else 1)
+
+
+def usage_error(error: ValueError, typed: Sequence[str]) -> click.UsageError | None:
+    """What was typed and cannot be sent, as the client has found; None for a bug."""
+    from minikafka.client.argument_kinds import BadValue
+    from minikafka.protocol.message_errors import UnencodableMessage
+
+    if not all(map(is_utf8, typed)):
+        return click.UsageError(f"an argument is not UTF-8, as names and texts must be: {error}")
+    if isinstance(error, BadValue):
+        return click.UsageError(error.for_users)
+    return click.UsageError(f"an argument cannot be sent: {error}") if isinstance(error, UnencodableMessage) else None
 
 
 def is_utf8(argument: str) -> bool:

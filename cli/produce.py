@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -161,6 +162,8 @@ class Sending:
         self._waiting: deque[Delivery] = deque()
         self._read = self._sent = self._delivered = self._size_bytes = 0
         self._error = ""
+        self._counting = Lock()
+        self._is_summed_up = False
         self._spread = Spread(Random())
 
     async def run(self, arguments: dict[str, Any], stop: Stop) -> None:
@@ -192,9 +195,11 @@ class Sending:
             raise click.ClickException(self._error)
 
     def _sum_up(self, started: float) -> None:
-        """Print the summary, with `--quiet` only if lines were not delivered."""
+        """Print the summary once, with `--quiet` only if lines were not delivered."""
         self._settle(all_of_them=True)
-        if self._read and (not self._quiet or self._delivered < self._read):
+        with self._counting:
+            is_first, self._is_summed_up = not self._is_summed_up, True
+        if is_first and self._read and (not self._quiet or self._delivered < self._read):
             echo(self.summary(time.monotonic() - started), err=True)
 
     async def _send_and_deliver(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
@@ -325,12 +330,14 @@ class Sending:
         return places
 
     def _settle(self, *, all_of_them: bool = False) -> None:
-        """Count completed deliveries, oldest first up to one that is not; in the end all of them."""
+        """Count completed deliveries, oldest first up to one that is not; in the end all of them.
+
+        The lock: the end by force counts in another thread.
+        """
         waiting = self._waiting
-        left = len(waiting)
-        while left and (waiting[0].done or all_of_them):
-            left -= 1
-            self._count(waiting.popleft())
+        with self._counting:
+            while waiting and (waiting[0].done or all_of_them):
+                self._count(waiting.popleft())
 
     def _count(self, delivery: Delivery) -> None:
         from minikafka.protocol.errors import KafkaError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minikafka.cli.options import client_options
+from minikafka.cli.options import Seconds, client_options
 from minikafka.cli.output import echo_json, json_option
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.running import with_admin
@@ -28,7 +28,7 @@ GROUPS_MAX = 100
 @click.option(
     "--interval",
     "interval_s",
-    type=click.FloatRange(0.1),
+    type=Seconds(0.1),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

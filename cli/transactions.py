@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from minikafka.cli.elect_leaders import partitions_of
-from minikafka.cli.options import client_options
+from minikafka.cli.options import Seconds, client_options
 from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
@@ -94,7 +94,7 @@ def describe(bootstrap_server: str, transactional_id: str, as_json: bool) -> Non
 @click.option(
     "--older-than",
     "older_than_s",
-    type=click.FloatRange(0),
+    type=Seconds(0),
     default=900.0,
     show_default=True,
     metavar="SECONDS",

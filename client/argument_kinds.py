@@ -22,6 +22,16 @@ TEXT_BYTES_MAX = 32_767
 INT16, INT32, INT64 = 1 << 15, 1 << 31, 1 << 63
 
 
+class BadValue(ValueError):
+    """An argument of the right type has a value that a method does not take.
+
+    Attributes:
+        for_users: the message without the method, for those who did not call it, as the users of a command.
+    """
+
+    for_users = ""
+
+
 class Refused(Exception):
     """A value is not of its kind. `path` leads to it, from the argument on."""
 
@@ -35,7 +45,13 @@ class Refused(Exception):
 
     def raised_by(self, method: str) -> Exception:
         """What the caller of a method gets."""
-        return self.error(f"{method}({self.path}={shown(self.value)}): must be {self.allowed}")
+        value = shown(self.value)
+        text = f"{method}({self.path}={value}): must be {self.allowed}"
+        if self.error is not ValueError:
+            return self.error(text)
+        raised = BadValue(text)
+        raised.for_users = f"{value} must be {self.allowed}"
+        return raised
 
 
 class Kind(NamedTuple):

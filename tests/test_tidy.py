@@ -47,6 +47,7 @@ IMPORTS_TRIO = {
     "broker/node/controller_listener.py",
     "broker/node/controller_node.py",
     "broker/node/metrics_parts.py",
+    "broker/metrics/endpoints.py",
     "broker/metrics/http_server.py",
     "broker/node/directory_reports.py",
     "broker/connections/request_memory.py",

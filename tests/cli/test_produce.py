@@ -7,14 +7,19 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from support.clients import CODECS, Client, Outgoing, connect, eventually
 from support.command_line import Minikafka, Start, waiting_bytes
 from support.node import NodeProcess
+
+from minikafka.cli.produce import Job, Sending
+from minikafka.cli.progress import NoProgress
 
 
 def test_each_line_becomes_a_record(minikafka: Minikafka, judge: Client, topic: str) -> None:
@@ -287,3 +292,26 @@ def test_a_batch_that_grows_by_recompression_is_too_large(minikafka: Minikafka, 
     ran = minikafka(*words, stdin=b"x" * 2000)
     assert ran.code == 1
     assert "bytes which exceeds the maximum configured value of 1000" in ran.err
+
+
+def test_lines_are_counted_once_when_the_end_by_force_counts_them_too(capfd: pytest.CaptureFixture[str]) -> None:
+    """A second after the second signal a thread prints the summary, which the command may be doing as well."""
+    sending = Sending(Job("t", "node:9092", None, None, (), None), 0, NoProgress(), quiet=False)
+    force = threading.Thread(target=sending._sum_up, args=(0.0,))
+
+    class Delivered:
+        @property
+        def done(self) -> bool:
+            if force.ident is None:
+                force.start()
+                force.join(timeout=0.2)  # it ends at once, unless it waits for this one
+            return True
+
+        def result(self) -> None:
+            """It is well."""
+
+    sending._read = 3
+    sending._waiting.extend(cast(Any, Delivered()) for _ in range(3))
+    sending._sum_up(0.0)
+    force.join()
+    assert re.findall(r"^(.*) records to t in", capfd.readouterr().err, re.MULTILINE) == ["3"]

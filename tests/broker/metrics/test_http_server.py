@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -13,7 +13,7 @@ import trio.testing
 
 from minikafka.broker.connections.transport import StreamTransport
 from minikafka.broker.metrics.endpoints import Endpoints
-from minikafka.broker.metrics.family import Collector, gauge
+from minikafka.broker.metrics.family import Collector, Family, gauge
 from minikafka.broker.metrics.http_server import CONNECTIONS_MAX, HEAD_SIZE_BYTES_MAX, HttpServer, Response
 
 COLLECTORS: list[Collector] = [lambda: iter([gauge("up", "Whether it is up.", 1)])]
@@ -177,6 +177,38 @@ def test_if_all_wait_for_their_pages_the_oldest_is_given_up() -> None:
                 await client.connect().send_all(b"GET /metrics HTTP/1.1\r\n\r\n")
             await trio.testing.wait_all_tasks_blocked()
             assert status(await client.ask(b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
+
+    run(main)
+
+
+def test_however_many_ask_for_metrics_one_is_made_at_a_time() -> None:
+    """Those of sixteen clients, made at the same time, keep all others waiting for a step of each."""
+
+    async def main() -> None:
+        making = made = 0
+
+        def collector() -> Iterator[Family]:
+            nonlocal making, made
+            making += 1
+            assert making == 1
+            number, made = made, made + 1
+            for step in range(1_000):
+                yield gauge(f"step_{step}", "A step.", number)
+            making -= 1
+
+        async def scrape(client: Client, least: int) -> None:
+            """What a client receives was begun after it has asked."""
+            answer = await client.ask(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert int(float(answer.rsplit(" ", 1)[1])) >= least
+
+        async with serving(Endpoints([collector], lambda: "").respond) as client, trio.open_nursery() as nursery:
+            for _ in range(3):
+                for _ in range(CONNECTIONS_MAX // 3):
+                    nursery.start_soon(scrape, client, made)
+                await trio.testing.wait_all_tasks_blocked()
+                for _ in range(20):
+                    await trio.lowlevel.checkpoint()
+        assert made <= 6
 
     run(main)
 
