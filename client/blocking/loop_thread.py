@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -60,13 +61,17 @@ class LoopThread:
 
     def leave_soon(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """As `close`, without waiting."""
-        if not self._ended.done():
+        with suppress(RuntimeError):  # The loop has ended, or ends: `_ended` will say why.
             self._portal.start_task_soon(self.leave, kind, error, trace)
 
     def leave(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """As `leave_soon`, in the loop."""
         self._left = kind, error, trace
         self._leave.set()
+
+    def is_current(self) -> bool:
+        """Whether the calling thread is that of the loop, as in callbacks of the application."""
+        return threading.current_thread() is self._thread
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the end of the thread; return whether it has ended."""
@@ -78,9 +83,14 @@ class LoopThread:
     ) -> Any:
         """Call a function or coroutine function in the loop, and wait for its result, after `meanwhile` on this thread.
 
-        Raises what the call raises, and RuntimeError if the client is closed meanwhile. What interrupts this thread
-        cancels the call.
+        Raises what the call raises, and RuntimeError on the loop's own thread, or if the client is closed meanwhile.
+        What interrupts this thread cancels the call.
         """
+        if self.is_current():
+            raise RuntimeError(
+                f"this call of {self._name} waits for the thread that makes it: callbacks, as on_delivery, may only"
+                " call send(); have another thread do the rest"
+            )
         ended = threading.Event()
 
         async def run() -> Any:
@@ -104,13 +114,14 @@ class LoopThread:
     def _cancel(self) -> None:
         """Have what the thread does end soon, and wait for that for a time."""
         if not self._ended.done() and hasattr(self, "_portal"):
-            self._portal.start_task_soon(self._scope.cancel)
+            with suppress(RuntimeError):  # The loop ends already.
+                self._portal.start_task_soon(self._scope.cancel)
             self.join(_INTERRUPTED_CLOSE_TIMEOUT_S)
 
     def _run(self) -> None:
         try:
             anyio.run(self._main)
-        except BaseException as error:  # noqa: BLE001 (a callback of the application may raise SystemExit: it ends the loop)
+        except BaseException as error:  # noqa: BLE001 (a callback may raise SystemExit, which ends the loop)
             self._failure = error
         if self._failure is None or not self._opened.done():
             self._ended.set_result(None)

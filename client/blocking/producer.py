@@ -91,10 +91,10 @@ class Producer(BlockingClient):
         headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
     ) -> BlockingDelivery:
-        """Queue a record; arguments as for the async `send`. `on_delivery` is called on the event loop's thread.
+        """Queue a record; arguments, and errors of them, of serializers and transactions, as for the async `send`.
 
-        Raises TypeError and ValueError for arguments as the async `send` does, and what a serializer raises; of a
-        transactional producer also what `begin` prevents. What a partitioner raises is raised by the delivery.
+        The delivery raises what a partitioner raises. `on_delivery` is called on the event loop's thread, where `send`
+        may be called, and calls that wait raise RuntimeError.
         """
         delivery = BlockingDelivery(self)
         self._producer._check_transaction()
@@ -127,7 +127,7 @@ class Producer(BlockingClient):
         self._inbox.append((delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery))
         if not self._emptying:
             self._start_emptying()
-        if len(self._inbox) >= INBOX_SIZE_MAX:
+        if len(self._inbox) >= INBOX_SIZE_MAX and not self._open_thread().is_current():
             self._wait(self._emptied)
         return delivery
 
@@ -230,7 +230,12 @@ class Producer(BlockingClient):
         assert self._portal is not None
         with self._lock:
             begin, self._emptying = not self._emptying, True
-        if begin:
+        if not begin:
+            return
+        if self._open_thread().is_current():  # in a callback, where the portal refuses calls
+            assert self._producer._tasks is not None
+            self._producer._tasks.start_soon(self._empty)
+        else:
             self._portal.start_task_soon(self._empty)
 
     async def _empty(self) -> None:

@@ -78,11 +78,13 @@ class ClusterClient(Measured):
             self._cluster.close()
         self._tasks.cancel_scope.cancel()
         try:
-            if error is not None and isinstance(error, anyio.get_cancelled_exc_class()):
-                return await self._tasks.__aexit__(type(error), error, error.__traceback__)
-            await self._tasks.__aexit__(None, None, None)
-            return False
+            if error is None:
+                return await self._tasks.__aexit__(None, None, None)
+            return await self._tasks.__aexit__(type(error), error, error.__traceback__)
         except BaseExceptionGroup as group:
-            if len(group.exceptions) == 1:
-                raise group.exceptions[0] from None
+            others = [one for one in group.exceptions if one is not error]
+            if not others:
+                return False
+            if len(others) == 1:
+                raise others[0] from None
             raise

@@ -109,4 +109,28 @@ MUTATIONS = (
         ("tests/client/producer/test_lazy_start.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "a child that fails in a task group of asyncio cancels the block of a client",
+        "client/connections/base_client.py",
+        "            return await self._tasks.__aexit__(type(error), error, error.__traceback__)\n",
+        "            return await self._tasks.__aexit__(None, None, None)\n",
+        ("tests/client/test_leaving.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a record that a callback sends is never taken from the inbox",
+        "client/blocking/producer.py",
+        "            self._producer._tasks.start_soon(self._empty)\n",
+        "            pass\n",
+        ("tests/client/test_loop_that_ends.py::test_a_callback_may_send",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "nobody is told that an event loop has ended",
+        "client/blocking/loop_thread.py",
+        "            self._ended.set_exception(self._failure)\n",
+        "            pass\n",
+        ("tests/client/test_loop_that_ends.py",),
+        TEST_ONLY,
+    ),
 )

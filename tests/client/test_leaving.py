@@ -1,0 +1,61 @@
+"""What leaves the block of a client is what happened in it, also beside a task group whose child fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import anyio
+import pytest
+
+from minikafka.client import Admin, Consumer, Producer
+
+CLIENTS: dict[str, Callable[[str], Any]] = {
+    "producer": Producer,
+    "consumer": lambda address: Consumer(bootstrap_servers=address),
+    "admin": Admin,
+}
+
+
+class Failed(Exception):
+    """What the application raises."""
+
+
+async def fail() -> None:
+    await anyio.sleep(0)
+    raise Failed
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_child_of_asyncios_task_group_fails_in_a_block(minikafka_bootstrap: str, client: str) -> None:
+    async def main() -> None:
+        async with CLIENTS[client](minikafka_bootstrap), asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail())
+            tasks.create_task(asyncio.sleep(3600))
+
+    with pytest.raises(ExceptionGroup) as raised:
+        asyncio.run(main())
+    assert [type(one) for one in raised.value.exceptions] == [Failed]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("in_group", [False, True])
+def test_an_exception_leaves_a_block_as_it_was_raised(
+    minikafka_bootstrap: str, client: str, backend: str, in_group: bool
+) -> None:
+    block: AbstractAsyncContextManager[Any] = CLIENTS[client](minikafka_bootstrap)
+
+    async def main() -> None:
+        async with block:
+            if not in_group:
+                await fail()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(fail)
+
+    with pytest.raises(ExceptionGroup if in_group else Failed) as raised:
+        anyio.run(main, backend=backend)
+    if isinstance(raised.value, ExceptionGroup):
+        assert [type(one) for one in raised.value.exceptions] == [Failed]
