@@ -6,6 +6,7 @@ where possible.
 """
 
 import json
+import re
 import struct
 import sys
 from collections.abc import Callable, Iterator
@@ -20,19 +21,32 @@ from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords, Record
 from minikafka.protocol.visible import visible, visible_json
+from minikafka.storage import checkpoint_files
+from minikafka.storage.checkpoint_files import BrokenCheckpoint
+from minikafka.storage.memory_disk import MemoryDisk
 from minikafka.storage.producer_state import CorruptSnapshot, ProducerStates
 
 OFFSET_ENTRY, TIME_ENTRY, TRANSACTION_ENTRY = struct.Struct(">ii"), struct.Struct(">qi"), struct.Struct(">hqqqq")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
+def regular(context: click.Context, argument: click.Parameter, files: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The files. Raises click.BadParameter for a directory, and for a device or pipe, which may have no end."""
+    for file in files:
+        if file.is_dir():
+            raise click.BadParameter(f"{str(file)!r} is a directory: give the files in it, such as {file}/*.log")
+        if not file.is_file():
+            raise click.BadParameter(f"{str(file)!r} is not a regular file")
+    return files
+
+
 @click.command("dump-log")
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), callback=regular)
 @click.option("--headers-only", is_flag=True, help="Print batch headers without records.")
 @click.option("--json", "as_json", is_flag=True, help="Print only records, one JSON object per line (.log files only).")
 @click.option("--max-bytes", metavar="N", type=click.IntRange(1), help="Read at most N bytes of each file.")
 def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_bytes: int | None) -> None:
-    """Print the contents of segments (.log), indexes, producer snapshots and checkpoints.
+    """Print the contents of segments (.log), indexes, snapshots (also of metadata) and checkpoints.
 
     The exit code is 1 if a file is damaged or something else, which is said where it is found.
 
@@ -68,16 +82,18 @@ def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterat
     Raises:
         click.ClickException: Not a file of a log.
     """
-    if file.suffix == ".log":
+    if file.suffix in (".log", ".checkpoint"):
         describe = describer_of(topic_of(file))
         return json_lines(data) if as_json else batch_lines(data, records=records, describe=describe)
     reader = READERS.get(file.suffix)
     if reader is not None:
         return reader(base_offset_of(file), data)
-    if file.name.endswith("checkpoint") or file.suffix in (".properties", ".metadata"):
-        return iter(data.decode(errors="replace").splitlines())
+    parse = TEXTS.get(file.name) or (properties if file.suffix == ".properties" else None)
+    if parse is not None:
+        return text_lines(parse, file.name, data)
     raise click.ClickException(
-        f"{file.name} is not a log file: expected .log, {', '.join(READERS)}, a checkpoint or .properties"
+        f"{file.name} is not a log file: expected .log, .checkpoint, {', '.join(READERS)}, .properties, "
+        + ", ".join(one for one in TEXTS if not one.endswith(".properties"))
     )
 
 
@@ -243,6 +259,51 @@ def snapshot_lines(base_offset: int, data: bytes) -> Iterator[str]:
         )
 
 
+Parse = Callable[[MemoryDisk, str], object]
+
+
+def text_lines(parse: Parse, name: str, data: bytes) -> Iterator[str]:
+    """The lines of a text file, and what is wrong with it as a whole. Kafka makes checkpoints empty at first."""
+    if not data and name.endswith("checkpoint"):
+        return
+    yield from data.decode(errors="replace").splitlines()
+    disk = MemoryDisk()
+    disk.write_atomically(name, data)
+    try:
+        parse(disk, name)
+    except BrokenCheckpoint as error:
+        yield Damage(f"cannot read the file: {error}")
+
+
+def properties(disk: MemoryDisk, name: str) -> None:
+    """Raise BrokenCheckpoint if a file has no properties, or one whose name has other characters than names have."""
+    found = checkpoint_files.read_properties(disk, name)
+    wrong = [one for one in found or {"": ""} if not re.fullmatch(r"[\w.:-]+", one, re.ASCII)]
+    if wrong:
+        raise BrokenCheckpoint(f"{name} has no properties, or one without a good name: {wrong[0]!r}")
+
+
+def json_object(disk: MemoryDisk, name: str) -> None:
+    """Raise BrokenCheckpoint if a file is not a JSON object."""
+    try:
+        found = json.loads(disk.read_bytes(name))
+    except ValueError as error:
+        raise BrokenCheckpoint(f"{name} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise BrokenCheckpoint(f"{name} is not a JSON object")
+
+
+TEXTS: dict[str, Parse] = {
+    checkpoint_files.RECOVERY_POINTS: checkpoint_files.read_offsets,
+    checkpoint_files.HIGH_WATERMARKS: checkpoint_files.read_offsets,
+    checkpoint_files.LOG_START_OFFSETS: checkpoint_files.read_offsets,
+    checkpoint_files.CLEANER_OFFSETS: checkpoint_files.read_offsets,
+    checkpoint_files.EPOCHS: checkpoint_files.read_epochs,
+    checkpoint_files.PARTITION_METADATA: checkpoint_files.read_topic_id,
+    checkpoint_files.CLEAN_SHUTDOWN: json_object,
+    "quorum-state": json_object,
+}
+"""How the node that has a text file reads it, by the file's name."""
 READERS: dict[str, Callable[[int, bytes], Iterator[str]]] = {
     ".index": offset_index_lines,
     ".timeindex": time_index_lines,

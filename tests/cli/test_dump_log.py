@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -9,7 +10,15 @@ import pytest
 from support.command_line import Minikafka
 from support.node import NodeProcess
 
-NAMES = ["{:020}.log", "{:020}.index", "{:020}.timeindex", "{:020}.txnindex", "{:020}.snapshot"]
+from minikafka.client.blocking import Admin
+
+TEXTS = ["partition.metadata", "meta.properties", "server.properties", "quorum-state", ".kafka_cleanshutdown"]
+NAMES = [
+    *("{:020}.log", "{:020}-0000000001.checkpoint", "bootstrap.checkpoint"),
+    *("{:020}.index", "{:020}.timeindex", "{:020}.txnindex", "{:020}.snapshot"),
+    *("leader-epoch-checkpoint", "recovery-point-offset-checkpoint", "replication-offset-checkpoint"),
+    *("log-start-offset-checkpoint", "cleaner-offset-checkpoint", *TEXTS),
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,5 +58,33 @@ def test_damage_in_the_middle_of_a_log(
     assert "one" in ran.out or words == ["--headers-only"]
 
 
+@pytest.mark.parametrize("name", [one for one in NAMES if "{" not in one])
+def test_an_empty_text_file_is_damage_but_for_checkpoints(name: str, minikafka: Minikafka, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"")
+    assert minikafka("dump-log", str(tmp_path / name)).code == (0 if name.endswith("checkpoint") else 1)
+
+
 def test_files_of_a_node_are_good(minikafka: Minikafka, files: list[Path]) -> None:
     assert minikafka("dump-log", *map(str, files)).code == 0
+
+
+def test_every_file_that_a_node_has_written_is_good(minikafka: Minikafka, tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        with Admin(node.bootstrap) as admin:
+            admin.create_topic("t", partitions=1)
+        assert node.terminate() == 0
+    found = [path for path in node.data_dir.glob("**/*") if path.is_file() and path.name != ".lock"]
+    assert {path.name for path in found} >= {".kafka_cleanshutdown", "meta.properties", "replication-offset-checkpoint"}
+    ran = minikafka("dump-log", *map(str, found))
+    assert (ran.code, ran.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/full", "pipe", "."])
+def test_what_is_no_regular_file_is_not_read(
+    name: str, minikafka: Minikafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    ran = minikafka("dump-log", name)
+    assert (ran.code, ran.out) == (2, "")
+    assert ("is a directory: give the files in it" if name == "." else "is not a regular file") in ran.err

@@ -215,7 +215,7 @@ def test_a_node_is_alive_before_it_is_ready(three: LocalCluster) -> None:
     three.stop()
     three.launch(2)  # without the others it has no active controller that it could register with
     eventually(lambda: page(three, 2, "/healthz") == (200, "ok"), timeout_s=PATIENCE_S)
-    starting = 503, "starting: waits for the registration of this broker"  # once its controller knows the node's other tasks
+    starting = 503, "starting: waits for the registration of this broker"  # once its controller knows its other tasks
     eventually(lambda: page(three, 2, "/readyz") == starting, timeout_s=PATIENCE_S)
     assert value(three, 2, "minikafka_ready") == 0
     assert value(three, 2, ACTIVE_CONTROLLERS) == 0

@@ -50,6 +50,13 @@ MUTATIONS = (
         "return line if entry[0] >= last[0] or entry[1] >= last[1] else",
         ("tests/cli/test_dump_log.py::test_garbage_is_damage",),
     ),
+    Mutation(
+        "garbage is a good checkpoint",
+        "cli/dump_log.py",
+        "        parse(disk, name)\n",
+        "        pass\n",
+        ("tests/cli/test_dump_log.py::test_garbage_is_damage",),
+    ),
     # -- what a terminal obeys ------------------------------------------------------------------------------------
     Mutation(
         "the second set of control characters reaches terminals",
