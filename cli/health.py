@@ -76,7 +76,9 @@ def health(bootstrap_server: str, timeout_s: float, ignore: tuple[str, ...], as_
         found.extend(await all_checks(admin, timeout_s))
 
     try:
-        with_admin(bootstrap_server, work, default_api_timeout_ms=limit_ms, socket_connection_setup_timeout_ms=limit_ms)
+        with_admin(
+            bootstrap_server, work, default_api_timeout_ms=limit_ms, socket_connection_setup_timeout_ms=limit_ms
+        )
     except KafkaError as error:
         found = [Check("brokers", [f"no answer by way of {bootstrap_server}: {error}"])]
     checks = [one for one in found if one.name not in ignore]

@@ -33,7 +33,8 @@ class LineSplitter:
             self._size_bytes += len(rest)
             if self._size_bytes > self._line_size_max:
                 raise BadLine(
-                    f"a line of more than {self._line_size_max} bytes; raise the limit with --option max_request_size=…"
+                    f"a line of more than {self._line_size_max} bytes; "
+                    "raise the limit with --option max_request_size=…"
                 )
         return ended
 

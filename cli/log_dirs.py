@@ -46,7 +46,9 @@ def log_dirs(
         for node_id in broker_ids:
             await check_broker(admin, node_id)
         found = await admin.describe_log_dirs(broker_ids or None)
-        details = [directory_details(node_id, one, topics) for node_id, some in found.items() for one in some]
+        details = [
+            directory_details(node_id, one, topics) for node_id, some in found.items() for one in some
+        ]
         lines = replica_lines(details) if replicas else directory_lines(details)
         output(details, lines, as_json=as_json)
 

@@ -116,7 +116,9 @@ async def ranges(
 
 def range_lines(details: Sequence[Mapping[str, Any]]) -> list[str]:
     """The table of first offsets and ends."""
-    rows = [[one["topic"], one["partition"], *(("-",) * 3 if one["first"] is None else span(one))] for one in details]
+    rows = [
+        [one["topic"], one["partition"], *(("-",) * 3 if one["first"] is None else span(one))] for one in details
+    ]
     return table(("topic", "partition", "first", "end", "offsets"), rows)
 
 

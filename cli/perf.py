@@ -187,7 +187,9 @@ def payloads(size: int) -> list[bytes]:
 class Load:
     """Sends records and measures rate and latency."""
 
-    def __init__(self, producer: Producer, topic: str, values: list[bytes], rate: int | None, *, as_json: bool) -> None:
+    def __init__(
+        self, producer: Producer, topic: str, values: list[bytes], rate: int | None, *, as_json: bool
+    ) -> None:
         self._as_json = as_json
         self._producer = producer
         self._topic = topic

@@ -258,7 +258,9 @@ class Sending:
 
         job = self._job
         overhead = RECORD_OVERHEAD_BYTES + sum(10 + 4 * len(name) + len(value) for name, value in job.headers)
-        return columns_of(lines, self._sent + 1, separator=job.separator, null=job.null, size_max=size_max - overhead)
+        return columns_of(
+            lines, self._sent + 1, separator=job.separator, null=job.null, size_max=size_max - overhead
+        )
 
     async def _send_json(self, producer: Producer, lines: Sequence[bytes]) -> None:
         """Send JSON lines up to the first in error. Raises BadLine."""

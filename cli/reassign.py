@@ -211,3 +211,4 @@ def details(tp: TopicPartition, one: Reassignment) -> dict[str, Any]:
         "adding_replicas": list(one.adding),
         "removing_replicas": list(one.removing),
     }
+

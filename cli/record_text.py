@@ -89,7 +89,8 @@ def _content(value: Any, version: int) -> Any:
     return {
         _camel(item.name): _content(uuid_text(found) if item.kind is UUID else found, version)
         for item in fields_of(kind)
-        if version in item.versions and ((found := getattr(value, item.name)) != item.default or item.tag is None)
+        if version in item.versions
+        and ((found := getattr(value, item.name)) != item.default or item.tag is None)
     }
 
 

@@ -1,6 +1,6 @@
 """The lock of the `minikafka cluster` that runs a cluster: one at a time. It goes with its process, however that ends.
 
-DIR/cluster.pid     the pid of the command, which holds a lock on the file while it runs
+    DIR/cluster.pid     the pid of the command, which holds a lock on the file while it runs
 """
 
 from __future__ import annotations

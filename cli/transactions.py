@@ -155,7 +155,9 @@ def abort(bootstrap_server: str, name: str, start_offset: int, as_json: bool) ->
         (tp,) = await partitions_of(admin, [name], bootstrap_server)
         for one in await admin.describe_producers(tp):
             if one.transaction_start_offset == start_offset:
-                await admin.abort_transaction(tp, one.producer_id, one.producer_epoch, max(one.coordinator_epoch, 0))
+                await admin.abort_transaction(
+                    tp, one.producer_id, one.producer_epoch, max(one.coordinator_epoch, 0)
+                )
                 done = {"topic": tp.topic, "partition": tp.partition, "producer_id": one.producer_id}
                 said = f"Aborted the transaction of producer {one.producer_id} in {tp}."
                 output(done, [said], as_json=as_json)

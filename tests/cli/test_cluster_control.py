@@ -96,7 +96,9 @@ def test_nodes_outlive_a_parent_that_was_killed_and_are_taken_up_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["relative path", "data directory"])
-def test_a_node_started_by_hand_is_known_and_stopped(minikafka: Minikafka, tmp_path: Path, by: str) -> None:
+def test_a_node_started_by_hand_is_known_and_stopped(
+    minikafka: Minikafka, tmp_path: Path, by: str
+) -> None:
     cluster = LocalCluster(tmp_path / "c", brokers=1)
     how = {
         "relative path": ["--config", "c/node-1/server.properties"],

@@ -94,7 +94,9 @@ FAILURES = """
 
 
 @pytest.fixture
-def prepared(minikafka: Minikafka, node: NodeProcess, judge: Client, topic: str, tmp_path: Path) -> dict[str, Any]:
+def prepared(
+    minikafka: Minikafka, node: NodeProcess, judge: Client, topic: str, tmp_path: Path
+) -> dict[str, Any]:
     """What the command lines above name."""
     judge.produce(topic, [Outgoing(b"%d" % number) for number in range(3)])
     reset = ("groups", "reset-offsets", f"{topic}-group", "--topic", topic, "--to-latest", "--execute")
@@ -131,7 +133,9 @@ def test_every_command_is_here() -> None:
 
 
 @pytest.mark.parametrize("line", SUCCESSES.strip().splitlines())
-def test_a_result_is_json(minikafka: Minikafka, node: NodeProcess, prepared: dict[str, Any], line: str) -> None:
+def test_a_result_is_json(
+    minikafka: Minikafka, node: NodeProcess, prepared: dict[str, Any], line: str
+) -> None:
     if line.startswith("transactions"):
         open_transaction(node.bootstrap, prepared["topic"])
     ran = minikafka(*line.format(**prepared).split(), "--json")

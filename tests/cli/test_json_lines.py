@@ -17,7 +17,7 @@ RECORDS = [
     Outgoing(None, b"tombstone", timestamp_ms=FIRST_MS + 1),
     Outgoing(b"", None, timestamp_ms=FIRST_MS + 2),
     Outgoing(b"\xff\x00\n", b"\xfe", (("h", b"\xfd"), ("h", None), ("\u00fc", b"")), timestamp_ms=FIRST_MS + 3),
-    Outgoing('tab\tquote"\n\u2028\U0001f600'.encode(), b"{}", (("a", b"1"),), timestamp_ms=FIRST_MS + 4),
+    Outgoing("tab\tquote\"\n\u2028\U0001f600".encode(), b"{}", (("a", b"1"),), timestamp_ms=FIRST_MS + 4),
     Outgoing(b'{"base64": "AAAA"}', b"null", timestamp_ms=FIRST_MS + 5),
 ]
 

@@ -268,10 +268,8 @@ def test_voters_that_are_fixed_are_not_changed(minikafka: Minikafka, tmp_path: P
     assert "Cluster doesn't support adding voter because the kraft.version feature is 0" in ran.err
     config.write_text(config.read_text().replace("127.0.0.1:9093", ":9093"))
     assert "set advertised.listeners" in minikafka("quorum", "add-controller", "--config", str(config)).err
-    config.write_text(
-        "node.id=4\nprocess.roles=broker\ncontroller.quorum.bootstrap.servers=127.0.0.1:1\n"
-        "controller.listener.names=CONTROLLER\n"
-    )
+    config.write_text("node.id=4\nprocess.roles=broker\ncontroller.quorum.bootstrap.servers=127.0.0.1:1\n"
+                      "controller.listener.names=CONTROLLER\n")
     assert "no controller's" in minikafka("quorum", "add-controller", "--config", str(config)).err
 
 

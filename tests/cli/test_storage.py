@@ -63,10 +63,9 @@ def test_options_that_do_not_fit(minikafka: Minikafka, tmp_path: Path) -> None:
     assert (ran.code, ran.err.startswith("Error: only one of --standalone")) == (2, True)
     assert minikafka("storage", "format", *place, "-s", "-f", "transaction.version=x").code == 2
     assert minikafka("storage", "format", *place[:2], "-t", "", "-s").code == 2
-    assert (
-        "No feature:transaction.version"
-        in minikafka("storage", "format", *place, "-s", "-f", "transaction.version=9").err
-    )
+    assert "No feature:transaction.version" in minikafka(
+        "storage", "format", *place, "-s", "-f", "transaction.version=9"
+    ).err
     assert not (tmp_path / "data").exists()
 
 
