@@ -13,6 +13,7 @@ import click
 
 from minikafka.cli.cluster_control import DEFAULT_DIRECTORY, restart, status, stop
 from minikafka.cli.contexts import DEFAULT_PORT
+from minikafka.cli.numbers import Whole
 from minikafka.cli.options import NameValue
 from minikafka.cli.output import echo
 
@@ -24,16 +25,16 @@ POLL_INTERVAL_S = 0.2
 
 
 @click.group(invoke_without_command=True)
-@click.option("--brokers", type=click.IntRange(1), help="Number of brokers; 3 in a new directory.")
+@click.option("--brokers", type=Whole(1), help="Number of brokers; 3 in a new directory.")
 @click.option(
     "--controllers",
-    type=click.IntRange(1),
+    type=Whole(1),
     help="Number of controllers; by default the first three brokers are controllers too.",
 )
 @click.option("--isolated", is_flag=True, help="Run controllers as separate nodes, with ids after the brokers'.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Whole(0, 65535),
     help=f"Port of the first broker; 0 picks free ports.  [default: {DEFAULT_PORT}; those of an existing cluster]",
 )
 @click.option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from minikafka.cli.numbers import Whole
 from minikafka.cli.output import echo, json_option, output
 from minikafka.cli.tables import numbers
 
@@ -25,7 +26,7 @@ directory_option = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory of the cluster.  [default: minikafka-cluster]",
 )
-nodes_argument = click.argument("node_ids", nargs=-1, type=click.IntRange(0), metavar="[NODE]...")
+nodes_argument = click.argument("node_ids", nargs=-1, type=Whole(0, bits=32), metavar="[NODE]...")
 
 
 @click.command()

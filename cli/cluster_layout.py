@@ -20,6 +20,7 @@ from pathlib import Path
 HOST = "127.0.0.1"
 CONTROLLER_PORT_OFFSET = 100
 METRICS_PORT_OFFSET = 200
+PORT_MAX = 65_535
 USUAL_CONTROLLERS_MAX = 3
 """A quorum of three tolerates the loss of one controller; with more voters commits take longer."""
 
@@ -62,15 +63,17 @@ def layout(
 ) -> list[NodeLayout]:
     """The nodes of a new cluster, by id from 1.
 
-    Raises ClusterError for impossible numbers of brokers or controllers.
+    Raises ClusterError for impossible numbers of brokers or controllers, and for ports that do not exist.
     """
     wanted = min(brokers, USUAL_CONTROLLERS_MAX) if controllers is None else controllers
     if brokers < 1 or wanted < 1:
         raise ClusterError("a cluster needs at least one broker and one controller")
-    if brokers >= CONTROLLER_PORT_OFFSET:
-        raise ClusterError(f"at most {CONTROLLER_PORT_OFFSET - 1} brokers: the ports after these are the controllers'")
+    if brokers >= CONTROLLER_PORT_OFFSET or wanted >= CONTROLLER_PORT_OFFSET:
+        raise ClusterError(
+            f"at most {CONTROLLER_PORT_OFFSET - 1} brokers and as many controllers: the ports after these are taken"
+        )
     first = brokers + 1 if isolated else 1
-    nodes = []
+    nodes: list[NodeLayout] = []
     for node_id in range(1, max(brokers, first + wanted - 1) + 1):
         is_controller = first <= node_id < first + wanted
         nodes.append(
@@ -81,6 +84,8 @@ def layout(
                 metrics_port=port + METRICS_PORT_OFFSET + node_id - 1 if metrics else 0,
             )
         )
+    if max(ports(nodes)) > PORT_MAX:
+        raise ClusterError(f"port {port} is too high: the nodes would use ports up to {max(ports(nodes))}")
     return nodes
 
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from minikafka.cli.redraw import Redrawing
-from minikafka.cli.tables import counted, table
+from minikafka.cli.tables import table
+from minikafka.protocol.counted import counted
 from minikafka.protocol.visible import visible
 
 if TYPE_CHECKING:

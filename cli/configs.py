@@ -13,10 +13,12 @@ import click
 
 from minikafka.cli.client_quotas import QUOTA_KINDS, alter_quotas, entity_of, quota_details, quota_lines
 from minikafka.cli.failures import closest
+from minikafka.cli.numbers import whole
 from minikafka.cli.options import NameValue, check_broker, client_options, dry_run_option, no_topic
 from minikafka.cli.output import SET_BY, echo, json_option, output
 from minikafka.cli.running import with_admin
-from minikafka.cli.tables import counted, table
+from minikafka.cli.tables import table
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, ConfigEntry
@@ -165,7 +167,7 @@ def check_target(kind: str, name: str | None, client_id: str | None, *, is_defau
         raise click.UsageError("--client-id is for users; for a client id alone: `configs describe client NAME`")
     if client_id is not None and name is None and not is_default:
         raise click.UsageError("--client-id needs a user: its name or --default")
-    if kind == "broker" and name is not None and not name.isdecimal():
+    if kind == "broker" and name is not None and whole(name, bits=32, least=0) is None:
         raise click.UsageError(f"{name!r} is not the id of a broker; `minikafka brokers` lists them")
 
 

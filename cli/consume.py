@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from minikafka.cli.numbers import Whole, whole
 from minikafka.cli.options import (
     Escaped,
     NameValue,
@@ -51,9 +52,10 @@ class Offset(OffsetType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
         if isinstance(value, int) or value in ("earliest", "latest"):
             return value
-        if not value.removeprefix("-").isdecimal():
+        offset = whole(value)
+        if offset is None:
             self.fail(f"{value!r} is not an offset: give a number, -N for the last N, earliest or latest", param, ctx)
-        return int(value)
+        return offset
 
 
 @click.command(
@@ -74,15 +76,15 @@ class Offset(OffsetType):
     help="Start at this offset, or -N for the last N records (both need --partition), or at earliest or latest.",
 )
 @click.option(
-    "--partition", "partitions", multiple=True, type=click.IntRange(0), help="Read only this partition; repeatable."
+    "--partition", "partitions", multiple=True, type=Whole(0, bits=32), help="Read only this partition; repeatable."
 )
 @click.option("--since", type=Time(), metavar="TIME", help=f"Start at this time, {KNOWN}.")
 @click.option(
     "--exit", "-e", "exits", is_flag=True, help="Exit at the end: after the records that are there when it starts."
 )
-@click.option("--max-messages", "-n", metavar="N", type=click.IntRange(1), help="Exit after N records.")
+@click.option("--max-messages", "-n", metavar="N", type=Whole(1), help="Exit after N records.")
 @click.option("--group", help="Join this consumer group and commit offsets.")
-@click.option("--timeout-ms", type=click.IntRange(0), help="Exit when no record arrives for this long.")
+@click.option("--timeout-ms", type=Whole(0), help="Exit when no record arrives for this long.")
 @click.option(
     "--isolation-level",
     "--isolation",

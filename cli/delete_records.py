@@ -11,6 +11,7 @@ import click
 
 from minikafka.cli.elect_leaders import partitions_of
 from minikafka.cli.failures import Failure, fail_if, failure
+from minikafka.cli.numbers import Whole
 from minikafka.cli.offsets import NOWHERE, led_partitions
 from minikafka.cli.options import Time, client_options
 from minikafka.cli.output import json_option, output
@@ -27,7 +28,7 @@ HIGH_WATERMARK = -1
 @click.command("delete-records")
 @client_options
 @click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITION]]...")
-@click.option("--before", "offset", type=click.IntRange(0), metavar="OFFSET", help="Delete what is before this offset.")
+@click.option("--before", "offset", type=Whole(0), metavar="OFFSET", help="Delete what is before this offset.")
 @click.option("--before-time", "time_ms", type=Time(), help=f"Delete what is before this time, {KNOWN}.")
 @click.option("--all", "everything", is_flag=True, help="Delete all records, up to the high watermark.")
 @click.option(

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import click
 
+from minikafka.cli.numbers import Whole, whole
 from minikafka.cli.output import echo
 from minikafka.cli.record_text import Describe, describer_of, shown
+from minikafka.protocol.counted import counted
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, control_type
@@ -44,7 +46,7 @@ def regular(context: click.Context, argument: click.Parameter, files: tuple[Path
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), callback=regular)
 @click.option("--headers-only", is_flag=True, help="Print batch headers without records.")
 @click.option("--json", "as_json", is_flag=True, help="Print only records, one JSON object per line (.log files only).")
-@click.option("--max-bytes", metavar="N", type=click.IntRange(1), help="Read at most N bytes of each file.")
+@click.option("--max-bytes", metavar="N", type=Whole(1), help="Read at most N bytes of each file.")
 def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_bytes: int | None) -> None:
     """Print the contents of segments (.log), indexes, snapshots (also of metadata) and checkpoints.
 
@@ -104,7 +106,7 @@ def topic_of(file: Path) -> str:
 
 def base_offset_of(file: Path) -> int:
     """The offset in a segment file's name; 0 for other files."""
-    return int(file.stem) if file.stem.isdigit() else 0
+    return whole(file.stem, least=0) or 0
 
 
 def batch_lines(data: bytes, *, records: bool, describe: Describe) -> Iterator[str]:
@@ -124,7 +126,7 @@ def batch_lines(data: bytes, *, records: bool, describe: Describe) -> Iterator[s
 
 def _incomplete_batch(data: bytes, position: int) -> Iterator[str]:
     if position < len(data):
-        yield Damage(f"at position {position}: {len(data) - position} bytes of an incomplete batch")
+        yield Damage(f"at position {position}: {counted(len(data) - position, 'byte')} of an incomplete batch")
 
 
 def batch_line(batch: Batch, position: int) -> str:
@@ -228,7 +230,7 @@ def _ordered(last: tuple[int, int], entry: tuple[int, int], line: str) -> str:
 
 def _incomplete(data: bytes, entry: struct.Struct) -> Iterator[str]:
     if left := len(data) % entry.size:
-        yield Damage(f"{left} bytes of an incomplete entry")
+        yield Damage(f"{counted(left, 'byte')} of an incomplete entry")
 
 
 def transaction_index_lines(base_offset: int, data: bytes) -> Iterator[str]:

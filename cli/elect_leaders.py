@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from minikafka.cli.failures import fail_if
+from minikafka.cli.numbers import whole
 from minikafka.cli.options import client_options, no_topic
 from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
-from minikafka.cli.tables import counted
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, TopicPartition
@@ -70,8 +71,8 @@ async def partitions_of(admin: Admin, names: Sequence[str], bootstrap_server: st
                 found += [TopicPartition(topic, one.index) for one in (await admin.describe_topic(topic)).partitions]
             except UnknownTopicOrPartitionError:
                 raise no_topic(topic, bootstrap_server) from None
-        elif partition.isdecimal():
-            found.append(TopicPartition(topic, int(partition)))
+        elif (index := whole(partition, bits=32, least=0)) is not None:
+            found.append(TopicPartition(topic, index))
         else:
             raise click.UsageError(f"{name!r} is not TOPIC or TOPIC:PARTITION")
     return list(dict.fromkeys(found))

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from minikafka.protocol.shortened import shortened
+
 __all__ = ["Failed", "Failure", "closest", "fail_if", "failure", "failures_of", "wants_json"]
 
 USAGE, OTHER = "USAGE", "FAILED"
@@ -69,7 +71,11 @@ def fail_if(errors: Iterable[object]) -> None:
 
 
 def failures_of(error: Exception) -> list[Failure]:
-    """The errors of a command that has ended with an exception."""
+    """The errors of a command that has ended with an exception, in messages of readable length."""
+    return [{**one, "message": "\n".join(map(shortened, one["message"].split("\n")))} for one in _failures_of(error)]
+
+
+def _failures_of(error: Exception) -> list[Failure]:
     match error:
         case Failed():
             return error.failures

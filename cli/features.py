@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from minikafka.cli.numbers import whole
 from minikafka.cli.options import NameValue, broker_option, check_broker, client_options, dry_run_option
 from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
@@ -114,9 +115,10 @@ def numbers_of(levels: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Levels by feature. Raises click.UsageError for one that is no number."""
     found: dict[str, int] = {}
     for name, level in levels:
-        if not level.isdecimal():
+        number = whole(level, bits=16, least=0)
+        if number is None:
             raise click.UsageError(f"{name}={level}: a level is a number; `minikafka features describe` lists them")
-        found[name] = int(level)
+        found[name] = number
     return found
 
 

@@ -23,13 +23,15 @@ from minikafka.cli.group_rows import (
     note_of,
     read_group_offsets,
 )
+from minikafka.cli.numbers import Whole
 from minikafka.cli.offset_reset import Change, Scenario, export_text, plan_changes, read_csv
 from minikafka.cli.options import F, Time, client_options
 from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.running import with_admin
-from minikafka.cli.tables import counted, table
+from minikafka.cli.tables import table
 from minikafka.cli.times import KNOWN
+from minikafka.protocol.counted import counted
 from minikafka.protocol.visible import visible
 
 if TYPE_CHECKING:
@@ -186,8 +188,8 @@ def lag(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json:
 @click.option("--to-earliest", is_flag=True, help="Reset to the first offset.")
 @click.option("--to-latest", is_flag=True, help="Reset to the end.")
 @click.option("--to-current", is_flag=True, help="Keep what is committed; to the end where nothing is.")
-@click.option("--to-offset", metavar="N", type=int, help="Reset to this offset.")
-@click.option("--shift-by", metavar="N", type=int, help="Reset to N offsets after the committed one, or -N before it.")
+@click.option("--to-offset", metavar="N", type=Whole(), help="Reset to this offset.")
+@click.option("--shift-by", metavar="N", type=Whole(), help="N offsets after the committed one, or -N before it.")
 @click.option("--to-time", metavar="TIME", type=Time(), help=f"Reset to the first record since this time, {KNOWN}.")
 @click.option(
     "--from-file",

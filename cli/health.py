@@ -11,6 +11,7 @@ import click
 from minikafka.cli.options import Seconds, client_options
 from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, ClusterDescription, ConfigEntry, KafkaError, LogDirectory
@@ -154,7 +155,7 @@ def disks_check(answers: Answers) -> Check:
         elif is_full(one):
             left = f"{size_text(one.usable_bytes)} of {size_text(one.total_bytes)} left"
             problems.append(f"the disk of {where} is full: {left}")
-    return Check("disks", problems, f"{len(found)} data directories have room")
+    return Check("disks", problems, f"{counted(len(found), 'data directory has', 'data directories have')} room")
 
 
 async def controller_check(admin: Admin) -> Check:
@@ -196,7 +197,7 @@ def partition_checks(topics: Sequence[Topic], needed: Mapping[str, int], live: C
     ]
     under = [shown(name, one, live) for name, one in partitions if len(in_sync(one, live)) < len(one.replicas)]
     return [
-        Check("offline", offline, f"{len(partitions):,} partitions have a leader"),
+        Check("offline", offline, f"{counted(len(partitions), 'partition has', 'partitions have')} a leader"),
         Check("under-min-isr", under_min, "all have the replicas in sync that acks=all needs"),
         Check("under-replicated", under, "all replicas are in sync"),
     ]
@@ -216,4 +217,4 @@ def in_sync(one: Partition, live: Collection[int]) -> list[int]:
 
 def shown(name: str, one: Partition, live: Collection[int]) -> str:
     """A partition and what is in sync of it."""
-    return f"{name}-{one.index} has {len(in_sync(one, live))} of {len(one.replicas)} replicas in sync"
+    return f"{name}-{one.index} has {len(in_sync(one, live))} of {counted(len(one.replicas), 'replica')} in sync"

@@ -7,6 +7,8 @@ import select
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from minikafka.protocol.counted import counted
+
 READ_SIZE_BYTES = 1 << 20
 
 
@@ -33,7 +35,7 @@ class LineSplitter:
             self._size_bytes += len(rest)
             if self._size_bytes > self._line_size_max:
                 raise BadLine(
-                    f"a line of more than {self._line_size_max} bytes; "
+                    f"a line of more than {counted(self._line_size_max, 'byte')}; "
                     "raise the limit with --option max_request_size=…"
                 )
         return ended
@@ -100,7 +102,7 @@ def columns_of(
             break
         if len(key) + len(value) > size_max:
             columns.error = (
-                f"line {number} is too long: {len(line)} bytes, at most {size_max} fit into a record; "
+                f"line {number} is too long: {counted(len(line), 'byte')}, at most {size_max:,} fit into a record; "
                 "raise it with --option max_request_size=… (and the topic's max.message.bytes)"
             )
             break

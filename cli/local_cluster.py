@@ -46,6 +46,7 @@ from minikafka.cli.cluster_layout import (
 )
 from minikafka.cli.contexts import DEFAULT_PORT
 from minikafka.cli.node_process import has_ended, pid_of_node, send
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client.blocking import Admin
@@ -305,7 +306,8 @@ class LocalCluster:
         is_isolated = not any(node.port for node in existing_voters)
         grows = brokers is not None and brokers > broker_count
         if brokers is not None and brokers < broker_count:
-            raise ClusterError(f"{self.directory} holds {broker_count} brokers; use a new directory for {brokers}")
+            held = counted(broker_count, "broker")
+            raise ClusterError(f"{self.directory} holds {held}; use a new directory for {brokers}")
         resized = controllers is not None and controllers != len(existing_voters)
         if resized or (isolated and not is_isolated) or (grows and is_isolated):
             raise ClusterError(
@@ -430,7 +432,7 @@ def free_port(wanted: Callable[[int], list[int]]) -> int:
             for port in wanted(base):
                 held.enter_context(socket.socket()).bind((HOST, port))
             return base
-    raise ClusterError(f"no free ports found in {_FREE_PORT_ATTEMPTS} attempts")
+    raise ClusterError(f"no free ports found in {counted(_FREE_PORT_ATTEMPTS, 'attempt')}")
 
 
 def _kill_all(processes: dict[int, subprocess.Popen[bytes]]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from minikafka.cli.numbers import Whole
 from minikafka.cli.options import check_broker, client_options
 from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
@@ -23,7 +24,7 @@ FULL_BYTES_MAX = 1 << 21
 @client_options
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @click.option(
-    "--broker", "broker_ids", multiple=True, type=click.IntRange(0), metavar="ID", help="Only this broker; repeatable."
+    "--broker", "broker_ids", multiple=True, type=Whole(0, bits=32), metavar="ID", help="Only this broker; repeatable."
 )
 @click.option("--replicas", is_flag=True, help="A line for each replica.")
 @json_option

@@ -125,15 +125,13 @@ def show(error: Exception, *, as_json: bool) -> None:
     if as_json:
         echo_json({"errors": failures_of(error)}, err=True)
         return
-    if not isinstance(error, click.ClickException):
-        echo(f"Error: {failures_of(error)[0]['message']}", err=True)
-        return
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return
     context = getattr(error, "ctx", None)
     hint = f" (see `{context.command_path} --help`)" if context is not None else ""
-    echo(f"Error: {error.format_message()}{hint}", err=True)
+    said = "\n".join(one["message"] for one in failures_of(error))
+    echo(f"Error: {said}{hint}", err=True)
 
 
 if __name__ == "__main__":

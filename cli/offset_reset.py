@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from minikafka.cli.group_rows import led_partitions
+from minikafka.cli.numbers import whole
 from minikafka.cli.options import no_topic
 from minikafka.cli.output import echo
 
@@ -168,9 +169,10 @@ async def chosen_partitions(admin: Admin, topics: Sequence[str], bootstrap_serve
             found += await partitions_of(admin, topic, bootstrap_server)
             continue
         for number in numbers.split(","):
-            if not number.strip().isdecimal():
+            partition = whole(number, bits=32, least=0)
+            if partition is None:
                 raise click.UsageError(f"Invalid partition '{number}' specified in topic arg '{text}'")
-            found.append(TopicPartition(topic, int(number)))
+            found.append(TopicPartition(topic, partition))
     await check_existing(admin, found, bootstrap_server)
     return list(dict.fromkeys(found))
 
@@ -219,17 +221,18 @@ def parse_csv(text: str, group_id: str, name: str) -> Offsets:
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
         if not row:
             continue
-        *group, topic, partition, offset = row if len(row) in (3, 4) else [*WITHOUT_GROUP]
-        if not (partition.isdecimal() and offset.isdecimal()):
+        *group, topic, partition_text, offset_text = row if len(row) in (3, 4) else [*WITHOUT_GROUP]
+        partition, offset = whole(partition_text, bits=32, least=0), whole(offset_text, least=0)
+        if partition is None or offset is None:
             raise click.ClickException(
                 f"line {number} of {name} is not topic,partition,offset or group,topic,partition,offset: {row}"
             )
         if group and group[0] != group_id:
             continue
-        tp = TopicPartition(topic, int(partition))
+        tp = TopicPartition(topic, partition)
         if tp in found:
             raise click.ClickException(f"line {number} of {name} lists {tp} again")
-        found[tp] = int(offset)
+        found[tp] = offset
     if not found:
         raise click.ClickException(f"No reset plan for group {group_id} found in {name}")
     return found

@@ -11,7 +11,10 @@ import click
 
 from minikafka.cli.contexts import DEFAULT_BOOTSTRAP_SERVER, chosen_addresses, complete_context
 from minikafka.cli.failures import Failed, failure
+from minikafka.cli.numbers import Whole, whole
+from minikafka.cli.output import echo
 from minikafka.cli.times import parse_time
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
@@ -90,7 +93,7 @@ def _addresses(context: click.Context, option: click.Parameter, value: str | Non
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only check whether the cluster would do it.")
 broker_option = click.option(
-    "--broker", type=click.IntRange(0), metavar="ID", help="The broker to ask.  [default: any]"
+    "--broker", type=Whole(0, bits=32), metavar="ID", help="The broker to ask.  [default: any]"
 )
 
 
@@ -175,8 +178,9 @@ def _value(annotation: str, text: str) -> Any:
     """Text converted to an option's type, or unchanged if it does not fit: the client then reports allowed values."""
     if annotation == "bool":
         return {"true": True, "false": False}.get(text.lower(), text)
-    if "int" in annotation and text.removeprefix("-").isdecimal():
-        return int(text)
+    if "int" in annotation:
+        number = whole(text)
+        return text if number is None else number
     if annotation.startswith("Sequence"):
         return [part.strip() for part in text.split(",")]
     return text
@@ -202,6 +206,18 @@ async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: s
         return len((await client.cluster.topic(name, FIND_TOPIC_TIMEOUT_MS)).partitions)
     except UnknownTopicOrPartitionError:
         raise no_topic(name, bootstrap_server) from None
+
+
+async def found_or_created(producer: Producer, name: str, bootstrap_server: str, *, quiet: bool) -> int:
+    """A topic's number of partitions; says that the broker has created it, unless `quiet`.
+
+    Raises click.ClickException if the topic does not exist, KafkaError for other errors.
+    """
+    is_new = not await topic_exists(producer, name)
+    count = await find_topic(producer, name, bootstrap_server)
+    if is_new and not quiet:
+        echo(f"Created topic {name} with {counted(count, 'partition')}: it did not exist.", err=True)
+    return count
 
 
 async def topic_exists(client: Producer, name: str) -> bool:

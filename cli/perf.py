@@ -7,15 +7,18 @@ acknowledgement. With --rate a slice holds the records of a hundredth of a secon
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.options import CODECS, NameValue, client_arguments, client_options, find_topic
+from minikafka.cli.numbers import Whole
+from minikafka.cli.options import CODECS, NameValue, client_arguments, client_options, find_topic, found_or_created
 from minikafka.cli.output import echo, json_option, output
 from minikafka.cli.running import Stop, run
 from minikafka.cli.statistics import Latencies, rates, read, total, total_line, window_line
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import KafkaError, Producer, RecordMetadata
@@ -25,12 +28,13 @@ SLICE_RECORDS = 256
 SLICES_PER_S = 100
 DISTINCT_PAYLOADS = 997
 """Number of different values, so that batches do not compress better than real data."""
+PAYLOADS_BYTES_MAX = 64 << 20
 
 records_option = click.option(
-    "--records", type=click.IntRange(1), default=1_000_000, show_default=True, help="Number of records."
+    "--records", type=Whole(1), default=1_000_000, show_default=True, help="Number of records."
 )
 size_option = click.option(
-    "--size", type=click.IntRange(0), default=100, show_default=True, help="Size of each value in bytes."
+    "--size", type=Whole(0), default=100, show_default=True, help="Size of each value in bytes."
 )
 acks_choice = click.Choice(["all", "1", "0"])
 option_option = click.option(
@@ -56,7 +60,7 @@ def perf() -> None:
 @click.argument("topic")
 @records_option
 @size_option
-@click.option("--rate", type=click.IntRange(1), help="Limit in records per second.")
+@click.option("--rate", type=Whole(1), help="Limit in records per second.")
 @click.option("--compression-type", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
 @click.option("--acks", type=acks_choice, help="Required acknowledgements.  [default: all]")
 @option_option
@@ -84,13 +88,14 @@ def produce(
     arguments = client_arguments(
         ProducerOptions, bootstrap_server, options, compression_type=compression_type, acks=acks
     )
+    values = payloads(size, arguments)
 
     async def work(stop: Stop) -> None:
         from minikafka.client import Producer
 
         async with Producer(**arguments) as producer:
-            await find_topic(producer, topic, bootstrap_server)
-            await Load(producer, topic, payloads(size), rate, as_json=as_json).run(records, stop)
+            await found_or_created(producer, topic, bootstrap_server, quiet=as_json)
+            await Load(producer, topic, values, rate, as_json=as_json).run(records, stop)
 
     run(work)
 
@@ -99,11 +104,11 @@ def produce(
 @client_options
 @click.argument("topic")
 @click.option(
-    "--records", metavar="N", type=click.IntRange(1), help="Exit after N records.  [default: all existing records]"
+    "--records", metavar="N", type=Whole(1), help="Exit after N records.  [default: all existing records]"
 )
 @click.option(
     "--timeout-ms",
-    type=click.IntRange(1),
+    type=Whole(1),
     default=10_000,
     show_default=True,
     help="Exit when no record arrives for this long.",
@@ -134,7 +139,7 @@ def consume(
     async def work(stop: Stop) -> None:
         found = await read_all(arguments, topic, bootstrap_server, records, timeout_ms, stop)
         count, _, elapsed_s = found
-        line = f"{count} records read in {elapsed_s:.2f} s, {rates(*found)}."
+        line = f"{counted(count, 'record')} read in {elapsed_s:.2f} s, {rates(*found)}."
         output(read(*found), [line], as_json=as_json)
 
     run(work)
@@ -143,7 +148,7 @@ def consume(
 @perf.command()
 @client_options
 @click.argument("topic")
-@click.option("--records", type=click.IntRange(1), default=10_000, show_default=True, help="Number of records.")
+@click.option("--records", type=Whole(1), default=10_000, show_default=True, help="Number of records.")
 @size_option
 @click.option("--acks", type=acks_choice, default="1", show_default=True, help="Required acknowledgements.")
 @option_option
@@ -167,21 +172,31 @@ def latency(
     from minikafka.client.options import ProducerOptions
 
     arguments = client_arguments(ProducerOptions, bootstrap_server, options, acks=acks, linger_ms=0)
+    values = payloads(size, arguments)
 
     async def work(stop: Stop) -> None:
         from minikafka.client import Producer
 
         async with Producer(**arguments) as producer:
-            await find_topic(producer, topic, bootstrap_server)
-            await one_at_a_time(producer, topic, payloads(size), records, stop, as_json=as_json)
+            await found_or_created(producer, topic, bootstrap_server, quiet=as_json)
+            await one_at_a_time(producer, topic, values, records, stop, as_json=as_json)
 
     run(work)
 
 
-def payloads(size: int) -> list[bytes]:
-    """Values of capital letters, as Kafka's producer-perf-test sends; the same in every run."""
-    letters = bytes(Random(0).choices(range(65, 91), k=size + DISTINCT_PAYLOADS))
-    return [letters[start : start + size] for start in range(DISTINCT_PAYLOADS)]
+def payloads(size: int, arguments: Mapping[str, Any]) -> list[bytes]:
+    """Values of capital letters, as Kafka's producer-perf-test sends; the same in every run. Fewer large ones.
+
+    Raises click.UsageError if they are too large for the producer that has these arguments.
+    """
+    from minikafka.client.options import ProducerOptions
+
+    size_max = arguments.get("max_request_size", ProducerOptions.defaults()["max_request_size"])
+    if isinstance(size_max, int) and size > size_max:
+        raise click.UsageError(f"--size {size} is above {size_max}, which --option max.request.size=… raises")
+    distinct = max(1, min(DISTINCT_PAYLOADS, PAYLOADS_BYTES_MAX // max(size, 1)))
+    letters = bytes(Random(0).choices(range(65, 91), k=size + distinct))
+    return [letters[start : start + size] for start in range(distinct)]
 
 
 class Load:

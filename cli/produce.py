@@ -23,6 +23,7 @@ import click
 
 from minikafka.cli.json_lines import JSON_SIZE_FACTOR, parse_record
 from minikafka.cli.lines import BadLine, Columns, LineReader, columns_of
+from minikafka.cli.numbers import Whole
 from minikafka.cli.options import (
     CODECS,
     Escaped,
@@ -30,14 +31,13 @@ from minikafka.cli.options import (
     check_partition,
     client_arguments,
     client_options,
-    find_topic,
-    topic_exists,
+    found_or_created,
 )
 from minikafka.cli.output import echo
 from minikafka.cli.progress import Progress, progress
 from minikafka.cli.running import Stop, run
 from minikafka.cli.spread import Spread
-from minikafka.cli.tables import counted
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import Delivery, Producer
@@ -58,7 +58,7 @@ STANDARD_INPUT = 0
     is_flag=True,
     help="Each line is a JSON object as `consume --json` prints it: key, value, headers and timestamp of a record.",
 )
-@click.option("--partition", type=click.IntRange(0), help="Partition of all records.  [default: by key]")
+@click.option("--partition", type=Whole(0, bits=32), help="Partition of all records.  [default: by key]")
 @click.option("--compression-type", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
 @click.option("--transactional-id", help="Send all lines in one transaction with this id.")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Required acknowledgements.  [default: all]")
@@ -175,11 +175,7 @@ class Sending:
         stop.starts, stop.last_words = True, partial(self._sum_up, started)
         try:
             async with Producer(**arguments) as producer:
-                is_new = not await topic_exists(producer, job.topic)
-                partitions = await find_topic(producer, job.topic, job.bootstrap_server)
-                if is_new and not self._quiet:
-                    made = f"Created topic {job.topic} with {counted(partitions, 'partition')}"
-                    echo(f"{made}: it did not exist.", err=True)
+                partitions = await found_or_created(producer, job.topic, job.bootstrap_server, quiet=self._quiet)
                 if job.partition is not None:
                     check_partition(job.topic, partitions, job.partition)
                 stop.starts = False

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any, Protocol, Self, TextIO
 
-from minikafka.cli.tables import counted
+from minikafka.protocol.counted import counted
 
 REFRESH_S = 0.1
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from minikafka.cli.numbers import Whole
 from minikafka.cli.options import client_options
 from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
@@ -74,7 +75,7 @@ def add_controller(bootstrap_server: str, config: Path, *, dry_run: bool, as_jso
 
 @quorum.command("remove-controller")
 @client_options
-@click.argument("node_id", type=click.IntRange(0))
+@click.argument("node_id", type=Whole(0, bits=32))
 @click.option("--directory-id", help="Of its metadata directory.  [default: that of the voter with this id]")
 @dry_run
 @json_option

@@ -18,7 +18,8 @@ from minikafka.cli.failures import fail_if
 from minikafka.cli.options import client_options
 from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
-from minikafka.cli.tables import counted, numbers, table
+from minikafka.cli.tables import numbers, table
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, Reassignment, TopicPartition

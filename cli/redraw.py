@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import TextIO
 
+from minikafka.protocol.counted import counted
 from minikafka.protocol.visible import visible
 
 
@@ -41,4 +42,4 @@ def fitting(lines: Sequence[str], size: os.terminal_size) -> list[str]:
     if len(lines) <= rows:
         return [line[:columns] for line in lines]
     shown = [line[:columns] for line in lines[: rows - 1]]
-    return [*shown, f"… and {len(lines) - len(shown):,} lines more"[:columns]]
+    return [*shown, f"… and {counted(len(lines) - len(shown), 'line')} more"[:columns]]

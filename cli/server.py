@@ -9,12 +9,13 @@ from pathlib import Path
 import click
 
 from minikafka.cli.node_process import pid_file_of_this_process
+from minikafka.cli.numbers import Whole
 
 
 @click.command()
-@click.option("--node-id", type=int, help="Sets node.id.  [default: 1]")
+@click.option("--node-id", type=Whole(bits=32), help="Sets node.id.  [default: 1]")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one.  [default: 9092]")
+@click.option("--port", type=Whole(0, 65535), help="Port to listen on; 0 picks a free one.  [default: 9092]")
 @click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Sets log.dirs, the data directory.")
 @click.option(
     "--config",

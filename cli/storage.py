@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from minikafka.cli.controller_identity import config_in
+from minikafka.cli.numbers import whole
 from minikafka.cli.options import NameValue
 from minikafka.cli.output import json_option, output
 
@@ -164,7 +165,10 @@ def random_uuid(as_json: bool) -> None:
 
 def levels_of(features: tuple[tuple[str, str], ...]) -> dict[str, int]:
     """Levels by feature. Raises click.UsageError for one that is no number."""
+    found: dict[str, int] = {}
     for name, level in features:
-        if not level.isdecimal():
+        number = whole(level, bits=16, least=0)
+        if number is None:
             raise click.UsageError(f"--feature {name}={level}: a level is a number")
-    return {name: int(level) for name, level in features}
+        found[name] = number
+    return found

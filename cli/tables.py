@@ -30,8 +30,3 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]], *, indent: st
 def numbers(values: Sequence[int]) -> str:
     """Node ids separated by commas, `-` for none."""
     return ",".join(map(str, values)) or "-"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 record`, `2,000 records`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

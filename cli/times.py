@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-_AGO = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+from minikafka.cli.numbers import whole
+
+_AGO = re.compile(r"-([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 KNOWN = "like 2026-01-31T12:00:00Z (without a zone: local time), 1767182400000 (ms since 1970), -10m, -2h, -3d or now"
 
@@ -18,12 +20,13 @@ def parse_time(text: str, now_ms: int) -> int:
     text = text.strip()
     if text == "now":
         return now_ms
-    if text.isdecimal():
-        return int(text)
+    moment_ms = whole(text, least=0)
+    if moment_ms is not None:
+        return moment_ms
     ago = _AGO.fullmatch(text)
-    if ago:
-        return max(0, now_ms - round(float(ago[1]) * _UNIT_MS[ago[2]]))
     try:
+        if ago:
+            return max(0, now_ms - round(float(ago[1]) * _UNIT_MS[ago[2]]))
         moment = datetime.fromisoformat(text)
         return max(0, round(moment.timestamp() * 1000))
     except (ValueError, OverflowError, OSError):

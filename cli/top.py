@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from minikafka.cli.numbers import Whole
 from minikafka.cli.options import Seconds, client_options
 from minikafka.cli.output import echo_json, json_option
 from minikafka.cli.redraw import Redrawing
@@ -34,8 +35,8 @@ GROUPS_MAX = 100
     metavar="SECONDS",
     help="The time between two looks, of which the rates are.",
 )
-@click.option("--count", type=click.IntRange(1), help="End after so many looks.  [default: at Ctrl-C]")
-@click.option("--rows", "rows_max", type=click.IntRange(1), default=10, show_default=True, help="Of each table.")
+@click.option("--count", type=Whole(1), help="End after so many looks.  [default: at Ctrl-C]")
+@click.option("--rows", "rows_max", type=Whole(1), default=10, show_default=True, help="Of each table.")
 @click.option("--internal", is_flag=True, help="Include internal topics, such as __consumer_offsets.")
 @json_option
 def top(

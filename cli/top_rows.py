@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from minikafka.cli.tables import counted, table
+from minikafka.cli.tables import table
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import ClusterDescription, TopicPartition

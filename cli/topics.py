@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.failures import fail_if
+from minikafka.cli.numbers import Whole
 from minikafka.cli.options import NameValue, client_options, no_topic
 from minikafka.cli.output import SET_BY, echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
-from minikafka.cli.tables import counted, numbers, table
+from minikafka.cli.tables import numbers, table
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, ConfigEntry, KafkaError
@@ -34,11 +36,11 @@ def topics() -> None:
 @client_options
 @click.argument("name")
 @click.option(
-    "--partitions", type=click.IntRange(1), help="Number of partitions.  [default: the broker's num.partitions]"
+    "--partitions", type=Whole(1, bits=32), help="Number of partitions.  [default: the broker's num.partitions]"
 )
 @click.option(
     "--replication-factor",
-    type=click.IntRange(1),
+    type=Whole(1, bits=16),
     help="Replicas of each partition.  [default: the broker's default.replication.factor]",
 )
 @config_option
@@ -149,7 +151,7 @@ def describe(
 @topics.command()
 @client_options
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(1), help="New number of partitions; it can only increase.")
+@click.option("--partitions", type=Whole(1, bits=32), help="New number of partitions; it can only increase.")
 @config_option
 @click.option(
     "--delete-config", "deleted", multiple=True, metavar="NAME", help="Reset a setting to its default; repeatable."

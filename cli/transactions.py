@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from minikafka.cli.elect_leaders import partitions_of
+from minikafka.cli.numbers import Whole
 from minikafka.cli.options import Seconds, client_options
 from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
-from minikafka.cli.tables import counted, table
+from minikafka.cli.tables import table
 from minikafka.cli.template import iso_time
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
@@ -139,7 +141,7 @@ def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: fl
 @transactions.command()
 @client_options
 @click.argument("name", metavar="TOPIC:PARTITION")
-@click.option("--start-offset", type=click.IntRange(0), required=True, help="The first offset of the transaction.")
+@click.option("--start-offset", type=Whole(0), required=True, help="The first offset of the transaction.")
 @json_option
 def abort(bootstrap_server: str, name: str, start_offset: int, as_json: bool) -> None:
     """Abort a hanging transaction that `find-hanging` has shown.

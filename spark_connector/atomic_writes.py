@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from minikafka.protocol.counted import counted
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import stamp_producer
 from minikafka.spark_connector.batch_sender import SEQUENCES, BatchSender, Outgoing
@@ -164,9 +165,9 @@ def _waves(batches: Iterable[Outgoing], transaction: Transaction) -> Iterator[li
 def _check_size(size: int, limit: int) -> None:
     if size > limit:
         raise TooLarge(
-            f"delivery 'atomic' passes all rows of a write through the driver, and these have {size} bytes or more in"
-            f" record batches, which is larger than {limit}. Set the option atomicBytesMax higher, if the driver has"
-            " memory for several times that (spark.driver.memory, spark.driver.maxResultSize), or make later"
-            " micro-batches smaller (maxOffsetsPerTrigger), or set kafka.compression.type, or use delivery"
-            " 'exactly_once'"
+            f"delivery 'atomic' passes all rows of a write through the driver, and these have"
+            f" {counted(size, 'byte')} or more in record batches, which is larger than {limit}. Set the option"
+            " atomicBytesMax higher, if the driver has memory for several times that (spark.driver.memory,"
+            " spark.driver.maxResultSize), or make later micro-batches smaller (maxOffsetsPerTrigger),"
+            " or set kafka.compression.type, or use delivery 'exactly_once'"
         )

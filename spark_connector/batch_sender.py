@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minikafka.protocol.counted import counted
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
     KafkaError,
@@ -248,7 +249,8 @@ def _refusal(tp: TopicPartition, batch: Outgoing, result: Any) -> KafkaError:
     advice = ""
     if result.error_code == ErrorCode.MESSAGE_TOO_LARGE:
         advice = (
-            f": a batch of {batch.count} records with {len(batch.data)} bytes; raise the topic's max.message.bytes"
+            f": a batch of {counted(batch.count, 'record')} with {counted(len(batch.data), 'byte')};"
+            " raise the topic's max.message.bytes"
             + (", or set kafka.batch.size lower" if batch.count > 1 else f". The record is one {_key(batch)}")
         )
     return error_for(result.error_code, f"{tp}: {text}{where}{advice}")

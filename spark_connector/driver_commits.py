@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from minikafka.protocol.counted import counted
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.spark_connector.earlier_attempts import check_other_tasks, claim
@@ -45,15 +46,15 @@ def commit_all(options: SinkOptions, results: Iterable[TaskResult]) -> None:
     expired = [one.transactional_id for one in transactions if not one.is_open]
     if expired:
         raise PartlyCommitted(
-            f"nothing was committed: {len(expired)} of {len(transactions)} transactions were aborted meanwhile, by"
-            f" their time-out (kafka.transaction.timeout.ms) or another attempt of a task, as {expired[0]}"
+            f"nothing was committed: {len(expired)} of {counted(len(transactions), 'transaction')} aborted meanwhile,"
+            f" by their time-out (kafka.transaction.timeout.ms) or another attempt of a task, as {expired[0]}"
         )
     for done, one in enumerate(transactions):
         try:
             one.end(commit=True)
         except Exception as error:
             raise PartlyCommitted(
-                f"{done} of {len(transactions)} transactions are committed, {one.transactional_id} is not: {error}"
+                f"{done} of {counted(len(transactions), 'transaction')} committed, {one.transactional_id} not: {error}"
             ) from error
 
 

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from minikafka.protocol.counted import counted
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import UnsupportedVersionError, error_for
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -191,8 +192,8 @@ def check_other_tasks(
     if rows:
         raise NotRepeated(
             f"micro-batch {write.version} of {write.name} is repeated with other tasks: an earlier attempt has"
-            f" committed {sum(rows.values())} rows in {_tasks(rows)}, and this attempt has its rows in {_tasks(tasks)}:"
-            f" they would be written twice. {remedy}"
+            f" committed {counted(sum(rows.values()), 'row')} in {_tasks(rows)}, and this attempt has its rows in"
+            f" {_tasks(tasks)}: they would be written twice. {remedy}"
         )
 
 

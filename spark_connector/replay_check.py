@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from minikafka.client.producer.arrow_encoding import blob_sizes
+from minikafka.protocol.counted import counted
 from minikafka.protocol.records.numpy_varints import Array
 from minikafka.spark_connector.sink_columns import blob_buffers
 
@@ -96,7 +97,8 @@ def check_repeated(marker: Marker, again: Content, topics: Collection[str], chec
     committed = marker.content
     if check == "none" or (committed.rows == again.rows and (check == "rows" or committed == again)):
         return
-    difference = f"{again.rows} instead of {committed.rows} rows" if again.rows != committed.rows else "other content"
+    rows = f"{again.rows:,} instead of {counted(committed.rows, 'row')}"
+    difference = rows if again.rows != committed.rows else "other content"
     raise NotRepeated(
         f"{task} has committed micro-batch {marker.version} before, and has {difference} now that it is repeated: the"
         " query's plan does not repeat itself (random numbers, the current time, a user-defined function that is not"

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from minikafka.client.consumer.arrow_batches import HEADER
 from minikafka.client.producer.arrow_encoding import BLOB, ArrowRecords
 from minikafka.client.producer.partitioner import partitions_for_slices
+from minikafka.protocol.counted import counted
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.numpy_varints import Array
 
@@ -113,7 +114,8 @@ def key_in_words(key: bytes | None) -> str:
     """What an error message says of a record's key: its beginning, if it is long."""
     if key is None:
         return "without a key"
-    return f"with the key {key[:_KEY_BYTES_MAX]!r}" + (f" … of {len(key)} bytes" if len(key) > _KEY_BYTES_MAX else "")
+    rest = f" … of {counted(len(key), 'byte')}" if len(key) > _KEY_BYTES_MAX else ""
+    return f"with the key {key[:_KEY_BYTES_MAX]!r}{rest}"
 
 
 def _partitions(column: pa.Array, rows: Rows) -> Array:
@@ -175,8 +177,10 @@ def choose_partitions(
         unknown = np.flatnonzero(own & (chosen >= count))
         if unknown.size:
             first = int(unknown[0])
-            raise UnsuitableColumn(f"{TopicPartition(topic, int(chosen[first]))} does not exist: topic {topic} has"
-                                   f" {count} partitions; see the column 'partition': {rows.named(first)}")  # fmt: skip
+            raise UnsuitableColumn(
+                f"{TopicPartition(topic, int(chosen[first]))} does not exist: topic {topic} has"
+                f" {counted(count, 'partition')}; see the column 'partition': {rows.named(first)}"
+            )
         free = own & (chosen < 0)
         chosen[free & ~keyed] = sticky % count
         of_key = np.flatnonzero(free & keyed)

@@ -70,7 +70,7 @@ class BrokerConnection:
         self._versions: dict[int, tuple[int, int]] = {_API_VERSIONS_KEY: (0, _API_VERSIONS_MAX)}
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a name that no host has
             raise NetworkError(f"cannot connect to {self.address}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)

@@ -25,13 +25,16 @@ def wall_clock_ms() -> int:
 
 async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any) -> Stream:
     """Connect with the socket implementation for the running event loop. Raises OSError."""
-    if sniffio.current_async_library() == "trio":
-        from minikafka.client.connections import trio_socket
+    try:
+        if sniffio.current_async_library() == "trio":
+            from minikafka.client.connections import trio_socket
 
-        return await trio_socket.open_stream(host, port, receiver, task_group)
-    from minikafka.client.connections import asyncio_socket
+            return await trio_socket.open_stream(host, port, receiver, task_group)
+        from minikafka.client.connections import asyncio_socket
 
-    return await asyncio_socket.open_stream(host, port, receiver)
+        return await asyncio_socket.open_stream(host, port, receiver)
+    except ValueError as error:
+        raise OSError(f"no host has that name: {error}") from None
 
 
 class Home:

@@ -48,6 +48,7 @@ from minikafka.client.producer.serialization import (
 )
 from minikafka.client.producer.transactions import Transactions
 from minikafka.client.records import ProducerRecord, RecordMetadata
+from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers
@@ -420,8 +421,8 @@ class Producer(ClusterClient):
             return target
         raise RequestTimedOutError(
             f"no memory for a record within {self._options.max_block_ms} ms (max_block_ms): buffer_memory of"
-            f" {self._options.buffer_memory} bytes is full, as records are sent faster than brokers accept them:"
-            f" {self.cluster.why(None)}"
+            f" {counted(self._options.buffer_memory, 'byte')} is full, as records are sent faster than brokers"
+            f" accept them: {self.cluster.why(None)}"
         )
 
     def _target(self, topic: Topic, before: _Target | None) -> _Target:
@@ -484,7 +485,7 @@ class Producer(ClusterClient):
 
 def _too_large(target: _Target, size: int, size_max: int) -> MessageTooLargeError:
     return MessageTooLargeError(
-        f"a record of {size} bytes for topic {target.topic.name!r}: max_request_size is {size_max}"
+        f"a record of {counted(size, 'byte')} for topic {target.topic.name!r}: max_request_size is {size_max}"
     )
 
 

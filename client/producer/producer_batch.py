@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from minikafka.client.records import RecordMetadata
+from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import InvalidRecordError, KafkaError
 from minikafka.protocol.records.column_codec import encode_columns
 from minikafka.protocol.records.compression import Codec
@@ -164,7 +165,9 @@ class NotEncoded(InvalidRecordError):
 
 def not_encoded(batch: PendingBatch, cause: Exception) -> NotEncoded:
     """The error of a batch whose encoding raised an exception."""
-    error = NotEncoded(f"{len(batch.values)} records for {batch.topic}-{batch.partition} cannot be encoded: {cause!r}")
+    error = NotEncoded(
+        f"{counted(len(batch.values), 'record')} for {batch.topic}-{batch.partition} cannot be encoded: {cause!r}"
+    )
     error.__cause__ = cause
     return error
 

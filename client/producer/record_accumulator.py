@@ -33,6 +33,7 @@ from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.producer_batch import BATCH_OVERHEAD_BYTES, SEQUENCE_COUNT, NotEncoded, PendingBatch
 from minikafka.client.producer.transaction_state import TransactionState
+from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import (
     DuplicateSequenceNumberError,
     InvalidProducerEpochError,
@@ -348,9 +349,9 @@ class Accumulator:
 
     def _timed_out(self, batch: PendingBatch) -> KafkaError:
         return RequestTimedOutError(
-            f"{len(batch.values)} records for {batch.topic}-{batch.partition} not delivered within"
-            f" {self._options.delivery_timeout_ms} ms (delivery_timeout_ms), after {batch.attempts} attempts:"
-            f" {self.why(batch)}"
+            f"{counted(len(batch.values), 'record')} for {batch.topic}-{batch.partition} not delivered within"
+            f" {self._options.delivery_timeout_ms} ms (delivery_timeout_ms), after"
+            f" {counted(batch.attempts, 'attempt')}: {self.why(batch)}"
         )
 
     def fail_all(self, error: KafkaError) -> None:

@@ -24,6 +24,7 @@ from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.producer_batch import PendingBatch, not_encoded
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
 from minikafka.client.producer.transactions import PRODUCE_VERSION_MAX, Transactions
+from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, UnknownTopicIdError, error_for
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -340,7 +341,7 @@ class Sender:
         if oldest.last_error is None and self._cluster.connected(self._cluster.metadata.leader(*oldest.place)):
             since = max(since, self._delivered_at)
         count = sum(len(one.values) for one in batches)
-        return Awaited(f"delivering {count} records", self._why_undelivered(oldest), since)
+        return Awaited(f"delivering {counted(count, 'record')}", self._why_undelivered(oldest), since)
 
     def _why_undelivered(self, batch: PendingBatch) -> str:
         metadata = self._cluster.metadata

@@ -7,26 +7,39 @@ from pathlib import Path
 
 import click
 import pytest
-from support.command_line import Minikafka
+from hypothesis import HealthCheck, settings
+from hypothesis import given as given_
+from hypothesis import strategies as st
+from support.command_line import Minikafka, Ran
 from support.node import NodeProcess
 
 from minikafka.cli.main import cli
 from minikafka.cli.reference_page import commands
 from minikafka.client.blocking import Admin
+from minikafka.protocol.visible import visible
 
 LONG = "a" * 33_000
 """Longer than a string of the protocol."""
 HUGE = "9" * 25
 VALUES = [LONG, HUGE, f"plain:{HUGE}", f"a={HUGE}", f"{LONG}=1", f"retention.ms={LONG}", "-1", "nan", "inf", ""]
-WITHOUT_END = {"server", "cluster", "top", "perf produce", "perf consume", "perf latency", "context use"}
-ENDS = {"consume": ["--exit"]}
-
-
+ODD = [*VALUES, "b" * 5_000, "9" * 5_000, "-9223372036854775809", "٣", "²", "1_0", "\x1b[31m\n\u202e", "\udcff=\udcfe"]
+ODD += ["plain", "plain:0", "plain:", ":", ",", "=", "--", "/", ".", "/dev/null", "0", "1", "%", "\\x", "{}", "é", " "]
+ENDS = {
+    "server": ["--set", "process.roles=nobody"],
+    "cluster": ["--port", "99999"],
+    "consume": ["--exit"],
+    "top": ["--count", "1"],
+    "perf produce": ["--records", "1"],
+    "perf latency": ["--records", "1"],
+    "perf consume": ["--timeout-ms", "1"],
+}
+"""What has a command end, whatever is before."""
+TELL_OTHERWISE = {"health", "cluster status", "storage info"}
+"""Their results are of things that are not well, with the exit code 1."""
 COMMANDS = {
-    name: command
+    " ".join(path): command
     for path, command in commands(cli)
-    if (name := " ".join(path[1:] if path[:1] == ("minikafka",) else path)) not in WITHOUT_END
-    and (not isinstance(command, click.Group) or command.invoke_without_command)
+    if path and (not isinstance(command, click.Group) or command.invoke_without_command)
 }
 
 
@@ -65,5 +78,45 @@ def test_a_value_that_cannot_be_is_an_error_in_one_line(
     monkeypatch.chdir(tmp_path)
     for value in VALUES:
         for words in lines(COMMANDS[name], value):
-            ran = minikafka(*name.split(), *words, *ENDS.get(name, []))
-            assert ran.code in (0, 1, 2), ran
+            check(name, minikafka(*name.split(), *words, *ENDS.get(name, [])))
+
+
+def check(name: str, ran: Ran) -> None:
+    """Fail unless a command has succeeded, or told in short lines without escapes why not."""
+    assert ran.code in (0, 1, 2), ran
+    assert ran.code == 0 or name in TELL_OTHERWISE or "Error: " in ran.err or '{"errors": [' in ran.err, ran
+    assert "Traceback" not in ran.err
+    assert max(map(len, ran.err.split("\n"))) < 2_000, ran
+    assert visible(ran.out + ran.err, lines=True) == ran.out + ran.err
+
+
+@st.composite
+def command_lines(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """A command with odd values for some of what it declares, and with some of its flags."""
+    name = draw(st.sampled_from(sorted(COMMANDS)))
+    words: list[str] = []
+    for one in COMMANDS[name].params:
+        if isinstance(one, click.Option) and not draw(st.booleans()):
+            continue
+        if isinstance(one, click.Option) and one.is_flag:
+            words += one.opts[:1]
+        elif isinstance(one.type, click.Choice) and draw(st.booleans()):
+            words += given(one, "")
+        else:
+            words += [*one.opts[:1], draw(st.sampled_from(ODD))] if isinstance(one, click.Option) else []
+            words += [draw(st.sampled_from(ODD))] if isinstance(one, click.Argument) else []
+    return name, [one for one in words if one not in UNTIL_CTRL_C]
+
+
+UNTIL_CTRL_C = ("--watch", "--help", "--attach")
+
+
+@pytest.mark.usefixtures("impatient", "node")
+@settings(max_examples=400, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given_(command_lines())
+def test_whatever_is_combined_ends_in_one_clear_sentence(
+    minikafka: Minikafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, list[str]]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, words = line
+    check(name, minikafka(*name.split(), *words, *ENDS.get(name, [])))

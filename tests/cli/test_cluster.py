@@ -164,7 +164,7 @@ def test_a_running_cluster_is_not_started_twice(one: LocalCluster, minikafka: Mi
 def test_an_impossible_layout_is_an_error_of_one_line(minikafka: Minikafka, tmp_path: Path) -> None:
     refused = minikafka("cluster", "--brokers", "100", "--data-dir", str(tmp_path / "x"))
     assert (refused.code, refused.lines) == (1, [])
-    assert refused.err == "Error: at most 99 brokers: the ports after these are the controllers'\n"
+    assert refused.err == "Error: at most 99 brokers and as many controllers: the ports after these are taken\n"
 
 
 def test_exit_reasons() -> None:

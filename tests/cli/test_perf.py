@@ -2,6 +2,7 @@
 
 import re
 
+import click
 import pytest
 from support.clients import Client
 from support.command_line import Minikafka
@@ -41,7 +42,7 @@ def test_consume_reads_all_existing_records(minikafka: Minikafka, judge: Client,
     judge.add_partitions(topic, total=2)
     minikafka("perf", "produce", topic, "--records", "2000", "--option", "batch.size=2000")
     ran = minikafka("perf", "consume", topic)
-    assert (ran.code, ran.out.startswith("2000 records read in ")) == (0, True)
+    assert (ran.code, ran.out.startswith("2,000 records read in ")) == (0, True)
     assert minikafka("perf", "consume", topic, "--records", "10").code == 0
 
 
@@ -73,7 +74,13 @@ def test_an_error_of_the_broker_is_reported(minikafka: Minikafka, judge: Client,
 
 
 def test_payloads_are_capital_letters_and_mostly_differ() -> None:
-    some = payloads(20)
+    some = payloads(20, {})
     assert all(len(one) == 20 and one.isalpha() and one.isupper() for one in some)
     assert len(set(some)) == len(some)
-    assert payloads(0)[0] == b""
+    assert payloads(0, {})[0] == b""
+
+
+def test_payloads_that_a_record_cannot_have_are_refused_and_large_ones_are_few() -> None:
+    with pytest.raises(click.UsageError, match="--size 1048577 is above 1048576"):
+        payloads((1 << 20) + 1, {})
+    assert sum(map(len, payloads(8 << 20, {"max_request_size": 8 << 20}))) <= 64 << 20

@@ -3,7 +3,7 @@
 import io
 
 from minikafka.cli.progress import PlainProgress, plain_line
-from minikafka.cli.tables import counted, numbers, table
+from minikafka.cli.tables import numbers, table
 
 
 def test_numbers_are_right_aligned_and_text_left_aligned() -> None:
@@ -24,7 +24,6 @@ def test_a_table_without_rows_has_titles() -> None:
 
 def test_formatting_of_numbers() -> None:
     assert (numbers([1, 2]), numbers([])) == ("1,2", "-")
-    assert (counted(1, "record"), counted(2000, "record")) == ("1 record", "2,000 records")
 
 
 def test_the_plain_progress_line_is_overwritten_and_erased() -> None:

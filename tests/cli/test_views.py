@@ -65,7 +65,7 @@ def test_partitions_that_are_not_well() -> None:
     assert offline.problems == ["t-2 has no leader"]
     assert under_min.problems == [
         "t-1 has 1 of 3 replicas in sync, min.insync.replicas=2",
-        "t-2 has 0 of 1 replicas in sync, min.insync.replicas=2",
+        "t-2 has 0 of 1 replica in sync, min.insync.replicas=2",
     ]
     assert under.line.startswith("FAIL  under-replicated: t-0 has 2 of 3 replicas in sync; t-1 has")
     assert Check("x", list("abcdefg")).line == "FAIL  x: a; b; c; d; e, and 2 more"

@@ -57,6 +57,20 @@ MUTATIONS = (
         "        pass\n",
         ("tests/cli/test_dump_log.py::test_garbage_is_damage",),
     ),
+    Mutation(
+        "offsets beyond 64 bits are taken for the end",
+        "cli/numbers.py",
+        "<= number < limit else None",
+        "<= number else None",
+        ("tests/cli/test_numbers.py::test_a_number_is_taken_if_its_field_holds_it",),
+    ),
+    Mutation(
+        "a name that no host has ends a client with a trace",
+        "client/connections/seams.py",
+        "    except ValueError as error:\n",
+        "    except LookupError as error:\n",
+        ("tests/client/connections/test_connection.py::test_a_name_that_no_host_has_is_an_error_of_the_network",),
+    ),
     # -- what a terminal obeys ------------------------------------------------------------------------------------
     Mutation(
         "the second set of control characters reaches terminals",

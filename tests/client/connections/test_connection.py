@@ -9,6 +9,7 @@ import pytest
 from support.fake_network import FakeNetwork, HangUp
 
 from minikafka.client.connections.connection import Connection, open_connection
+from minikafka.client.connections.seams import Seams
 from minikafka.protocol.errors import NetworkError, UnsupportedVersionError
 from minikafka.protocol.headers import response_parts
 from minikafka.protocol.message import MalformedMessage
@@ -29,6 +30,12 @@ def answers(**handlers: Any) -> FakeNetwork:
     network = FakeNetwork()
     network.broker("a", 1, {ListGroupsRequest: handlers["groups"]})
     return network
+
+
+@pytest.mark.parametrize("host", ["\u0663", "\xad", "a" * 64, "a..b", ".", "h\0st", "xn--a", "\udcff", "h\u2028"])
+async def test_a_name_that_no_host_has_is_an_error_of_the_network(host: str) -> None:
+    with pytest.raises(NetworkError, match="cannot connect to"):
+        await open_connection(host, 1, client_id="c", seams=Seams(), task_group=None, timeout_ms=60_000)
 
 
 async def test_requests_are_pipelined_and_responses_matched() -> None:

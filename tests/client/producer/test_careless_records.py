@@ -274,7 +274,7 @@ async def test_records_that_cannot_be_encoded_fail_alone(
         await one.flush()
         for value, delivery in zip(values, deliveries, strict=True):
             if value == b"bad":
-                with pytest.raises(InvalidRecordError, match=r"1 records for t-0 cannot be encoded.*mine") as raised:
+                with pytest.raises(InvalidRecordError, match=r"1 record for t-0 cannot be encoded.*mine") as raised:
                     delivery.result()
                 assert isinstance(raised.value.__cause__, ZeroDivisionError)
             else:

@@ -1,0 +1,56 @@
+"""Whole numbers of the command line, in options and in parts of arguments: only those that Kafka's fields hold."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+__all__ = ["Whole", "whole"]
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DIGITS_MAX = 100
+"""Python refuses to read more than a few thousand."""
+
+
+def whole(text: str, *, bits: int = 64, least: int | None = None) -> int | None:
+    """The number in a text of ASCII digits, or None: for another text, and for a number out of range.
+
+    Args:
+        bits: the size of the field that it is for, with the sign.
+        least: the smallest number allowed; by default the smallest one of the field.
+    """
+    text = text.strip()
+    if not _WHOLE.fullmatch(text) or len(text) > _DIGITS_MAX:
+        return None
+    number, limit = int(text), 1 << (bits - 1)
+    return number if (-limit if least is None else least) <= number < limit else None
+
+
+class Whole(click.IntRange):
+    """A whole number in a range.
+
+    Args:
+        least, most: the range; by default all numbers of the field.
+        bits: the size of the field that the number is for, with the sign.
+    """
+
+    name = "integer"
+
+    def __init__(self, least: int | None = None, most: int | None = None, *, bits: int = 64) -> None:
+        super().__init__(least, most)
+        self._bits = bits
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Raises click.BadParameter."""
+        if isinstance(value, int):
+            return value
+        number = whole(value, bits=self._bits, least=self.min)
+        if number is not None and (self.max is None or number <= self.max):
+            return number
+        if not _WHOLE.fullmatch(value.strip()):
+            self.fail(f"{value!r} is not a whole number", param, ctx)
+        limit = 1 << (self._bits - 1)
+        least, most = (-limit if self.min is None else self.min), (limit - 1 if self.max is None else self.max)
+        self.fail(f"{value} is out of range: {least} to {most} are allowed", param, ctx)
