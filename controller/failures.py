@@ -1,7 +1,7 @@
 """`FAILURES`: how many requests and tasks of this process met a bug of minikafka, by what they were; for the metrics.
 
 An unexpected exception ends what it happened in and nothing else: a request is answered UNKNOWN_SERVER_ERROR, a
-connection is closed, a deadline has no consequences. Whoever catches it logs it with its trace, and counts it here.
+connection is closed, a deadline comes again. Whoever catches it logs it with its trace, and counts it here.
 """
 
 from collections import Counter

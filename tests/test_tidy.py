@@ -26,6 +26,7 @@ IMPORTS_TRIO = {
     "broker/coordinator/groups/group_coordinator.py",
     "broker/coordinator/runtime.py",
     "broker/coordinator/shard.py",
+    "broker/coordinator/timer.py",
     "broker/coordinator/transactions/broker_requests.py",
     "broker/coordinator/transactions/completion.py",
     "broker/coordinator/transactions/marker_channel.py",

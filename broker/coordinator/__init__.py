@@ -2,21 +2,24 @@
 
 A coordinator makes a *decision* from its state without waiting. Its runtime *appends* the records of the decision to
 a partition of the internal topic, *applies* them to the state, and responds once they are committed. A new leader of
-the partition rebuilds the state from the log with the same `apply`.
+the partition rebuilds the state from the log with the same `apply`; so does this one if a bug leaves log and state
+different. What a deadline decides about very many groups or transactions is several decisions: others run in between.
 
     decision.py         Decision: records, replies and the next step
     deadlines.py        named deadlines in a heap
     runtime.py          CoordinatorRuntime: load, decide, append, apply, respond, unload
     shard.py            Shard: one partition's coordinator, and the replies that it owes
+    timer.py            fires the deadlines of a shard one by one
     replay.py           replays the log of a partition into its state, in steps (pure)
+    environment.py      Environment: what the runtime needs from its node
     error_mapping.py    maps errors of the log to errors of the coordinator
     internal_topic.py   InternalTopic: the runtime's access to the partitions of an internal topic
     patterns.py         regular expressions (RE2)
     groups/             consumer groups and their offsets
     transactions/       producers with transactional ids
 
-A node implements `runtime.Environment`, calls `elected` and `resigned` when leadership of the partitions changes, and
-passes requests to `groups.group_coordinator.GroupCoordinator`.
+A node implements `environment.Environment`, calls `elected` and `resigned` when leadership of the partitions changes,
+and passes requests to `groups.group_coordinator.GroupCoordinator`.
 
 *Caveats:* the records of one operation are one batch, written all or none; a batch above the topic's
 max.message.bytes is refused. Every decision is a batch of its own (group.coordinator.append.linger.ms has no effect).

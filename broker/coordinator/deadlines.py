@@ -48,14 +48,14 @@ class Deadlines(Generic[K]):
         self._settle()
         return self._heap[0][0] if self._heap else None
 
-    def due(self, now_ms: int) -> list[K]:
-        """Remove and return the names whose deadline is `now_ms` or earlier, earliest first."""
-        names: list[K] = []
-        while (at_ms := self.next_ms()) is not None and at_ms <= now_ms:
-            name = heappop(self._heap)[2]
-            del self._at[name]
-            names.append(name)
-        return names
+    def pop(self, now_ms: int) -> K | None:
+        """Remove and return the name of the earliest deadline; None if it is later than `now_ms`."""
+        at_ms = self.next_ms()
+        if at_ms is None or at_ms > now_ms:
+            return None
+        name = heappop(self._heap)[2]
+        del self._at[name]
+        return name
 
     def _settle(self) -> None:
         """Drop cancelled entries from the top of the heap, and re-insert moved ones."""

@@ -8,7 +8,7 @@ from minikafka.protocol.names import TopicPartition
 
 
 class InternalTopic:
-    """See `minikafka.broker.coordinator.runtime.Environment`."""
+    """See `minikafka.broker.coordinator.environment.Environment`."""
 
     def __init__(self, image: Image, partitions: Partitions, now_ms: Callable[[], int]) -> None:
         self._image = image

@@ -9,9 +9,8 @@ committed. One task per shard fires its deadlines. Source: Kafka's `CoordinatorR
 
 from __future__ import annotations
 
-import math
-from collections.abc import Awaitable, Callable, Iterator
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -20,9 +19,11 @@ import trio
 from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Producer
+from minikafka.broker.coordinator.environment import Environment
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.replay import ReplayedState, replay
 from minikafka.broker.coordinator.shard import PendingReply, Shard, Status
+from minikafka.broker.coordinator.timer import TimedState, Timer
 from minikafka.controller.failures import FAILURES
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import (
@@ -33,101 +34,30 @@ from minikafka.protocol.errors import (
     error_for,
     without_frames,
 )
-from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
-from minikafka.protocol.records.record import CorruptRecords, Record
+from minikafka.protocol.records.record import Record
 
 log = structlog.get_logger("minikafka.coordinator")
 
 NO_PRODUCER = Producer(-1, -1)
 DECISIONS_AT_ONCE = 16
 """How many decisions are made between two pauses; about 2 ms."""
+RELOAD_S_MIN, RELOAD_S_MAX = 1.0, 60.0
 ROUND_UP_MS = 1e-3
 """Added before seconds are truncated to milliseconds, so that a deadline has passed when its timer fires."""
 
 
-class Environment(Protocol):
-    """The services that the runtime needs from its node. Partition errors are raised as `KafkaError`."""
-
-    def now_ms(self) -> int:
-        """Wall clock, milliseconds since 1970."""
-        ...
-
-    def partition_count(self, topic: str) -> int | None:
-        """The number of partitions of an internal topic; None while it does not exist."""
-        ...
-
-    def start_offset(self, partition: TopicPartition) -> int:
-        """The log start offset of a partition led by this node."""
-        ...
-
-    async def read(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes | memoryview:
-        """Read batches from the first one that ends after `offset`, committed or not, at least one whole batch.
-
-        Empty at the log end. The last batch may be incomplete.
-        """
-        ...
-
-    def append(self, partition: TopicPartition, batch: bytearray, verification: object | None = None) -> int:
-        """Append one batch as leader, as with acks=all; its offsets and leader epoch are set in place.
-
-        Args:
-            verification: See `decision.Producer`.
-
-        Returns:
-            The offset of its last record.
-
-        Raises:
-            KafkaError: Nothing was written, for example NotLeaderOrFollowerError, NotEnoughReplicasError,
-                MessageTooLargeError or KafkaStorageError.
-        """
-        ...
-
-    def append_marker(self, partition: TopicPartition, batch: bytearray, transaction_version: int) -> int:
-        """Append a transaction marker; as `append`.
-
-        Raises:
-            InvalidProducerEpochError: The marker is of an earlier transaction than the open one.
-            TransactionCoordinatorFencedError: It is of an earlier coordinator.
-        """
-        ...
-
-    def is_committed(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the record at `offset` is committed. Raises KafkaError, as `committed`."""
-        ...
-
-    async def committed(self, partition: TopicPartition, offset: int) -> None:
-        """Wait until the record at `offset` is committed, that is below the high watermark.
-
-        Raises:
-            NotLeaderOrFollowerError: Leadership ended first.
-        """
-        ...
-
-
-class CoordinatorState(ReplayedState, Protocol):
+class CoordinatorState(ReplayedState, TimedState, Protocol):
     """The state machine of one shard. No method waits."""
 
     def encode(self, key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
         """Encode a record for the log."""
         ...
 
-    def loaded(self, now: Now) -> list[Decision]:
-        """Called after the log was replayed, before the first operation."""
-        ...
-
-    def next_deadline_ms(self) -> int | None:
-        """The next deadline, on the steady clock; None without deadlines."""
-        ...
-
-    def due(self, now: Now) -> list[Any]:
-        """Remove and return the names of passed deadlines."""
-        ...
-
-    def expire(self, name: Any, now: Now) -> Decision:
-        """Decide the consequences of a deadline that has passed."""
+    def loaded(self, now: Now) -> Generator[Decision, None, None]:
+        """Called after the log was replayed, before the first operation; between two decisions other tasks run."""
         ...
 
 
@@ -188,8 +118,12 @@ class CoordinatorRuntime(Generic[S]):
             return
         if known is not None:
             known.close()
+        self._start(partition, leader_epoch)
+
+    def _start(self, partition: int, leader_epoch: int, delay_s: float = 0) -> None:
         assert self._nursery is not None, "elected before run"
         shard = Shard(TopicPartition(self.topic, partition), leader_epoch, self._new_state(partition, leader_epoch))
+        shard.reload_delay_s = delay_s
         self._shards[partition] = shard
         self._nursery.start_soon(self._serve, shard)
 
@@ -210,20 +144,39 @@ class CoordinatorRuntime(Generic[S]):
         return (one.state for one in self._shards.values() if one.status is Status.ACTIVE)
 
     async def _serve(self, shard: Shard[S]) -> None:
-        with shard.scope:
-            try:
+        try:
+            with shard.scope:
+                await trio.sleep(shard.reload_delay_s)
                 await self._load(shard)
-            except (KafkaError, CorruptRecords, MalformedMessage):
+                async with trio.open_nursery() as shard.tasks:
+                    shard.timer = Timer(shard.state, partial(self._execute, shard), self._now, str(shard.partition))
+                    shard.status = Status.ACTIVE
+                    shard.active_since_s = trio.current_time()
+                    shard.loaded.set()
+                    await shard.timer.run()
+        except Exception:
+            if shard.status is Status.LOADING:
                 log.exception("coordinator load failed", partition=str(shard.partition))
                 shard.status = Status.FAILED
-                return
-            async with trio.open_nursery() as shard.tasks:
-                shard.status = Status.ACTIVE
-                shard.loaded.set()
-                now = self._now()
-                for decision in shard.state.loaded(now):
-                    self._execute(shard, decision, now)
-                await self._fire_deadlines(shard)
+            else:
+                log.exception("coordinator failed", partition=str(shard.partition))
+                FAILURES["decision"] += 1
+                self._reload(shard)
+
+    def _reload(self, shard: Shard[S]) -> None:
+        """A bug has left the state different from the log, or ended a task of the shard: begin anew from the log.
+
+        A shard that fails again soon after it was loaded waits longer each time.
+        """
+        partition = shard.partition.partition
+        if self._shards.get(partition) is not shard:
+            return
+        delay_s = min(max(2 * shard.reload_delay_s, RELOAD_S_MIN), RELOAD_S_MAX)
+        if trio.current_time() - shard.active_since_s > RELOAD_S_MAX:
+            delay_s = 0
+        log.error("coordinator loaded again", partition=str(shard.partition), delay_s=delay_s)
+        shard.close()
+        self._start(partition, shard.leader_epoch, delay_s)
 
     def start_soon(self, partition: int, function: Callable[..., Awaitable[None]], *args: object) -> None:
         """Run a task of an active shard; it is cancelled when leadership ends. Called by the shard's state machine."""
@@ -298,7 +251,11 @@ class CoordinatorRuntime(Generic[S]):
             shard.last_offset = self._environment.append_marker(shard.partition, marker_bytes, transaction_version)
         except KafkaError as error:
             raise error_for(coordinator_error(error), error.detail or "") from error
-        shard.state.end_transaction(producer_id, committed=committed)
+        try:
+            shard.state.end_transaction(producer_id, committed=committed)
+        except Exception:
+            self._reload(shard)
+            raise
         if self._is_committed(shard, shard.last_offset):
             return None
         return self._wait_committed(shard, shard.last_offset)
@@ -389,25 +346,24 @@ class CoordinatorRuntime(Generic[S]):
     def _now(self) -> Now:
         return Now(self._environment.now_ms(), int(trio.current_time() * 1000 + ROUND_UP_MS))
 
-    def _step(self, shard: Shard[S], decide: Callable[[Now], Decision] | None) -> None:
-        """Fire passed deadlines in order, then make the decision."""
+    def _step(self, shard: Shard[S], decide: Callable[[Now], Decision]) -> None:
         now = self._now()
-        for name in shard.state.due(now):
-            self._expire(shard, name, now)
-        if decide is not None:
-            self._execute(shard, decide(now), now)
-        deadline_ms = shard.state.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms < shard.next_wakeup_ms:
-            shard.wakeup.set()
+        self._execute(shard, decide(now), now)
+        if shard.timer is not None:
+            shard.timer.wake()
 
-    def _expire(self, shard: Shard[S], name: Any, now: Now) -> None:
+    def _execute(self, shard: Shard[S], decision: Decision, now: Now) -> bool:
+        """Carry out a decision and those that follow it; returns whether their records were appended."""
+        before = shard.last_offset
         try:
-            self._execute(shard, shard.state.expire(name, now), now)
+            return self._carry_out(shard, decision, now)
         except Exception:
-            log.exception("deadline failed", partition=str(shard.partition), deadline=str(name))
-            FAILURES["deadline"] += 1
+            if shard.last_offset != before:
+                self._reload(shard)
+            raise
 
-    def _execute(self, shard: Shard[S], decision: Decision | None, now: Now) -> None:
+    def _carry_out(self, shard: Shard[S], first: Decision, now: Now) -> bool:
+        decision: Decision | None = first
         while decision is not None:
             error = self._append(shard, decision, now) if decision.records else None
             if error is None:
@@ -419,7 +375,8 @@ class CoordinatorRuntime(Generic[S]):
                 decision = decision.refused(error)
             else:
                 self._fail_tickets(decision, error)
-                return
+                return False
+        return True
 
     def _append(self, shard: Shard[S], decision: Decision, now: Now) -> KafkaError | None:
         """Append the records as one batch and apply them; returns the error if the append fails."""
@@ -451,17 +408,6 @@ class CoordinatorRuntime(Generic[S]):
             assert isinstance(ticket, PendingReply)
             ticket.fail(mapped)
 
-    # -- time ----------------------------------------------------------------------------------------------------
-
-    async def _fire_deadlines(self, shard: Shard[S]) -> None:
-        while True:
-            deadline_ms = shard.state.next_deadline_ms()
-            shard.next_wakeup_ms = math.inf if deadline_ms is None else deadline_ms
-            shard.wakeup = trio.Event()
-            with trio.move_on_at(shard.next_wakeup_ms / 1000):
-                await shard.wakeup.wait()
-            self._step(shard, None)
-
     # -- loading -------------------------------------------------------------------------------------------------
 
     async def _load(self, shard: Shard[S]) -> None:
@@ -480,6 +426,10 @@ class CoordinatorRuntime(Generic[S]):
                 offset = read_to
                 await trio.lowlevel.checkpoint()
         shard.last_offset = offset - 1
+        now = self._now()
+        for decision in shard.state.loaded(now):
+            self._execute(shard, decision, now)
+            await trio.lowlevel.checkpoint()
         if offset:
             seconds = round(trio.current_time() - began, 3)
             log.debug("coordinator loaded", partition=str(shard.partition), offset=offset, seconds=seconds)

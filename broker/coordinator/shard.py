@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 import trio
 
+from minikafka.broker.coordinator.timer import Timer
 from minikafka.protocol.errors import KafkaError, NotCoordinatorError, again
 from minikafka.protocol.names import TopicPartition
 
@@ -75,6 +75,9 @@ class Shard(Generic[S]):
         last_offset: Offset of the last applied record; -1 if there is none.
         committed_offset: The last offset known to be committed.
         tasks: Runs what `CoordinatorRuntime.start_soon` starts; None while loading.
+        timer: Fires the deadlines of the state; None while loading.
+        reload_delay_s: How long loading is put off, since a shard of this partition failed a moment ago.
+        active_since_s: When it was loaded, on trio's clock.
     """
 
     def __init__(self, partition: TopicPartition, leader_epoch: int, state: S) -> None:
@@ -87,8 +90,9 @@ class Shard(Generic[S]):
         self.scope = trio.CancelScope()
         self.loaded = trio.Event()
         self.tasks: trio.Nursery | None = None
-        self.next_wakeup_ms: float = math.inf
-        self.wakeup = trio.Event()
+        self.timer: Timer | None = None
+        self.reload_delay_s = 0.0
+        self.active_since_s = 0.0
         self._waiting: dict[PendingReply, None] = {}
         self._is_closed = False
 
@@ -108,11 +112,11 @@ class Shard(Generic[S]):
             del self._waiting[pending]
 
     def close(self) -> None:
-        """Leadership ended: fail all waiting requests with NOT_COORDINATOR."""
+        """It is the coordinator no longer: fail all waiting requests with NOT_COORDINATOR."""
         self._is_closed = True
         self.scope.cancel()
         for waiting in self._waiting:
             waiting.fail(self._resigned())
 
     def _resigned(self) -> NotCoordinatorError:
-        return NotCoordinatorError(f"{self.partition} is now led by another node")
+        return NotCoordinatorError(f"{self.partition} is now led by another node, or loaded again")

@@ -187,17 +187,17 @@ MUTATIONS = (
     Mutation(
         "the sessions of members do not begin when a coordinator has loaded",
         "broker/coordinator/groups/group_shard.py",
-        "            for member in group.members.values():\n"
-        "                builder.schedule_session(group, member.member_id, member.session_timeout_ms)\n",
+        "    for member in group.members.values():\n"
+        "        builder.schedule_session(group, member.member_id, member.session_timeout_ms)\n",
         "",
         (f"{_COORDINATION}::test_a_member_that_vanishes_with_its_coordinator_is_missed",),
         seeds=STORY_ONLY,
     ),
     Mutation(
         "a new deadline of a group does not wake the timer",
-        _RUNTIME,
-        "        if deadline_ms is not None and deadline_ms < shard.next_wakeup_ms:\n            shard.wakeup.set()\n",
-        "        assert deadline_ms is None or deadline_ms >= 0, shard\n",
+        "broker/coordinator/timer.py",
+        "        if deadline_ms is not None and deadline_ms < self._wakeup_ms:\n            self._wakeup.set()\n",
+        "        assert deadline_ms is None or deadline_ms >= 0, deadline_ms\n",
         (f"{_COORDINATION}::test_a_lone_member_gets_its_partitions",),
         seeds=STORY_ONLY,
     ),

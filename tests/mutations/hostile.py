@@ -74,10 +74,24 @@ MUTATIONS = (
     ),
     Mutation(
         "a bug at a deadline of a group ends the node",
+        "broker/coordinator/timer.py",
+        "        except Exception:\n            before_ms",
+        "        except KeyError:\n            before_ms",
+        ("tests/broker/coordinator/test_timer.py",),
+    ),
+    Mutation(
+        "a deadline whose decision met a bug never comes again",
+        "broker/coordinator/timer.py",
+        "            self._state.deadlines.set(name, self._now().steady_ms + retry_ms)\n",
+        "",
+        ("tests/broker/coordinator/test_timer.py",),
+    ),
+    Mutation(
+        "a record that met a bug while it was applied is missing until the coordinator moves",
         "broker/coordinator/runtime.py",
-        '        except Exception:\n            log.exception("deadline failed"',
-        '        except KeyError:\n            log.exception("deadline failed"',
-        ("tests/broker/coordinator/test_runtime.py",),
+        "            if shard.last_offset != before:\n",
+        "            if shard.last_offset < before:\n",
+        ("tests/broker/coordinator/test_reload.py",),
     ),
     Mutation(
         "descriptions of groups quote their ids in full",

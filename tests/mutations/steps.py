@@ -312,4 +312,39 @@ MUTATIONS = (
         ("tests/controller/quorum/test_raft_driver.py::"
          "test_a_node_that_was_busy_hears_what_waits_in_its_sockets_first",),
     ),
+    Mutation(
+        "transactions that time out together are aborted in one step",
+        "broker/coordinator/transactions/transaction_shard.py",
+        "len(decision.records) >= records_max or ",
+        "",
+        ("tests/broker/coordinator/test_deadlines_in_steps.py",),
+    ),
+    Mutation(
+        "the offsets of a group expire in one step, however many it has",
+        "broker/coordinator/groups/offsets/offset_expiry.py",
+        "                if self._work >= WORK_AT_ONCE:\n                    yield",
+        "                if self._work < 0:\n                    yield",
+        ("tests/broker/coordinator/test_deadlines_in_steps.py",),
+    ),
+    Mutation(
+        "a group is removed with an offset that is committed while its others expire",
+        "broker/coordinator/groups/offsets/offset_expiry.py",
+        "offsets.count(group_id) == self._expired:",
+        "offsets.count(group_id) <= self._expired + 1:",
+        ("tests/broker/coordinator/test_deadlines_in_steps.py",),
+    ),
+    Mutation(
+        "deadlines wait until those that take many steps are done",
+        "broker/coordinator/timer.py",
+        "nursery.start_soon(self._carry_out, name, decided)",
+        "await self._carry_out(name, decided)",
+        ("tests/broker/coordinator/test_deadlines_in_steps.py",),
+    ),
+    Mutation(
+        "a coordinator begins the sessions of all its members in one step",
+        "broker/coordinator/groups/group_shard.py",
+        "            if members >= MEMBERS_IN_A_STEP or ",
+        "            if ",
+        ("tests/broker/coordinator/test_deadlines_in_steps.py",),
+    ),
 )

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -51,7 +51,7 @@ class Bench:
         self.refusal: KafkaError | None = None
         self.state = self.new_state()
         self._tickets = 0
-        self._carry_out_all(self.state.loaded(self.now))
+        self.carry_out_all(self.state.loaded(self.now))
 
     @property
     def now(self) -> Now:
@@ -95,17 +95,18 @@ class Bench:
                 self.replies[ticket] = reply
             decision = decision.then() if decision.then else None
 
-    def _carry_out_all(self, decisions: list[Decision]) -> None:
-        for decision in decisions:
+    def carry_out_all(self, decisions: Decision | Iterable[Decision]) -> None:
+        for decision in (decisions,) if isinstance(decisions, Decision) else decisions:
             self.carry_out(decision)
 
     def pass_time(self, elapsed_ms: int) -> None:
         """Advance the time; deadlines fire in order, each at its time."""
         until = self.elapsed_ms + elapsed_ms
-        while (at_ms := self.state.next_deadline_ms()) is not None and at_ms - 5_000 <= until:
+        deadlines = self.state.deadlines
+        while (at_ms := deadlines.next_ms()) is not None and at_ms - 5_000 <= until:
             self.elapsed_ms = max(self.elapsed_ms, at_ms - 5_000)
-            for name in self.state.due(self.now):
-                self.carry_out(self.state.expire(name, self.now))
+            while (name := deadlines.pop(self.now.steady_ms)) is not None:
+                self.carry_out_all(self.state.expire(name, self.now))
         self.elapsed_ms = until
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
@@ -131,7 +132,7 @@ class Bench:
     def crash(self) -> None:
         """Another coordinator takes over."""
         self.state = self.reloaded()
-        self._carry_out_all(self.state.loaded(self.now))
+        self.carry_out_all(self.state.loaded(self.now))
 
     # -- requests --------------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ HANDLERS: dict[str, Any] = {
 
 
 class MemoryLogs:
-    """Partitions as lists of batches; a `runtime.Environment`.
+    """Partitions as lists of batches; an `environment.Environment`.
 
     Attributes:
         refusal: What the next append raises, once.

@@ -12,6 +12,7 @@ import trio
 
 from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
+from minikafka.broker.coordinator.environment import Environment
 from minikafka.broker.coordinator.groups.classic.classic_join import check_join
 from minikafka.broker.coordinator.groups.classic.rebalance import join_error
 from minikafka.broker.coordinator.groups.classic_requests import (
@@ -38,7 +39,7 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
 )
 from minikafka.broker.coordinator.groups.offsets.request_parts import deleted_in_parts, is_large, parts, whole
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
-from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
+from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
 from minikafka.broker.coordinator.shard import Status
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.steps import in_steps

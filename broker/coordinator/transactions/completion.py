@@ -25,6 +25,7 @@ from minikafka.broker.coordinator.transactions.end_transaction import complete_t
 from minikafka.broker.coordinator.transactions.marker_log import Marker
 from minikafka.broker.coordinator.transactions.transaction import PREPARE_COMMIT, Transaction
 from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
+from minikafka.controller.failures import FAILURES
 from minikafka.protocol.errors import KafkaError, NotCoordinatorError, TransactionCoordinatorFencedError
 from minikafka.protocol.names import TopicPartition
 
@@ -103,7 +104,13 @@ class Completions:
         while True:
             while self._due:
                 await pauses()
-                self._begin(self._due.popleft())
+                one = self._due.popleft()
+                try:
+                    self._begin(one)
+                except Exception:
+                    log.exception("transaction completion failed", transactional_id=one.transactional_id)
+                    FAILURES["decision"] += 1
+                    self._begin_again(one)
             await self._wakeup.park()
 
     def _begin(self, one: Prepared) -> None:
@@ -118,6 +125,13 @@ class Completions:
             self._runtime.start_soon(partition, partial(self._complete, one, is_committed=False))
         else:
             self._begin_markers(one)
+
+    def _begin_again(self, one: Prepared) -> None:
+        """After a bug, in a task of its shard, which is loaded again if that meets one, too."""
+        if self._runtime.is_active(one.shard.partition, one.shard.coordinator_epoch):
+            self._runtime.start_soon(one.shard.partition, partial(self._complete, one, is_committed=False))
+        else:
+            self._end(one)
 
     def _begin_markers(self, one: Prepared) -> None:
         try:

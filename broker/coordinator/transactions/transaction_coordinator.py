@@ -15,7 +15,8 @@ import trio
 from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
-from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
+from minikafka.broker.coordinator.environment import Environment
+from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
 from minikafka.broker.coordinator.transactions.add_partitions import add_partitions, is_member, verify_partitions
 from minikafka.broker.coordinator.transactions.completion import Completions, Markers
 from minikafka.broker.coordinator.transactions.end_transaction import end_transaction

@@ -6,7 +6,7 @@ Source: Kafka's `TransactionStateManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from minikafka.broker.coordinator.deadlines import Deadlines
 from minikafka.broker.coordinator.decision import Decision, Now
@@ -14,10 +14,13 @@ from minikafka.broker.coordinator.transactions.transaction import Transaction
 from minikafka.broker.coordinator.transactions.transaction_records import decode_record, encode_record
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 
-TIMEOUTS, EXPIRY = "timeouts", "expiry"
-"""The deadlines: the next check for transactions that timed out, and for transactional ids that expired."""
-ABORTED_MAX, EXPIRED_MAX = 50, 1_000
-"""Records of one batch; the rest follows in further batches."""
+RESUMPTION, TIMEOUTS, EXPIRY = "resumption", "timeouts", "expiry"
+"""The deadlines: what the last coordinator did not complete, and the next check for transactions that timed out, and
+for transactional ids that expired."""
+ABORTED_MAX, EXPIRED_MAX, RESUMED_MAX = 50, 1_000, 1_000
+"""Transactions of one decision; the rest follows in further ones."""
+VISITED_MAX = 10_000
+"""Transactions that are looked at in vain before others run: they take up to 5 ms."""
 
 
 class TransactionShard:
@@ -34,6 +37,7 @@ class TransactionShard:
     Attributes:
         transactions: By transactional id. Only `apply` changes it.
         prepared_offsets: The offset of the record with the outcome, of each prepared transaction.
+        deadlines: The next checks.
     """
 
     last_record_counts = False
@@ -55,9 +59,11 @@ class TransactionShard:
         self.prepared_offsets: dict[str, int] = {}
         self._prepared = prepared
         self._is_loaded = False
-        self._deadlines: Deadlines[str] = Deadlines()
-        self._open_since: dict[str, tuple[int, int, int, int]] = {}
-        """By transactional id: producer id, epoch and start of an open transaction, and when it was first noticed."""
+        self.deadlines: Deadlines[str] = Deadlines()
+        self._unresumed: dict[str, int] = {}
+        """The prepared transactions of the last coordinator, with the offsets of their records."""
+        self._open_since: dict[str, int | None] = {}
+        """By transactional id of each open transaction with a timeout: when the first check after its begin was."""
 
     def encode(self, key: str, value: Transaction | None) -> tuple[bytes, bytes | None]:
         """Encode a record for the log."""
@@ -68,8 +74,13 @@ class TransactionShard:
         self.prepared_offsets.pop(key, None)
         if value is None:
             self.transactions.pop(key, None)
+            self._open_since.pop(key, None)
             return
         self.transactions[key] = value
+        if value.is_limited:
+            self._open_since.setdefault(key, None)
+        else:
+            self._open_since.pop(key, None)
         if value.is_prepared:
             self.prepared_offsets[key] = record_offset
             if self._is_loaded:
@@ -78,66 +89,78 @@ class TransactionShard:
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """This topic has no records of transactions, hence no markers."""
 
-    def loaded(self, now: Now) -> list[Decision]:
-        """Resume the transactions whose outcome is decided, and start the checks."""
+    def loaded(self, now: Now) -> Generator[Decision, None, None]:
+        """Start the checks; the first thing to do is to resume the transactions whose outcome is decided."""
         self._is_loaded = True
-        self._deadlines.set(TIMEOUTS, now.steady_ms + self.settings.abort_interval_ms)
-        self._deadlines.set(EXPIRY, now.steady_ms + self.settings.expiry_interval_ms)
-        for transactional_id in list(self.prepared_offsets):
-            self._prepared(self, transactional_id)
-        return []
+        self._unresumed = dict(self.prepared_offsets)
+        self.deadlines.set(RESUMPTION, now.steady_ms)
+        self.deadlines.set(TIMEOUTS, now.steady_ms + self.settings.abort_interval_ms)
+        self.deadlines.set(EXPIRY, now.steady_ms + self.settings.expiry_interval_ms)
+        yield Decision()
 
-    def next_deadline_ms(self) -> int | None:
-        """The earliest deadline, on the steady clock."""
-        return self._deadlines.next_ms()
-
-    def due(self, now: Now) -> list[str]:
-        """Remove and return the deadlines that have passed."""
-        return self._deadlines.due(now.steady_ms)
-
-    def expire(self, name: str, now: Now) -> Decision:
-        """Abort the transactions that timed out, or remove the transactional ids that expired."""
+    def expire(self, name: str, now: Now) -> Generator[Decision, None, None]:
+        """Resume transactions, abort those that timed out, or remove the transactional ids that expired."""
+        if name == RESUMPTION:
+            return self._resume()
         if name == TIMEOUTS:
-            self._deadlines.set(TIMEOUTS, now.steady_ms + self.settings.abort_interval_ms)
             return self._abort_timed_out(now)
         assert name == EXPIRY, name
-        self._deadlines.set(EXPIRY, now.steady_ms + self.settings.expiry_interval_ms)
         return self._remove_expired(now)
 
-    def _abort_timed_out(self, now: Now) -> Decision:
-        late = self._timed_out(now)
-        decision = Decision()
-        for key in late[:ABORTED_MAX]:
-            aborted = self.transactions[key].fenced(now.clock_ms, self.transaction_version())
-            decision.records.append((key, aborted))
-        if len(late) > ABORTED_MAX:
-            decision.then = lambda: self._abort_timed_out(now)
-        return decision
+    def _resume(self) -> Generator[Decision, None, None]:
+        while self._unresumed:
+            for _ in range(min(RESUMED_MAX, len(self._unresumed))):
+                key, offset = self._unresumed.popitem()
+                if self.prepared_offsets.get(key) == offset:
+                    self._prepared(self, key)
+            yield Decision()
 
-    def _timed_out(self, now: Now) -> list[str]:
-        """The ids of the transactions that are open for longer than their timeout.
+    def _abort_timed_out(self, now: Now) -> Generator[Decision, None, None]:
+        def abort(key: str, decision: Decision) -> None:
+            if self._has_timed_out(key, now):
+                aborted = self.transactions[key].fenced(now.clock_ms, self.transaction_version())
+                decision.records.append((key, aborted))
 
-        By the wall clock, as in Kafka, or by the steady clock since this coordinator noticed them: a transaction that
+        try:
+            yield from _for_each(list(self._open_since), abort, ABORTED_MAX)
+        finally:
+            self.deadlines.set(TIMEOUTS, now.steady_ms + self.settings.abort_interval_ms)
+
+    def _has_timed_out(self, key: str, now: Now) -> bool:
+        """Whether a transaction is open for longer than its timeout.
+
+        By the wall clock, as in Kafka, or by the steady clock since this coordinator noticed it: a transaction that
         began while a clock was ahead would stay open for that time otherwise.
         """
-        known, self._open_since = self._open_since, {}
-        late: list[str] = []
-        for key, one in self.transactions.items():
-            if not one.is_limited:
-                continue
-            began = one.producer_id, one.producer_epoch, one.start_ms
-            *before, noticed_ms = known.get(key, (*began, now.steady_ms))
-            if tuple(before) != began:
-                noticed_ms = now.steady_ms
-            self._open_since[key] = *began, noticed_ms
-            if one.start_ms + one.timeout_ms < now.clock_ms or noticed_ms + one.timeout_ms < now.steady_ms:
-                late.append(key)
-        return late
+        if key not in self._open_since:
+            return False
+        noticed_ms = self._open_since[key]
+        if noticed_ms is None:
+            noticed_ms = self._open_since[key] = now.steady_ms
+        one = self.transactions[key]
+        return one.start_ms + one.timeout_ms < now.clock_ms or noticed_ms + one.timeout_ms < now.steady_ms
 
-    def _remove_expired(self, now: Now) -> Decision:
-        expiration_ms = self.settings.expiration_ms
-        old = [key for key, one in self.transactions.items() if one.has_expired(now.clock_ms, expiration_ms)]
-        decision = Decision([(key, None) for key in old[:EXPIRED_MAX]])
-        if len(old) > EXPIRED_MAX:
-            decision.then = lambda: self._remove_expired(now)
-        return decision
+    def _remove_expired(self, now: Now) -> Generator[Decision, None, None]:
+        def remove(key: str, decision: Decision) -> None:
+            one = self.transactions.get(key)
+            if one is not None and one.has_expired(now.clock_ms, self.settings.expiration_ms):
+                decision.records.append((key, None))
+
+        try:
+            yield from _for_each(list(self.transactions), remove, EXPIRED_MAX)
+        finally:
+            self.deadlines.set(EXPIRY, now.steady_ms + self.settings.expiry_interval_ms)
+
+
+def _for_each(
+    keys: list[str], decide: Callable[[str, Decision], None], records_max: int
+) -> Generator[Decision, None, None]:
+    """Decide about each transaction, in decisions of so many records; others may change it before it is its turn."""
+    decision, visited = Decision(), 0
+    for key in keys:
+        decide(key, decision)
+        visited += 1
+        if len(decision.records) >= records_max or visited >= VISITED_MAX:
+            yield decision
+            decision, visited = Decision(), 0
+    yield decision

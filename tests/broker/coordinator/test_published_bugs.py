@@ -284,5 +284,5 @@ def test_cleaning_up_three_thousand_groups_takes_several_batches() -> None:
     for number in range(3_000):
         bench.replies[bench.join(group=f"g{number}", version=4)]
     assert len(bench.state.classic_groups) == 3_000
-    bench.do(lambda builder, ticket: clean_up_expired(builder, list(bench.state.classic_groups)))
+    bench.carry_out_all(clean_up_expired(bench.state, bench.now))
     assert not bench.state.classic_groups

@@ -62,6 +62,8 @@ class OffsetTable:
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._pending: dict[int, dict[TableKey, CommittedOffset]] = {}
+        self._producers: dict[str, dict[tuple[str, int], set[int]]] = {}
+        """By group and partition: the producers that have a pending offset. *Invariant:* nothing in it is empty."""
 
     def __len__(self) -> int:
         return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
@@ -77,19 +79,32 @@ class OffsetTable:
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset for this partition (KIP-447)."""
-        key = (group_id, topic, partition)
-        return any(key in pending for pending in self._pending.values())
+        return (topic, partition) in self._producers.get(group_id, ())
 
     def pending(self, group_id: str) -> list[TopicPartition]:
         """The partitions for which open transactions have an offset."""
-        return [TopicPartition(key[1], key[2]) for some in self._pending.values() for key in some if key[0] == group_id]
+        return [TopicPartition(*partition) for partition in self._producers.get(group_id, ())]
 
     def is_known(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether there is a committed or a pending offset."""
         return self.get(group_id, topic, partition) is not None or self.is_pending(group_id, topic, partition)
 
     def has_open_transaction(self, group_id: str) -> bool:
-        return any(key[0] == group_id for pending in self._pending.values() for key in pending)
+        return group_id in self._producers
+
+    def count(self, group_id: str) -> int:
+        """How many committed offsets a group has."""
+        return sum(map(len, self._groups.get(group_id, {}).values()))
+
+    def parts(self, group_id: str, size_max: int) -> Iterator[tuple[str, list[int]]]:
+        """The partitions in which a group has committed offsets: (topic, at most so many partitions).
+
+        Offsets may be changed meanwhile: those that are added may be left out, those that are removed be in it.
+        """
+        for topic in list(self._groups.get(group_id, ())):
+            indexes = list(self._groups.get(group_id, {}).get(topic, ()))
+            for first in range(0, len(indexes), size_max):
+                yield topic, indexes[first : first + size_max]
 
     def partitions(self, group_id: str) -> list[TopicPartition]:
         """The partitions in which a group has a committed or pending offset, each once."""
@@ -98,17 +113,14 @@ class OffsetTable:
     def groups_with(self, partition: TopicPartition) -> list[str]:
         """The groups that have a committed or pending offset in `partition`."""
         found = [g for g, topics in self._groups.items() if partition.partition in topics.get(partition.topic, {})]
-        found += [p[0] for pending in self._pending.values() for p in pending if p[1:] == tuple(partition)]
+        found += [group_id for group_id, pending in self._producers.items() if partition in pending]
         return list(dict.fromkeys(found))
 
     def _partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
         for topic, partitions in self._groups.get(group_id, {}).items():
             for partition in partitions:
                 yield topic, partition
-        for pending in self._pending.values():
-            for key in pending:
-                if key[0] == group_id:
-                    yield key[1], key[2]
+        yield from self._producers.get(group_id, ())
 
     # -- changes ------------------------------------------------------------------------------------------------
 
@@ -123,10 +135,12 @@ class OffsetTable:
             self._put(table_key, CommittedOffset.of(value, record_offset))
         else:
             self._pending.setdefault(producer_id, {})[table_key] = CommittedOffset.of(value, record_offset)
+            self._producers.setdefault(key.group, {}).setdefault(table_key[1:], set()).add(producer_id)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply a transaction marker: the producer's pending offsets become committed or are dropped."""
         for key, pending in self._pending.pop(producer_id, {}).items():
+            self._forget_producer(key, producer_id)
             known = self.get(*key)
             # Compaction keeps one record per key: a plain commit after the pending one must also win after a restart.
             if committed and (known is None or pending.record_offset > known.record_offset):
@@ -145,5 +159,15 @@ class OffsetTable:
             topics.pop(topic, None)
         if not topics:
             self._groups.pop(group_id, None)
-        for pending in self._pending.values():
-            pending.pop(key, None)
+        for producer_id in list(self._producers.get(group_id, {}).get(key[1:], ())):
+            del self._pending[producer_id][key]
+            self._forget_producer(key, producer_id)
+
+    def _forget_producer(self, key: TableKey, producer_id: int) -> None:
+        group_id, partition = key[0], key[1:]
+        of_group = self._producers[group_id]
+        of_group[partition].remove(producer_id)
+        if not of_group[partition]:
+            del of_group[partition]
+        if not of_group:
+            del self._producers[group_id]

@@ -17,7 +17,7 @@ from minikafka.broker.coordinator.transactions.init_producer import (
 )
 from minikafka.broker.coordinator.transactions.transaction import EPOCH_MAX, Transaction
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
-from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
+from minikafka.broker.coordinator.transactions.transaction_shard import TIMEOUTS, TransactionShard
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.settings.registry import NODE_SETTINGS
@@ -65,7 +65,8 @@ class Coordinator:
             self.carry_out(complete_transaction(self.shard, now, None, transactional_id=ID, prepared=current))
         elif name == "time out":
             self._now_ms += 2 * TIMEOUT_MS
-            self.carry_out(self.shard._abort_timed_out(Now(self._now_ms, self._now_ms)))
+            for decision in self.shard.expire(TIMEOUTS, Now(self._now_ms, self._now_ms)):
+                self.carry_out(decision)
 
     def init(self, expected: ProducerIdentity | None) -> ErrorCode:
         """InitProducerId; the producer goes on with the answer."""
