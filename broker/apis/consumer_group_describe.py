@@ -6,6 +6,7 @@ from typing import Protocol
 
 from minikafka.broker.apis.consumer_group_heartbeat import is_enabled
 from minikafka.broker.apis.describe_groups import GROUP_OPERATIONS
+from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
@@ -26,8 +27,9 @@ class ConsumerGroupServices(ClusterView, GroupService, Protocol):
 async def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext[ConsumerGroupServices]
 ) -> ConsumerGroupDescribeResponse:
-    """Groups in the order of the request, duplicates included."""
+    """Groups in the order of the request, duplicates included; see `Repeats`."""
     response = ConsumerGroupDescribeResponse()
+    repeats = Repeats(lambda group: ConsumerGroupDescribeResponse(groups=[group]), context.version)
     enabled = is_enabled(context)
     for group_id in request.group_ids:
         if not enabled:
@@ -36,5 +38,5 @@ async def handle(
             described = await context.services.groups.describe_consumer_group(group_id)
         if request.include_authorized_operations and not described.error_code:
             described.authorized_operations = GROUP_OPERATIONS
-        response.groups.append(described)
+        response.groups.append(repeats.check(group_id, described))
     return response

@@ -2,6 +2,7 @@
 ids from 4 (KIP-345), GROUP_ID_NOT_FOUND from 6 (KIP-1043): before, an unknown group is Dead.
 """
 
+from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -14,11 +15,12 @@ GROUP_OPERATIONS = 3400
 
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext[GroupService]) -> DescribeGroupsResponse:
-    """Groups in the order of the request, duplicates included."""
+    """Groups in the order of the request, duplicates included; see `Repeats`."""
     response = DescribeGroupsResponse()
+    repeats = Repeats(lambda group: DescribeGroupsResponse(groups=[group]), context.version)
     for group_id in request.groups:
         described = await context.services.groups.describe(group_id, context.version)
         if request.include_authorized_operations and not described.error_code:
             described.authorized_operations = GROUP_OPERATIONS
-        response.groups.append(described)
+        response.groups.append(repeats.check(group_id, described))
     return response

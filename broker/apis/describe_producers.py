@@ -1,5 +1,6 @@
 """DescribeProducers: the active producers of a partition and their sequences (KIP-664). Version 0."""
 
+from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
@@ -21,12 +22,20 @@ VERSIONS = "0"
 async def handle(
     request: DescribeProducersRequest, context: RequestContext[PartitionStore]
 ) -> DescribeProducersResponse:
-    """Each partition has its own error."""
+    """Each partition has its own error, duplicates included; see `Repeats`."""
     response, pause = DescribeProducersResponse(), Pauses()
+    repeats = Repeats(_alone, context.version)
     for topic in request.topics:
-        answers = [await _producers(topic.name, index, context, pause) for index in topic.partition_indexes]
-        response.topics.append(TopicResponse(name=topic.name, partitions=answers))
+        answered = TopicResponse(name=topic.name)
+        for index in topic.partition_indexes:
+            partition = await _producers(topic.name, index, context, pause)
+            answered.partitions.append(repeats.check((topic.name, index), partition))
+        response.topics.append(answered)
     return response
+
+
+def _alone(partition: PartitionResponse) -> DescribeProducersResponse:
+    return DescribeProducersResponse(topics=[TopicResponse(name="", partitions=[partition])])
 
 
 async def _producers(

@@ -4,6 +4,7 @@ require_stable from 7 (KIP-447), several groups from 8 (KIP-709), member epochs 
 
 from typing import Protocol
 
+from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
@@ -37,9 +38,10 @@ Context = RequestContext[OffsetServices]
 
 
 async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    """Each group has its own error; before version 8 there is one group."""
+    """Each group has its own error, duplicates included, see `Repeats`; before version 8 there is one group."""
     if context.version >= VERSION_WITH_GROUPS:
-        groups = [await _fetch(group, request, context) for group in request.groups]
+        repeats = Repeats(lambda group: OffsetFetchResponse(groups=[group]), context.version)
+        groups = [repeats.check(group.group_id, await _fetch(group, request, context)) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
     topics = None
     if request.topics is not None:

@@ -1,7 +1,7 @@
-"""DescribeConfigs: builds the response: the configs of a resource with values, config sources, synonyms, documentation.
+"""DescribeConfigs: the configs of a resource with values, config sources, synonyms, documentation.
 
-A pure function of the effective settings and log levels (KIP-133, KIP-226, KIP-569). Fields that older versions do not
-have are dropped when the response is encoded. Source: `ConfigHelper`.
+`ConfigDescriptions` is pure: it knows the effective settings and log levels (KIP-133, KIP-226, KIP-569). Fields that
+older versions do not have are dropped when the response is encoded. Source: `ConfigHelper`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,8 +14,8 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
+    DescribeConfigsResource,
     DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
@@ -33,49 +33,72 @@ from minikafka.protocol.settings.registry import (
 )
 from minikafka.protocol.settings.value_types import NotOfType, parse_int
 
-__all__ = ["describe_configs"]
-
-"""An integer as Java parses it: without blanks."""
+__all__ = ["ConfigDescriptions"]
 
 Entry = DescribeConfigsResourceResult
 Synonyms = list[DescribeConfigsSynonym]
+Shared = dict[tuple[str, str | None], Entry]
+"""By name and value, the entries of configs that topics have not set themselves: one for all topics of a response."""
 
 
-def describe_configs(
-    request: DescribeConfigsRequest, settings: EffectiveSettings, log_levels: Mapping[str, str]
-) -> DescribeConfigsResponse:
-    """The response of one node.
+class ConfigDescriptions:
+    """What one node answers to a DescribeConfigs, resource by resource.
 
     Args:
-        request: as in Kafka, an unknown resource type makes every result INVALID_REQUEST.
-        settings: the effective settings of the node.
-        log_levels: level by logger of the node.
+        request: As in Kafka, an unknown resource type makes every result INVALID_REQUEST.
+        settings: The effective settings of the node.
+        log_levels: Level by logger of the node.
     """
-    known = set(ResourceType)
-    unknown = [requested for requested in request.resources if requested.resource_type not in known]
-    if unknown:
-        problem = f"Unexpected resource type {unknown[0].resource_type} for resource {unknown[0].resource_name}"
-        return DescribeConfigsResponse(
-            results=[
-                _refused(requested.resource_type, requested.resource_name, InvalidRequestError(problem))
-                for requested in request.resources
-            ]
-        )
-    results: list[DescribeConfigsResult] = []
-    for requested in request.resources:
-        kind, name = ResourceType(requested.resource_type), requested.resource_name
+
+    def __init__(
+        self, request: DescribeConfigsRequest, settings: EffectiveSettings, log_levels: Mapping[str, str]
+    ) -> None:
+        self._request = request
+        self._settings = settings
+        self._log_levels = log_levels
+        self._unexpected = _unexpected_type(request)
+        self._shared: Shared = {}
+
+    def of(self, requested: DescribeConfigsResource) -> DescribeConfigsResult:
+        """The result for one resource of the request."""
+        kind, name = requested.resource_type, requested.resource_name
+        if self._unexpected is not None:
+            return _refused(kind, name, self._unexpected)
         try:
-            entries = _entries(kind, name, settings, log_levels)
+            entries = self._entries(ResourceType(kind), name)
         except KafkaError as error:
-            results.append(_refused(kind, name, error))
-            continue
+            return _refused(kind, name, error)
         keys = set(requested.configuration_keys or ())
         wanted = [entry for entry in entries if not keys or entry.name in keys]
-        _leave_out(wanted, synonyms=not request.include_synonyms, documentation=not request.include_documentation)
-        results.append(
-            DescribeConfigsResult(error_message="", resource_type=kind, resource_name=name, configs=wanted)
+        _leave_out(
+            wanted,
+            synonyms=not self._request.include_synonyms,
+            documentation=not self._request.include_documentation,
         )
-    return DescribeConfigsResponse(results=results)
+        return DescribeConfigsResult(error_message="", resource_type=kind, resource_name=name, configs=wanted)
+
+    def _entries(self, kind: ResourceType, name: str) -> list[Entry]:
+        settings = self._settings
+        match kind:
+            case ResourceType.TOPIC:
+                return _topic(name, settings, self._shared)
+            case ResourceType.BROKER:
+                return _all_brokers(settings) if name == ALL_BROKERS else _broker(name, settings)
+            case ResourceType.BROKER_LOGGER:
+                return _loggers(name, settings, self._log_levels)
+            case ResourceType.CLIENT_METRICS:
+                return _client_metrics(name, settings)
+            case ResourceType.GROUP:
+                return _group(name, settings)
+
+
+def _unexpected_type(request: DescribeConfigsRequest) -> InvalidRequestError | None:
+    known = set(ResourceType)
+    for requested in request.resources:
+        if requested.resource_type not in known:
+            problem = f"Unexpected resource type {requested.resource_type} for resource {requested.resource_name}"
+            return InvalidRequestError(problem)
+    return None
 
 
 def _refused(kind: int, name: str, error: KafkaError) -> DescribeConfigsResult:
@@ -90,21 +113,7 @@ def _leave_out(entries: Iterable[Entry], *, synonyms: bool, documentation: bool)
         entry.documentation = None if documentation else entry.documentation
 
 
-def _entries(kind: ResourceType, name: str, settings: EffectiveSettings, log_levels: Mapping[str, str]) -> list[Entry]:
-    match kind:
-        case ResourceType.TOPIC:
-            return _topic(name, settings)
-        case ResourceType.BROKER:
-            return _all_brokers(settings) if name == ALL_BROKERS else _broker(name, settings)
-        case ResourceType.BROKER_LOGGER:
-            return _loggers(name, settings, log_levels)
-        case ResourceType.CLIENT_METRICS:
-            return _client_metrics(name, settings)
-        case ResourceType.GROUP:
-            return _group(name, settings)
-
-
-def _topic(name: str, settings: EffectiveSettings) -> list[Entry]:
+def _topic(name: str, settings: EffectiveSettings, shared: Shared) -> list[Entry]:
     check_topic_name(name)
     if name not in settings.image.topics:
         raise UnknownTopicOrPartitionError
@@ -115,10 +124,15 @@ def _topic(name: str, settings: EffectiveSettings) -> list[Entry]:
         if key not in values:
             continue
         value = setting.render(values[key])
-        synonyms = broker_synonyms(setting.synonym) if setting.synonym else []
-        if key in given:
-            synonyms.insert(0, _synonym(key, value, ConfigSource.TOPIC))
-        entries.append(_entry(setting, value, synonyms))
+        entry = None if key in given else shared.get((key, value))
+        if entry is None:
+            synonyms = broker_synonyms(setting.synonym) if setting.synonym else []
+            if key in given:
+                synonyms.insert(0, _synonym(key, value, ConfigSource.TOPIC))
+            entry = _entry(setting, value, synonyms)
+            if key not in given:
+                shared[key, value] = entry
+        entries.append(entry)
     return entries
 
 

@@ -6,6 +6,13 @@ _FREED = "tests/broker/connections/test_frames_are_freed.py"
 
 MUTATIONS = (
     Mutation(
+        "a response repeats without bound what its request names again",
+        "broker/apis/repeats.py",
+        "        if self._left_bytes < 0:\n",
+        "        if self._left_bytes < -(1 << 40):\n",
+        ("tests/broker/apis/test_repeats.py",),
+    ),
+    Mutation(
         "an exception that is raised in a worker thread is a cycle that keeps the request",
         "storage/disk.py",
         "            del error  # A frame",

@@ -7,7 +7,7 @@ from support.images import applied, cluster, name_of, static, with_topic
 
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord
-from minikafka.controller.settings.describe_configs import describe_configs
+from minikafka.controller.settings.describe_configs import ConfigDescriptions
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -33,7 +33,8 @@ def ask(
         for kind, name in resources
     ]
     request = DescribeConfigsRequest(resources=asked, include_synonyms=True, **more)
-    return describe_configs(request, EffectiveSettings(node or static(), image), LEVELS).results
+    descriptions = ConfigDescriptions(request, EffectiveSettings(node or static(), image), LEVELS)
+    return [descriptions.of(resource) for resource in asked]
 
 
 def told(image: Image, kind: int, name: str, key: str, node: StaticSettings | None = None) -> tuple[Any, ...]:

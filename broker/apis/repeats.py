@@ -1,0 +1,54 @@
+"""`Repeats`: bounds what a response repeats because its request names the same thing again and again.
+
+A request of 50 KB may name a group 10,000 times, and what its members gave Kafka may have a megabyte. Apache Kafka
+answers each time, as long as its memory lasts. So do we up to `REPEATED_SIZE_BYTES_MAX`.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from minikafka.broker.connections.large_messages import ELEMENTS_AT_ONCE
+from minikafka.protocol.errors import InvalidRequestError
+from minikafka.protocol.message import ManyElements, encode_parts
+from minikafka.protocol.shortened import shortened
+
+__all__ = ["REPEATED_SIZE_BYTES_MAX", "Repeats"]
+
+REPEATED_SIZE_BYTES_MAX = 1 << 20
+
+E = TypeVar("E")
+
+
+class Repeats:
+    """Counts the bytes of one response that answer what its request has named before.
+
+    Args:
+        response: Makes a response that has nothing but the given element, to measure it.
+        version: Of the response.
+    """
+
+    def __init__(self, response: Callable[[Any], Any], version: int) -> None:
+        self._response = response
+        self._version = version
+        self._seen: set[Hashable] = set()
+        self._left_bytes = REPEATED_SIZE_BYTES_MAX
+
+    def check(self, named: str | tuple[Hashable, ...], element: E) -> E:
+        """Count the element that answers what is named, if that was named before. Returns it.
+
+        Raises:
+            InvalidRequestError: The repeated elements have more than `REPEATED_SIZE_BYTES_MAX` together.
+        """
+        if named not in self._seen:
+            self._seen.add(named)
+            return element
+        try:
+            self._left_bytes -= sum(map(len, encode_parts(self._response(element), self._version, ELEMENTS_AT_ONCE)))
+        except ManyElements:
+            self._left_bytes = -1
+        if self._left_bytes < 0:
+            raise InvalidRequestError(
+                f"the request names {shortened(str(named))} so often that the response would repeat more than "
+                f"{REPEATED_SIZE_BYTES_MAX} bytes; name it once"
+            )
+        return element
