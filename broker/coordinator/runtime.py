@@ -184,6 +184,12 @@ class CoordinatorRuntime(Generic[S]):
         assert tasks is not None, "a shard that is loading starts nothing"
         tasks.start_soon(function, *args)
 
+    def start_decisions(self, decide: Callable[[S, Now], Generator[Decision, None, None]]) -> None:
+        """Begin several decisions of each active shard; others decide in between. They end with the leadership."""
+        for shard in self._shards.values():
+            if shard.tasks is not None and shard.timer is not None:
+                shard.tasks.start_soon(shard.timer.carry_out, decide(shard.state, self._now()))
+
     # -- operations ----------------------------------------------------------------------------------------------
 
     async def submit(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> Any:

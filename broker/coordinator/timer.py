@@ -85,7 +85,7 @@ class Timer:
                         self._execute(decided, now)
                         self._retries.pop(name, None)
                     else:
-                        nursery.start_soon(self._carry_out, name, decided)
+                        nursery.start_soon(self._fire, name, decided)
 
     async def _until_due(self) -> None:
         deadline_ms = self._state.deadlines.next_ms()
@@ -94,13 +94,18 @@ class Timer:
         with trio.move_on_at(self._wakeup_ms / 1000):
             await self._wakeup.wait()
 
-    async def _carry_out(self, name: Any, decisions: Generator[Decision, None, None]) -> None:
-        with self._retried(name), closing(decisions):
+    async def _fire(self, name: Any, decisions: Generator[Decision, None, None]) -> None:
+        with self._retried(name):
+            await self.carry_out(decisions)
+            self._retries.pop(name, None)
+
+    async def carry_out(self, decisions: Generator[Decision, None, None]) -> None:
+        """Carry out several decisions, until one is refused; others decide in between."""
+        with closing(decisions):
             for decision in decisions:
                 if not self._execute(decision, self._now()):
                     break
                 await trio.lowlevel.checkpoint()
-            self._retries.pop(name, None)
         self.wake()
 
     @contextmanager
@@ -123,3 +128,4 @@ class Timer:
                 del self._retries[next(iter(self._retries))]
             self._retries[name] = retry_ms
             self._state.deadlines.set(name, self._now().steady_ms + retry_ms)
+            self.wake()

@@ -3,7 +3,7 @@
 `BrokerParts` is also what handlers are given: it offers all services of `broker/apis/services.py`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import trio
 
@@ -55,7 +55,6 @@ from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, R
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
 from minikafka.controller.settings.metadata_log_settings import metadata_directory
 from minikafka.protocol.apis import TELEMETRY_KEYS
-from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.settings.registry import UNSTABLE_VERSIONS
 from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.log_config import LogConfig
@@ -211,7 +210,7 @@ class BrokerParts:
         """Compacts logs."""
         return LogCleaner(self.logs, self.partitions, self.effective_settings.node_value, self.now_ms)
 
-    def metadata_follower(self, partitions_deleted: Callable[[list[TopicPartition]], None]) -> MetadataFollower:
+    def metadata_follower(self) -> MetadataFollower:
         """Creates, removes and changes partitions as the metadata says; it loads and unloads coordinators, too."""
         lag_ms_max = self.config.number("replica.lag.time.max.ms")
         self._follower = MetadataFollower(
@@ -222,7 +221,7 @@ class BrokerParts:
             self.log_config,
             elected=self._became_leader,
             resigned=self._lost_leadership,
-            deleted=partitions_deleted,
+            deleted=self.groups.partitions_deleted,
             fetchers=self.replication,
             environment=ReplicaEnvironment(steady_ms, lambda: self.image.brokers, lag_ms_max),
             isr_change_wanted=self.isr_changes.request_change,

@@ -27,7 +27,6 @@ from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.controller.steps import in_steps
-from minikafka.protocol.names import TopicPartition
 from minikafka.storage.data_directory import DataDirectory
 
 if TYPE_CHECKING:
@@ -231,11 +230,7 @@ class Node:
 
     async def _follow_metadata(self, nursery: trio.Nursery) -> None:
         """Create the replicas, then follow the changes, of which none is missed in between: the first one waits."""
-
-        def partitions_deleted(deleted: list[TopicPartition]) -> None:
-            nursery.start_soon(self.parts.groups.partitions_deleted, deleted)
-
-        follower = self.parts.metadata_follower(partitions_deleted)
+        follower = self.parts.metadata_follower()
         started = trio.Event()
 
         async def apply(records: Sequence[Record]) -> None:

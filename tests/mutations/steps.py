@@ -321,14 +321,14 @@ MUTATIONS = (
     ),
     Mutation(
         "the offsets of a group expire in one step, however many it has",
-        "broker/coordinator/groups/offsets/offset_expiry.py",
-        "                if self._work >= WORK_AT_ONCE:\n                    yield",
-        "                if self._work < 0:\n                    yield",
+        "broker/coordinator/groups/offsets/removal_in_steps.py",
+        "        if self.work >= WORK_AT_ONCE:\n",
+        "        if self.work < 0:\n",
         ("tests/broker/coordinator/test_deadlines_in_steps.py",),
     ),
     Mutation(
         "a group is removed with an offset that is committed while its others expire",
-        "broker/coordinator/groups/offsets/offset_expiry.py",
+        "broker/coordinator/groups/offsets/removal_in_steps.py",
         "offsets.count(group_id) == self._expired:",
         "offsets.count(group_id) <= self._expired + 1:",
         ("tests/broker/coordinator/test_deadlines_in_steps.py",),
@@ -336,8 +336,8 @@ MUTATIONS = (
     Mutation(
         "deadlines wait until those that take many steps are done",
         "broker/coordinator/timer.py",
-        "nursery.start_soon(self._carry_out, name, decided)",
-        "await self._carry_out(name, decided)",
+        "nursery.start_soon(self._fire, name, decided)",
+        "await self._fire(name, decided)",
         ("tests/broker/coordinator/test_deadlines_in_steps.py",),
     ),
     Mutation(
@@ -345,6 +345,13 @@ MUTATIONS = (
         "broker/coordinator/groups/group_shard.py",
         "            if members >= MEMBERS_IN_A_STEP or ",
         "            if ",
+        ("tests/broker/coordinator/test_deadlines_in_steps.py",),
+    ),
+    Mutation(
+        "the groups are searched anew for each deleted partition",
+        "broker/coordinator/groups/offsets/removal_in_steps.py",
+        "    for group_id in state.offsets.groups():\n",
+        "    for group_id in [group for group in state.offsets.groups() for _ in deleted]:\n",
         ("tests/broker/coordinator/test_deadlines_in_steps.py",),
     ),
 )

@@ -185,7 +185,8 @@ class MemoryNode:
         """Delete a topic and its offsets."""
         topic = self.image.topics.pop(name)
         del self.image.topics_by_id[topic.id]
-        await self.groups.partitions_deleted([TopicPartition(name, i) for i in range(len(topic.partitions))])
+        self.groups.partitions_deleted([TopicPartition(name, i) for i in range(len(topic.partitions))])
+        await trio.testing.wait_all_tasks_blocked()
 
     async def ask(self, api: str, version: int, request: Any, client_id: str = "conversation") -> Any:
         """Send a request through codec and handler; returns the response, also through the codec."""

@@ -11,9 +11,6 @@ from minikafka.broker.coordinator.groups.state.shard_state import MEMBER_DEADLIN
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 
-RECORDS_MAX = 2_000
-"""Tombstones in one batch where there may be many; the rest follows in further batches."""
-
 
 class DecisionBuilder:
     """Passed to every step of a group's state machine.

@@ -34,13 +34,12 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     commit_offsets,
     commit_offsets_in_transaction,
     delete_offsets,
-    delete_partition_offsets,
     fetch_offsets,
 )
+from minikafka.broker.coordinator.groups.offsets.removal_in_steps import delete_partition_offsets
 from minikafka.broker.coordinator.groups.offsets.request_parts import deleted_in_parts, is_large, parts, whole
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
-from minikafka.broker.coordinator.shard import Status
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError
@@ -266,16 +265,9 @@ class GroupCoordinator:
             partial(_delete_offsets_error, request),
         )
 
-    async def partitions_deleted(self, partitions: list[TopicPartition]) -> None:
-        """Delete offsets in deleted partitions, of the groups that this node coordinates."""
-
-        def delete(builder: DecisionBuilder, ticket: Ticket) -> None:
-            delete_partition_offsets(builder, partitions)
-            builder.answer(ticket, None)
-
-        for partition, status in list(self.runtime.partitions()):
-            if status is Status.ACTIVE:
-                await self._submit_to_partition(partition, delete, lambda _: None)
+    def partitions_deleted(self, partitions: list[TopicPartition]) -> None:
+        """Begin to delete offsets in deleted partitions, of the groups that this node coordinates."""
+        self.runtime.start_decisions(partial(delete_partition_offsets, partitions=partitions))
 
     async def coordinates(self, group_id: str) -> ErrorCode:
         """NONE if this node coordinates the group; else NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""

@@ -12,7 +12,7 @@ from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import sess
 from minikafka.broker.coordinator.groups.classic.rebalance import join_timed_out, prepare_rebalance, sync_timed_out
 from minikafka.broker.coordinator.groups.consumer.leaving import member_timed_out, schedule_after_loading
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
-from minikafka.broker.coordinator.groups.offsets.offset_expiry import clean_up_expired
+from minikafka.broker.coordinator.groups.offsets.removal_in_steps import clean_up_expired
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
 from minikafka.broker.coordinator.groups.state.group_records import decode_record, encode_record

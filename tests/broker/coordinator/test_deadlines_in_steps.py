@@ -17,7 +17,11 @@ from support.transaction_bench import PARTITIONS, Bench, in_trio
 from minikafka.broker.coordinator.decision import Decision, Now
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
 from minikafka.broker.coordinator.groups.group_shard import CLEANUP, MEMBERS_IN_A_STEP, GroupShard
-from minikafka.broker.coordinator.groups.offsets.offset_expiry import TOMBSTONE_WORK, WORK_AT_ONCE
+from minikafka.broker.coordinator.groups.offsets.removal_in_steps import (
+    TOMBSTONE_WORK,
+    WORK_AT_ONCE,
+    delete_partition_offsets,
+)
 from minikafka.broker.coordinator.groups.state.group_records import NEVER, OffsetCommitValue, encode_record
 from minikafka.broker.coordinator.transactions import transaction_shard
 from minikafka.broker.coordinator.transactions.transaction import Transaction, TransactionState
@@ -266,6 +270,48 @@ def test_offsets_that_expire_together_are_removed_in_steps_with_their_groups(tab
     run_with_node(body, logs)
 
 
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES.keys())
+def test_offsets_in_deleted_partitions_are_removed_in_steps(table: list[Any]) -> None:
+    logs = MemoryLogs(1)
+    kept = ("g", "kept", 7)
+    offsets(logs, [*table, kept, ("g", "kept", 0)])
+
+    async def body(node: MemoryNode) -> None:
+        (state,) = node.groups.runtime.states()
+        for number in (0, 1, 2):
+            state.offsets.apply(OffsetCommitKey(group=f"p{number}", topic="t0", partition=0), OffsetCommitValue(), 0, 9)
+        deleted = sorted({(topic, index) for _, topic, index in table} | {("kept", 0), ("kept", 1), ("t0", 0)})
+        with counted_calls(GroupShard, "apply") as steps:
+            node.groups.partitions_deleted([TopicPartition(*partition) for partition in deleted])
+            await trio.testing.wait_all_tasks_blocked()
+        assert sum(steps.counts) == COUNT + 1 + 3
+        assert max(steps.counts) <= REMOVED_MAX
+        assert len(set(steps.rounds)) == len(steps.rounds) > COUNT // REMOVED_MAX - 1
+        assert len(state.offsets) == 1
+        assert state.offsets.get(*kept) is not None
+        assert not any(state.offsets.has_open_transaction(f"p{number}") for number in (0, 1, 2))
+
+    run_with_node(body, logs)
+
+
+def test_groups_are_looked_at_once_for_all_deleted_partitions() -> None:
+    """Of a thousand groups none has read any of the thousand topics that are deleted together."""
+    bench = GroupBench()
+    for number in range(1_000):
+        bench.state.apply(OffsetCommitKey(group=f"g{number}", topic="t", partition=0), OffsetCommitValue(), number, -1)
+    looked: list[str] = []
+    known_of = bench.state.offsets.known_of
+
+    def counting(group_id: str, partitions: Any) -> Any:
+        looked.append(group_id)
+        return known_of(group_id, partitions)
+
+    bench.state.offsets.known_of = counting  # type: ignore[method-assign]
+    deleted = [TopicPartition(f"other {number}", 0) for number in range(1_000)]
+    bench.carry_out_all(delete_partition_offsets(bench.state, bench.now, deleted))
+    assert len(looked) == len(set(looked)) == 1_000
+
+
 @pytest.mark.parametrize("pending", ["none", "elsewhere", "here"])
 def test_each_offset_is_looked_at_once_however_many_transactions_are_open(pending: str) -> None:
     bench = GroupBench()
@@ -384,7 +430,7 @@ def test_others_decide_while_a_check_goes_on() -> None:
                 await trio.lowlevel.checkpoint()
             await trio.sleep(1)
         assert len(set(left)) >= COUNT // REMOVED_MAX - 1, "requests, too, are decided in between"
-        assert len(fired) == 1, "no deadline waits for the end of the check"
+        assert [count > 0 for count in fired] == [True], "no deadline waits for the end of the check"
 
     run_with_node(body, logs)
 

@@ -11,7 +11,7 @@ from support.coordinator_bench import GROUP, NO_DELAY, Bench
 from support.coordinator_node import MemoryNode, run_with_node
 
 from minikafka.broker.coordinator.groups.offsets.offset_commits import commit_offsets, fetch_offsets
-from minikafka.broker.coordinator.groups.offsets.offset_expiry import clean_up_expired
+from minikafka.broker.coordinator.groups.offsets.removal_in_steps import clean_up_expired
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -154,7 +154,7 @@ def test_a_returning_static_member_has_its_new_timeouts() -> None:
 # -- KAFKA-8069 ---------------------------------------------------------------------------------------------------
 
 
-def test_offset_expiry_survives_a_restart() -> None:
+def test_removal_in_steps_survives_a_restart() -> None:
     bench = Bench()
     commit(bench, 5)
     bench.pass_time(6 * DAY_MS)

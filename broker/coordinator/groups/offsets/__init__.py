@@ -2,5 +2,5 @@
 
     offset_commits.py    OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete
     request_parts.py     requests with very many partitions, as several decisions
-    offset_expiry.py     retention of offsets and removal of groups that are left empty
+    removal_in_steps.py  retention of offsets, removal of groups that are left empty, offsets in deleted partitions
 """

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from functools import partial
 
 from minikafka.broker.coordinator.decision import Producer, Ticket
 from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import renew_session
-from minikafka.broker.coordinator.groups.decision_builder import RECORDS_MAX, DecisionBuilder
+from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.state.classic_group_states import PREPARING_REBALANCE, STABLE
 from minikafka.broker.coordinator.groups.state.group import Committer, Group, PartitionCheck
 from minikafka.broker.coordinator.groups.state.group_records import NEVER, OffsetCommitValue
@@ -280,12 +279,3 @@ def delete_all_offsets(builder: DecisionBuilder, group_id: str) -> None:
     for partition in builder.state.offsets.partitions(group_id):
         builder.write(_key(group_id, partition.topic, partition.partition), None)
 
-
-def delete_partition_offsets(builder: DecisionBuilder, partitions: list[TopicPartition]) -> None:
-    """Write tombstones for offsets in deleted partitions."""
-    for position, partition in enumerate(partitions):
-        if len(builder.decision.records) >= RECORDS_MAX:
-            builder.follow(partial(delete_partition_offsets, partitions=partitions[position:]))
-            return
-        for group_id in builder.state.offsets.groups_with(partition):
-            builder.write(_key(group_id, partition.topic, partition.partition), None)

@@ -6,7 +6,7 @@ Source: Kafka's `OffsetMetadataManager`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from minikafka.broker.coordinator.groups.state.group_records import NEVER, OffsetCommitValue
@@ -110,11 +110,20 @@ class OffsetTable:
         """The partitions in which a group has a committed or pending offset, each once."""
         return list(dict.fromkeys(TopicPartition(topic, index) for topic, index in self._partitions(group_id)))
 
-    def groups_with(self, partition: TopicPartition) -> list[str]:
-        """The groups that have a committed or pending offset in `partition`."""
-        found = [g for g, topics in self._groups.items() if partition.partition in topics.get(partition.topic, {})]
-        found += [group_id for group_id, pending in self._producers.items() if partition in pending]
-        return list(dict.fromkeys(found))
+    def groups(self) -> list[str]:
+        """The groups that have committed or pending offsets."""
+        return list(self._groups | self._producers)
+
+    def known_of(self, group_id: str, partitions: Mapping[str, Set[int]]) -> list[tuple[str, int]]:
+        """Those of the partitions, by topic, in which a group has a committed or pending offset; each once."""
+        committed = self._groups.get(group_id, {})
+        found = {
+            (topic, index)
+            for topic in committed.keys() & partitions
+            for index in committed[topic].keys() & partitions[topic]
+        }
+        found.update(key for key in self._producers.get(group_id, ()) if key[1] in partitions.get(key[0], ()))
+        return sorted(found)
 
     def _partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
         for topic, partitions in self._groups.get(group_id, {}).items():

@@ -14,9 +14,9 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     commit_offsets,
     commit_offsets_in_transaction,
     delete_offsets,
-    delete_partition_offsets,
     fetch_offsets,
 )
+from minikafka.broker.coordinator.groups.offsets.removal_in_steps import delete_partition_offsets
 from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.message import encode
@@ -184,7 +184,7 @@ def test_offsets_of_deleted_partitions_are_deleted() -> None:
     commit(bench, 1, "gone")
     commit(bench, 2, "there")
     deleted = [TopicPartition("gone", 0), TopicPartition("gone", 1)]
-    bench.do(lambda builder, ticket: delete_partition_offsets(builder, deleted))
+    bench.carry_out_all(delete_partition_offsets(bench.state, bench.now, deleted))
     assert (fetch(bench, "gone"), fetch(bench, "there")) == (-1, 2)
 
 
@@ -196,7 +196,8 @@ def test_offsets_of_a_large_deleted_topic_are_deleted_in_several_batches() -> No
     ]
     asked = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name="t", partitions=parts)])
     bench.do(lambda builder, ticket: commit_offsets(builder, asked, 8, ticket))
-    bench.do(lambda builder, ticket: delete_partition_offsets(builder, [TopicPartition("t", i) for i in range(5_000)]))
+    deleted = [TopicPartition("t", index) for index in range(5_000)]
+    bench.carry_out_all(delete_partition_offsets(bench.state, bench.now, deleted))
     assert len(bench.state.offsets) == 0
 
 
