@@ -24,6 +24,8 @@ TIMES = (
     ("responsequeuetimems", "until sending the response began, which is at once: 0."),
 )
 """The first five as in `Requests.latest`."""
+NOTHING_SENT = (0.0,) * 5
+"""The times of an API of which no response was sent yet: 0, as in Kafka."""
 
 
 def connection_metrics(
@@ -95,7 +97,7 @@ def _names(key: int, name_of: Callable[[int], str]) -> list[str]:
 
 def _times(name: str, requests: list[Requests]) -> Iterator[tuple[str, list[Sample]]]:
     """The samples of an API for each of `TIMES`."""
-    latest = [times for one in requests for times in one.latest]
+    latest = [times for one in requests for times in one.latest] or [NOTHING_SENT]
     columns = [*zip(*latest, strict=True), [sum(times) for times in latest], [0.0]]
     sums = [sum(column) for column in zip(*(one.sums_s for one in requests), strict=True)]
     count = float(sum(one.count for one in requests))

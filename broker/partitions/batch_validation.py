@@ -32,7 +32,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.records.batch import Batch, Codec, CorruptRecords, parse_header
 from minikafka.protocol.records.column_codec import is_scan_loaded, scan_usual
-from minikafka.protocol.records.compression import TooMuchContent, compress, decompress
+from minikafka.protocol.records.compression import TooMuchContent, check_lz4, compress, decompress
 from minikafka.protocol.settings.dataclass_fields import setting_field
 from minikafka.protocol.settings.registry import TOPIC_SETTINGS
 from minikafka.storage.log_config import LogConfig
@@ -47,6 +47,8 @@ AT_ONCE_RECORDS = 10_000
 numpy; a thread for each batch costs more than it takes from others' waiting."""
 MANY_RECORDS = 500
 """Compressed batches with so many records are scanned with numpy, if it is installed."""
+LZ4_BLOCK_BYTES = 256
+"""A bound on the decompressed bytes of a batch is one on its LZ4 blocks, too, as if each had so many."""
 COMPRESSION_COST = 8
 """Compressing takes so many times as long as decompressing."""
 DECOMPRESSED_FACTOR = 16
@@ -335,6 +337,8 @@ def _check_header(batch: Batch) -> None:
 def _payload(batch: Batch, rules: Rules, size_bytes_max: int) -> memoryview:
     """The decompressed records. May run in a thread."""
     try:
+        if batch.codec is Codec.LZ4:
+            check_lz4(batch.payload, size_bytes_max // LZ4_BLOCK_BYTES)
         return memoryview(decompress(batch.codec, batch.payload, size_bytes_max))
     except TooMuchContent as error:
         most = decompressed_size_bytes_max(rules)
@@ -342,7 +346,7 @@ def _payload(batch: Batch, rules: Rules, size_bytes_max: int) -> memoryview:
             raise LargeBatch from error
         raise MessageTooLargeError(
             f"The records of the batch decompress to more than {most} bytes, {DECOMPRESSED_FACTOR} times the maximum "
-            f"configured value of {rules.max_message_bytes}."
+            f"configured value of {rules.max_message_bytes}, or are in very many blocks."
         ) from error
     except CorruptRecords as error:
         raise InvalidRecordError(f"The batch cannot be decompressed: {error}") from error

@@ -4,7 +4,7 @@ Gzip is decompressed by zlib-ng if it is installed (the extra `fast`), in half o
 
 The framing is that of Kafka's Java client: gzip members; snappy in the format of snappy-java ("xerial": a 16-byte
 header, then length-prefixed blocks; a bare snappy block is read as well, as in Kafka); lz4 frames of independent
-64 KiB blocks; zstd frames.
+64 KiB blocks; zstd frames. cramjam reads more lz4 than Java and librdkafka do: see `check_lz4`.
 
 The content size in a frame header is not trusted: output is written to a buffer that grows up to `max_size_bytes`.
 """
@@ -35,6 +35,9 @@ _GZIP_WINDOW_BITS = 16 + 15
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = struct.Struct(">8sii")
 _XERIAL_BLOCK_BYTES = 32 << 10
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_HEADER_BYTES = 7
+_LZ4_END_MARK_BYTES = 4
 _SNAPPY_RATIO_MAX = 64
 """A snappy element has at least two bytes and expands to at most 64; blocks that claim more are rejected."""
 
@@ -122,6 +125,38 @@ def _gzip_member(data: Buffer, max_size_bytes: int) -> Buffer | None:
     except invalid:
         return None
     return content if decompressor.eof and not decompressor.unused_data else None
+
+
+def check_lz4(data: Buffer, blocks_max: int) -> None:
+    """Check that `data` is what all consumers read: one frame of independent blocks, without a dictionary, and no more.
+
+    Java's consumer reads the first frame only, librdkafka fails at a second one; both fail at frames of other kinds.
+    What is in the blocks is not looked at.
+
+    Args:
+        blocks_max: More blocks are not looked at, since each takes some time.
+
+    Raises:
+        CorruptRecords: It is something else.
+        TooMuchContent: It has more blocks.
+    """
+    if len(data) < _LZ4_HEADER_BYTES or bytes(data[:4]) != _LZ4_MAGIC:
+        raise CorruptRecords("lz4 data does not begin with a frame")
+    flags = data[4]
+    if not flags & 0x20 or flags & 0x03:
+        raise CorruptRecords("lz4 frame with dependent blocks or a dictionary, which consumers cannot read")
+    position = _LZ4_HEADER_BYTES + (8 if flags & 0x08 else 0)
+    around_bytes = 8 if flags & 0x10 else 4
+    for _ in range(blocks_max + 1):
+        size = int.from_bytes(data[position : position + 4], "little")
+        if not size:
+            break
+        position += around_bytes + (size & 0x7FFF_FFFF)
+    else:
+        raise TooMuchContent(f"lz4 frame of more than {blocks_max} blocks")
+    position += _LZ4_END_MARK_BYTES + (4 if flags & 0x04 else 0)
+    if position < len(data):
+        raise CorruptRecords(f"lz4 frame of {position} bytes is followed by other data, which consumers cannot read")
 
 
 def _compress_xerial(data: memoryview) -> bytes:

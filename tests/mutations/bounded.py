@@ -110,4 +110,18 @@ MUTATIONS = (
         "            if True:\n",
         ("tests/broker/metrics/test_http_server.py::test_however_many_ask_for_metrics_one_is_made_at_a_time",),
     ),
+    Mutation(
+        "an lz4 frame that is followed by another one is accepted, and stops consumers",
+        "protocol/records/compression.py",
+        "    if position < len(data):\n        raise CorruptRecords(f\"lz4 frame of",
+        "    if position > len(data):\n        raise CorruptRecords(f\"lz4 frame of",
+        ("tests/protocol/records/test_compression.py::test_lz4_that_decompresses_but_that_some_consumers_cannot_read",),
+    ),
+    Mutation(
+        "the page of metrics fails while an API has no response that was sent",
+        "broker/metrics/request_metrics.py",
+        " or [NOTHING_SENT]",
+        "",
+        ("tests/broker/connections/test_request_times.py::test_the_page_of_metrics_has_apis_of_which_no_response_was_sent",),
+    ),
 )

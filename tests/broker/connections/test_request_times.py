@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from minikafka.broker.connections.request_times import EVERY, FOLLOWER, SAMPLES, RequestTimes
+from minikafka.broker.metrics.request_metrics import request_metrics
 
 PRODUCE = bytearray(b"\x00\x00\x00\x09" + bytes(96))
 FETCH = bytearray(b"\x00\x01\x00\x0c" + bytes(46))
@@ -48,3 +51,15 @@ def test_of_many_requests_some_are_measured_and_count_for_the_others() -> None:
     assert (requests.bytes_in, requests.bytes_out) == (100 * requests.count, 60 * requests.count)
     assert requests.sums_s == (0, 2.0 * requests.count, 0, 0, 1.0 * requests.count)
     assert len(requests.latest) == SAMPLES
+
+
+@pytest.mark.parametrize("begun", [1, SAMPLES + EVERY - 1, SAMPLES + EVERY])
+def test_the_page_of_metrics_has_apis_of_which_no_response_was_sent(begun: int) -> None:
+    times = RequestTimes()
+    for _ in range(begun):
+        times.weight(FETCH, 60)
+    times.add([PRODUCE], False, 1, (0.0, 0.0, 0.0, 2.0), 0, 60, 3.0)
+    families = [family for family in request_metrics(times, str)() if family is not None]
+    samples = {(family.name, *labels): value for family in families for labels, value in family.samples}
+    assert samples["kafka_network_requestmetrics_totaltimems", "1", "0.5"] == 0
+    assert samples["kafka_network_requestmetrics_totaltimems", "0", "0.5"] == 3000

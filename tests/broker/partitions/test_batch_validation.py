@@ -181,6 +181,25 @@ def test_compressed_garbage_is_an_invalid_record(codec: Codec) -> None:
         check(with_crc(data))
 
 
+def test_lz4_that_consumers_cannot_read_is_an_invalid_record() -> None:
+    batch = encode_batch(records(3), codec=Codec.LZ4)
+    data = buffer(batch + batch[61:])
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    with pytest.raises(InvalidRecordError, match="followed by other data"):
+        check(with_crc(data))
+
+
+def test_lz4_of_very_many_blocks_is_for_a_thread_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = buffer(encode_batch(records(3), codec=Codec.LZ4))
+    monkeypatch.setattr(batch_validation, "LZ4_BLOCK_BYTES", 2 * batch_validation.AT_ONCE_SIZE_BYTES)
+    with pytest.raises(LargeBatch):
+        check(data)
+    assert bytes(in_steps(data)[0].data) == bytes(data)
+    monkeypatch.setattr(batch_validation, "LZ4_BLOCK_BYTES", 1 << 40)
+    with pytest.raises(MessageTooLargeError, match="very many blocks"):
+        in_steps(data)
+
+
 def test_control_batches_and_missing_sequences_are_invalid_records() -> None:
     with pytest.raises(InvalidRecordError, match="control"):
         check(buffer(encode_batch(records(1), control=True)))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import random
 import tracemalloc
 
 import cramjam
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minikafka.protocol.records import compression
-from minikafka.protocol.records.compression import Codec, compress, decompress
+from minikafka.protocol.records.compression import Codec, TooMuchContent, check_lz4, compress, decompress
 from minikafka.protocol.records.record import CorruptRecords
 
 COMPRESSED = [codec for codec in Codec if codec]
@@ -111,3 +113,63 @@ def test_gzip_is_read_by_zlib_ng_as_by_cramjam(
 
 def test_gzip_with_several_members_is_read_completely() -> None:
     assert bytes(decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two"))) == b"onetwo"
+
+
+def lz4_frame(flags: int, content: bytes = b"content" * 30, blocks: int = 1, optional: bytes = b"") -> bytes:
+    """An lz4 frame of stored blocks; `optional` are the content size and the dictionary id in its header."""
+    descriptor = bytes([flags, 0x40]) + optional
+    block = (len(content) | 1 << 31).to_bytes(4, "little") + content
+    if flags & 0x10:
+        block += xxhash.xxh32_intdigest(content).to_bytes(4, "little")
+    checksum = xxhash.xxh32_intdigest(content * blocks).to_bytes(4, "little") if flags & 0x04 else b""
+    header = b"\x04\x22\x4d\x18" + descriptor + bytes([xxhash.xxh32_intdigest(descriptor) >> 8 & 255])
+    return header + block * blocks + bytes(4) + checksum
+
+
+SIZE = (210).to_bytes(8, "little")
+SKIPPED = b"\x50\x2a\x4d\x18\x02\x00\x00\x00zz"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lz4_frame(0x60),
+        lz4_frame(0x60, blocks=40),
+        lz4_frame(0x64),
+        lz4_frame(0x70, blocks=3),
+        lz4_frame(0x74, blocks=3),
+        lz4_frame(0x68, optional=SIZE),
+        lz4_frame(0x7C, optional=SIZE),
+        compress(Codec.LZ4, bytes(300_000)),
+        compress(Codec.LZ4, random.Random(7).randbytes(300_000)),
+    ],
+)
+def test_what_every_consumer_of_lz4_can_read(frame: bytes) -> None:
+    decompress(Codec.LZ4, frame)
+    check_lz4(frame, 40)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lz4_frame(0x60) * 2,
+        lz4_frame(0x74) * 2,
+        lz4_frame(0x60) + SKIPPED,
+        SKIPPED + lz4_frame(0x60),
+        SKIPPED,
+        lz4_frame(0x40),
+        lz4_frame(0x44, blocks=3),
+        lz4_frame(0x61, optional=b"dict"),
+        lz4_frame(0x69, optional=SIZE + b"dict"),
+        lz4_frame(0x60) + lz4_frame(0x40),
+    ],
+)
+def test_lz4_that_decompresses_but_that_some_consumers_cannot_read(data: bytes) -> None:
+    decompress(Codec.LZ4, data)
+    with pytest.raises(CorruptRecords, match="lz4"):
+        check_lz4(data, 40)
+
+
+def test_lz4_of_more_blocks_than_are_looked_at() -> None:
+    with pytest.raises(TooMuchContent):
+        check_lz4(lz4_frame(0x60, blocks=41), 40)
