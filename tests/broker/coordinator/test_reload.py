@@ -137,7 +137,7 @@ def test_after_a_bug_the_state_is_that_of_the_log(
         assert committed(after[0]) == [4] * 5
 
     async def refused(runtime: Runtime) -> None:
-        with pytest.raises(NotCoordinatorError):
+        with trio.fail_after(10), pytest.raises(NotCoordinatorError):
             await completed(runtime.decide(0, lambda *_: Decision()))
 
     with structlog.testing.capture_logs() as logs:
