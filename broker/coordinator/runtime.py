@@ -61,6 +61,7 @@ class CoordinatorState(ReplayedState, TimedState, Protocol):
         ...
 
 
+R = TypeVar("R")
 S = TypeVar("S", bound=CoordinatorState)
 
 
@@ -221,6 +222,16 @@ class CoordinatorRuntime(Generic[S]):
     async def _after_pause(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> Any:
         await trio.lowlevel.checkpoint()
         return await completed(self.decide(partition, decide))
+
+    async def read(self, partition: int, read: Callable[[S, Now], Generator[None, None, R]]) -> R:
+        """Read very much of the state in steps, between which others decide; done once all that was read is committed.
+
+        Raises: As `submit`.
+        """
+        shard = self._active(partition)
+        found = await in_steps(read(shard.state, self._now()))
+        await self._wait_committed(shard, shard.last_offset)
+        return found
 
     def decide(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
         """As `begin`, for a task that pauses by itself."""

@@ -354,4 +354,32 @@ MUTATIONS = (
         "    for group_id in [group for group in state.offsets.groups() for _ in deleted]:\n",
         ("tests/broker/coordinator/test_deadlines_in_steps.py",),
     ),
+    Mutation(
+        "all transactions are listed in one step",
+        "broker/coordinator/transactions/transaction_admin.py",
+        "        if number % LISTED_AT_ONCE == 0:\n",
+        "        if not number:\n",
+        ("tests/broker/coordinator/test_requests_in_steps.py",),
+    ),
+    Mutation(
+        "what is listed in steps need not be committed",
+        "broker/coordinator/runtime.py",
+        "        await self._wait_committed(shard, shard.last_offset)\n        return found\n",
+        "        return found\n",
+        ("tests/broker/coordinator/test_requests_in_steps.py",),
+    ),
+    Mutation(
+        "a group of very many offsets is said to be deleted after the first ones",
+        "broker/coordinator/groups/group_admin.py",
+        "    is_whole = next(partitions, None) is None\n",
+        "    is_whole = bool(partitions)\n",
+        ("tests/broker/coordinator/test_requests_in_steps.py",),
+    ),
+    Mutation(
+        "all groups of a request are deleted in one step",
+        "broker/coordinator/groups/group_admin.py",
+        "        if number + len(builder.decision.records) >= TOMBSTONES_AT_ONCE:\n            break\n",
+        "",
+        ("tests/broker/coordinator/test_requests_in_steps.py",),
+    ),
 )

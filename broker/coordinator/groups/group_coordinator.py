@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from random import Random
 from types import CoroutineType
@@ -284,13 +285,12 @@ class GroupCoordinator:
         """ListGroups over all partitions of this node; an error while one of them is loading."""
         reply = ListGroupsResponse()
         for partition, _ in list(self.runtime.partitions()):
-            listed = await self._submit_to_partition(
-                partition, lambda builder, ticket: list_groups(builder, request, ticket), lambda error: error
-            )
-            if isinstance(listed, list):
-                reply.groups += listed
-            elif listed is not ErrorCode.NOT_COORDINATOR:
-                return ListGroupsResponse(error_code=listed)
+            try:
+                reply.groups += await self.runtime.read(partition, partial(list_groups, request=request))
+            except NotCoordinatorError:
+                continue
+            except KafkaError as error:
+                return ListGroupsResponse(error_code=error.code)
         return reply
 
     async def describe(self, group_id: str, version: int) -> DescribedGroup:
@@ -302,13 +302,22 @@ class GroupCoordinator:
         )
 
     async def delete(self, group_ids: list[str]) -> list[DeletableGroupResult]:
-        """DeleteGroups: one result per distinct group; deletions in one partition are one batch."""
+        """DeleteGroups: one result per distinct group; deletions in one partition are one batch, or several if there is
+        much to delete. A group that gets members meanwhile has no offsets left."""
         by_partition: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(group_ids):
             by_partition.setdefault(self.partition_of(group_id), []).append(group_id)
         results: list[DeletableGroupResult] = []
         for partition, names in by_partition.items():
-            results += await self._submit_to_partition(partition, _delete_step(names), partial(_delete_error, names))
+            left = deque(names)
+            while left:
+                done = await self._submit_to_partition(
+                    partition, partial(_delete_step, left), partial(_delete_error, left)
+                )
+                results += done
+                for _ in done:
+                    left.popleft()
+                await trio.lowlevel.checkpoint()
         return results
 
     # -- submit --------------------------------------------------------------------------------------------------
@@ -395,11 +404,11 @@ async def _or_error(reply: Coroutine[Any, Any, Any], failed: Callable[[ErrorCode
         return failed(ErrorCode(error.code))
 
 
-def _delete_step(names: list[str]) -> Callable[[DecisionBuilder, Ticket], None]:
-    return lambda builder, ticket: delete_groups(builder, names, ticket)
+def _delete_step(names: Iterable[str], builder: DecisionBuilder, ticket: Ticket) -> None:
+    delete_groups(builder, names, ticket)
 
 
-def _delete_error(names: list[str], error: ErrorCode) -> list[DeletableGroupResult]:
+def _delete_error(names: Iterable[str], error: ErrorCode) -> list[DeletableGroupResult]:
     return [DeletableGroupResult(group_id=name, error_code=error) for name in names]
 
 

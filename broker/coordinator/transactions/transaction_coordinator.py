@@ -279,8 +279,8 @@ class TransactionCoordinator:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         for index, _ in list(self.runtime.partitions()):
             try:
-                response.transaction_states += await self.runtime.submit(
-                    index, lambda shard, now, ticket: list_transactions(shard, now, ticket, filters)
+                response.transaction_states += await self.runtime.read(
+                    index, partial(list_transactions, filters=filters)
                 )
             except NotCoordinatorError:
                 continue

@@ -273,9 +273,3 @@ def _check_delete(group: Group | None, group_id: str) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.is_empty or group.allows_offset_deletion else ErrorCode.NON_EMPTY_GROUP
 
-
-def delete_all_offsets(builder: DecisionBuilder, group_id: str) -> None:
-    """Write tombstones for all committed and pending offsets of a group."""
-    for partition in builder.state.offsets.partitions(group_id):
-        builder.write(_key(group_id, partition.topic, partition.partition), None)
-

@@ -106,9 +106,14 @@ class OffsetTable:
             for first in range(0, len(indexes), size_max):
                 yield topic, indexes[first : first + size_max]
 
-    def partitions(self, group_id: str) -> list[TopicPartition]:
+    def partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
         """The partitions in which a group has a committed or pending offset, each once."""
-        return list(dict.fromkeys(TopicPartition(topic, index) for topic, index in self._partitions(group_id)))
+        for topic, partitions in self._groups.get(group_id, {}).items():
+            for partition in partitions:
+                yield topic, partition
+        for topic, partition in self._producers.get(group_id, ()):
+            if self.get(group_id, topic, partition) is None:
+                yield topic, partition
 
     def groups(self) -> list[str]:
         """The groups that have committed or pending offsets."""
@@ -124,12 +129,6 @@ class OffsetTable:
         }
         found.update(key for key in self._producers.get(group_id, ()) if key[1] in partitions.get(key[0], ()))
         return sorted(found)
-
-    def _partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
-        for topic, partitions in self._groups.get(group_id, {}).items():
-            for partition in partitions:
-                yield topic, partition
-        yield from self._producers.get(group_id, ())
 
     # -- changes ------------------------------------------------------------------------------------------------
 
