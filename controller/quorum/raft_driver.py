@@ -13,6 +13,8 @@ from typing import Any, Protocol, TypeGuard
 import structlog
 import trio
 
+from minikafka.controller.failures import FAILURES
+from minikafka.controller.metadata.records import UnreadableRecord
 from minikafka.controller.quorum.handshake import ConnectionLost
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peers import Unreachable
@@ -35,7 +37,7 @@ from minikafka.controller.raft.messages import BadMessage, Request, Response, re
 from minikafka.controller.raft.raft import Raft, Replica
 from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.controller.raft.voter_set import ReplicaKey, Voter, VoterSet
-from minikafka.protocol.errors import NotLeaderOrFollowerError
+from minikafka.protocol.errors import KafkaStorageError, NotLeaderOrFollowerError
 
 __all__ = ["QuorumListener", "RaftDriver"]
 
@@ -345,18 +347,24 @@ class RaftDriver:
     async def _exchange(self, peer: int, request: Request) -> None:
         """Send a request, and pass its response or its failure to Raft."""
         message = await self._response_to(peer, request)
-        complete = None if message is None else self._raft.completed_by(request, message)
+        try:
+            effects = None if message is None else await self._effects_of(peer, request, message)
+        except (OSError, KafkaStorageError):
+            raise  # This node's disk has failed.
+        except (BadMessage, UnreadableRecord) as error:
+            log.error("malformed raft response", node=peer, error=str(error))
+            effects = None
+        except Exception:
+            log.exception("raft response failed", node=peer, request=request.KIND)
+            FAILURES["raft"] += 1
+            effects = None
+        self._queue(self._raft.failed(trio.current_time(), peer, request) if effects is None else effects)
+
+    async def _effects_of(self, peer: int, request: Request, message: Response) -> Effects:
+        complete = self._raft.completed_by(request, message)
         if complete is not None:
             await self._stored.prepare(*complete)
-        now = trio.current_time()
-        if message is None:
-            self._queue(self._raft.failed(now, peer, request))
-            return
-        try:
-            self._queue(self._raft.response(now, peer, request, message))
-        except BadMessage as error:
-            log.error("malformed raft response", node=peer, error=str(error))
-            self._queue(self._raft.failed(now, peer, request))
+        return self._raft.response(trio.current_time(), peer, request, message)
 
     async def _response_to(self, peer: int, request: Request) -> Response | None:
         """None if there is no valid response in time."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from minikafka.controller.metadata.metadata_log import NO_SNAPSHOT, claim_directory, delete_before, open_log
 from minikafka.controller.metadata.records import UnreadableRecord
-from minikafka.controller.metadata.snapshot_encoding import check_snapshot, snapshot_membership
+from minikafka.controller.metadata.snapshot_encoding import snapshot_membership
 from minikafka.controller.metadata.snapshot_files import SnapshotFiles
 from minikafka.controller.quorum.bootstrap_checkpoint import read_bootstrap_checkpoint
 from minikafka.controller.raft.election_state import (
@@ -19,7 +19,7 @@ from minikafka.controller.raft.election_state import (
     encode_election_state,
 )
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
-from minikafka.controller.raft.membership_records import UnreadableMembership, membership_in
+from minikafka.controller.raft.membership_records import MembershipRecord, UnreadableMembership, membership_in
 from minikafka.controller.raft.voter_history import Membership, VoterHistory
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
@@ -149,6 +149,7 @@ class StoredRaftLog:
     def append_as_follower(self, data: bytes) -> int:
         """See `RaftLog`. Nothing is appended if any batch is invalid."""
         found: list[Batch] = []
+        memberships: list[tuple[int, MembershipRecord]] = []
         size, end = 0, self._log.end_offset
         try:
             for batch in batches(data):
@@ -156,15 +157,15 @@ class StoredRaftLog:
                 if batch.base_offset != end:
                     raise ValueError(f"batch of the metadata log with base offset {batch.base_offset}, expected {end}")
                 found.append(batch)
+                memberships += membership_in(batch)
                 size, end = size + len(batch.data), batch.next_offset
-        except CorruptRecords as error:
+        except (CorruptRecords, UnreadableMembership) as error:
             raise ValueError(f"damaged batch of the metadata log: {error}") from error
         if size != len(data):
             raise ValueError(f"{len(data) - size} bytes after the last batch of the metadata log")
         if found:
             self._log.append(memoryview(data), found, assign_offsets=False)
-            for batch in found:
-                self._note_voters(batch)
+            self.history.append(memberships)
         return self._log.end_offset
 
     def truncate_to(self, offset: int) -> None:
@@ -185,10 +186,11 @@ class StoredRaftLog:
 
         Blocking, unless the snapshot was prepared.
         """
+        membership = snapshot_membership(data, snapshot.offset)
         self._write(snapshot, data)
         self._snapshots.installed(snapshot)
         self._log.truncate_fully_and_start_at(snapshot.offset)
-        self.history.start_at(snapshot_membership(data, snapshot.offset))
+        self.history.start_at(membership)
         in_line(self._log.removing_deleted())
         self._size_at_snapshot = self._log.size_bytes
         self._snapshots.remove_old()
@@ -197,7 +199,7 @@ class StoredRaftLog:
         """A worker thread may call it, also twice: a response that waits for the disk is requested again."""
         with self._one_writer:
             if self._prepared != snapshot:
-                check_snapshot(data)
+                snapshot_membership(data, snapshot.offset)  # It can be read, or else the next start would fail.
                 self._snapshots.install(snapshot, data)
                 self._prepared = snapshot
 

@@ -42,7 +42,7 @@ from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey, Voter,
 
 
 class Inconsistent(Exception):
-    """A violated invariant of the quorum: the node must stop (KAFKA-12460)."""
+    """A violated invariant of the quorum (KAFKA-12460). A message that raises it is not followed."""
 
 
 class Member:
@@ -57,7 +57,7 @@ class Member:
         election: the election state, as in the last Persist.
         high_watermark: *Invariant:* it never decreases, and is never beyond the log end.
         now: the time of the current input.
-        effects: the effects of the current input.
+        effects: the effects of the current input, and of those before it that an exception has interrupted.
     """
 
     def __init__(

@@ -78,9 +78,11 @@ class Raft:
         wall_clock_ms: the timestamp of the record that a new leader appends.
 
     Raises from every input:
-        Inconsistent: the node must stop.
         BadMessage: (from `request` and `response`) an invalid message; nothing has changed.
-        Any exception of the log: the node must stop.
+        OSError, KafkaStorageError: of the log; the node must stop.
+        Inconsistent: the message asks for what would lose committed records, or contradicts an earlier one.
+        Any other exception: a bug. What was done before it stays done: its effects are among those of the next input,
+            which may be `failed` for this request.
     """
 
     def __init__(
@@ -320,7 +322,6 @@ class Raft:
 
     def _begin(self, now: float) -> Member:
         self._member.now = now
-        self._member.effects = []
         return self._member
 
     def _finish(self) -> Effects:
@@ -331,7 +332,8 @@ class Raft:
             self._do_what_is_due()
             steps += 1
             assert steps < STEPS_MAX, f"endless role changes in role {self.role.value}"
-        return member.effects
+        effects, member.effects = member.effects, []
+        return effects
 
     def _do_what_is_due(self) -> None:
         member, state = self._member, self._member.state

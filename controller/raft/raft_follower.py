@@ -90,16 +90,15 @@ def handle_response(member: Member, follower: Follower, response: FetchResponse 
         if response.epoch == member.epoch and response.leader == NO_NODE:
             suspect(member, follower)  # It has resigned.
         return
-    follower.in_flight = None
-    follower.next_request_at = member.now
+    failed(member, follower)  # Unless it is of use. After an exception as well.
     follower.leader_responded, follower.leader_suspected = True, False
     follower.fetch_deadline = member.now + follower.fetch_timeout
     if isinstance(response, FetchSnapshotResponse):
         is_of_use = _handle_snapshot_part(member, follower, response)
     else:
         is_of_use = _handle_fetched(member, follower, response)
-    if not is_of_use:
-        failed(member, follower)
+    if is_of_use:
+        follower.next_request_at = member.now
 
 
 def _handle_fetched(member: Member, follower: Follower, response: FetchResponse) -> bool:
@@ -111,12 +110,15 @@ def _handle_fetched(member: Member, follower: Follower, response: FetchResponse)
         follower.download = Download(response.snapshot)
         return True
     if response.records:
+        end_offset = member.log.end_offset
         try:
             member.log.append_as_follower(response.records)
         except ValueError:
             return False
+        finally:  # The next Fetch acknowledges them, also after an exception.
+            if member.log.end_offset > end_offset:
+                follower.unsynced = member.sync()
         member.voters_changed()
-        follower.unsynced = member.sync()
     member.commit(min(response.high_watermark, member.log.end_offset))
     return True
 

@@ -6,6 +6,7 @@ _CONTROLLER = "controller/quorum_controller.py"
 _FORWARDED = "controller/active/forwarded_requests.py"
 _REQUESTS = "tests/controller/test_hostile_requests.py"
 _SETTINGS = "tests/controller/test_hostile_settings.py"
+_RESPONSES = "tests/controller/quorum/test_raft_responses.py"
 _VALUES = "protocol/settings/value_types.py"
 
 MUTATIONS = (
@@ -106,5 +107,19 @@ MUTATIONS = (
         "        if _TOO_MANY.search(",
         "        if not text and _TOO_MANY.search(",
         ("tests/broker/coordinator/groups/consumer/test_subscription_pattern.py",),
+    ),
+    Mutation(
+        "a response of a leader that meets a bug ends the node",
+        "controller/quorum/raft_driver.py",
+        "        except Exception:\n            log.exception(",
+        "        except ZeroDivisionError:\n            log.exception(",
+        (_RESPONSES,),
+    ),
+    Mutation(
+        "records that were appended before a bug are acknowledged before they are synced",
+        "controller/raft/raft_follower.py",
+        "        finally:  # The next Fetch acknowledges them, also after an exception.\n",
+        "        else:\n",
+        (_RESPONSES,),
     ),
 )

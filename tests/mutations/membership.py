@@ -51,8 +51,8 @@ MUTATIONS = (
     Mutation(
         "a follower takes no notice of the voters that it appends",
         _FOLLOWER,
-        "            return False\n        member.voters_changed()\n",
-        "            return False\n",
+        "                follower.unsynced = member.sync()\n        member.voters_changed()\n",
+        "                follower.unsynced = member.sync()\n",
         _TESTS,
         seeds=1,
         simulation="voters",

@@ -260,6 +260,8 @@ class Scenario:
         for name, error in self.cluster.failures:
             kind = name.partition("/")[0].rstrip("-0123456789")
             raise Failure(f"{type(error).__name__} ends {kind}", f"{name}: {error}") from error
+        for bug in self.world.bugs:
+            raise Failure("a bug was met", bug)
 
     def _judge(self) -> None:
         tombstones_go = DELETE_RETENTION in dict(self.schedule.settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from simulation.world.world import World
 def capture_logs(world: World) -> None:
     """Let structlog's and the client's log events become lines of the trace, until the world is closed.
 
-    Debug events are dropped.
+    Debug events are dropped. A traceback is a bug that a machine has met; what is left of one that has ended is not.
     """
     trio_log = logging.getLogger("trio")  # it logs that descriptors have run out
     if not trio_log.handlers:
@@ -22,6 +23,8 @@ def capture_logs(world: World) -> None:
 
     def capture(_: object, level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         text = event.pop("event")
+        if event.pop("exc_info", None) and world.running is not None and not world.running.ended:
+            world.bugs.append(f"{text}: {traceback.format_exc()}")
         keys = "".join(f" {key}={value}" for key, value in sorted(event.items()))
         _trace(world, level, f"{text}{keys}")
         raise structlog.DropEvent

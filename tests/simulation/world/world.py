@@ -47,6 +47,7 @@ class World:
         coverage: Counts what happened: faults, and notable events.
         recent: The last lines of the trace, by host.
         running: The machine that takes a step now.
+        bugs: The tracebacks that were logged.
     """
 
     def __init__(self, seed: object, *, steps_max: int = 20_000_000) -> None:
@@ -58,6 +59,7 @@ class World:
         self.running: Machine | None = None
         self.steps = 0
         self.on_close: list[Callable[[], None]] = []
+        self.bugs: list[str] = []
         self.listeners: list[Callable[[str], None]] = []
         """Called with each line of the trace."""
         self._steps_max = steps_max
