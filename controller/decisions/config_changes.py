@@ -236,6 +236,9 @@ def _deciding(image: Image, alteration: Alteration, context: Context) -> Generat
     return _records(alteration, current, wanted)
 
 
+VALUE_SIZE_BYTES_MAX = 32_767
+"""Of a config that was appended to, as in Kafka; of others the protocol allows no more."""
+
 _SCHEMAS: dict[int, Mapping[str, Setting]] = {
     ResourceType.TOPIC: ANY_TOPIC_SETTINGS,
     ResourceType.BROKER: NODE_SETTINGS,
@@ -267,12 +270,31 @@ def _operate(operation: Operation, current: str | None, resource_kind: int) -> s
             problem = f"Can't {verb} to key {operation.name} because its type is not LIST."
         raise InvalidConfigError(problem)
     items = [item for item in (setting.default_text or "" if current is None else current).split(",") if item]
-    for item in (operation.value or "").split(","):
-        if operation.kind == OperationKind.APPEND and item not in items:
-            items.append(item)
-        elif operation.kind == OperationKind.SUBTRACT and item in items:
-            items.remove(item)
-    return ",".join(items)
+    given = (operation.value or "").split(",")
+    value = ",".join(_appended(items, given) if operation.kind == OperationKind.APPEND else _subtracted(items, given))
+    if len(value.encode()) > VALUE_SIZE_BYTES_MAX:
+        raise InvalidConfigError(
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{VALUE_SIZE_BYTES_MAX} bytes."
+        )
+    return value
+
+
+def _appended(items: list[str], more: list[str]) -> list[str]:
+    known = set(items)
+    return items + [item for item in dict.fromkeys(more) if item not in known]
+
+
+def _subtracted(items: list[str], fewer: list[str]) -> list[str]:
+    """Without one occurrence of an item, the first, for each time that it is named."""
+    left: list[str] = []
+    counts = Counter(fewer)
+    for item in items:
+        if counts[item]:
+            counts[item] -= 1
+        else:
+            left.append(item)
+    return left
 
 
 def _check_topic(name: str, wanted: Mapping[str, str], image: Image) -> None:

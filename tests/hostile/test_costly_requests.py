@@ -107,6 +107,24 @@ def test_a_topic_of_many_partitions_is_created_changed_and_deleted_in_steps(node
     assert created.topics[0].error_code == altered.responses[0].error_code == deleted.responses[0].error_code == 0
 
 
+def test_long_lists_of_a_setting_are_appended_to_and_subtracted_from_in_steps(node: ServerProcess) -> None:
+    name, setting = "long-list", "follower.replication.throttled.replicas"
+
+    def operate(operation: int, leader: int) -> tuple[str, int, str]:
+        items = (f"{number}:{leader}" for number in range(2_700))
+        return setting, operation, ",".join(items)
+
+    with RawConnection(node.address) as connection:
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        connection.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 5)
+        errors = []
+        for key, operation, value in [operate(2, 1), operate(2, 2), operate(2, 3), operate(3, 2)] * 2:
+            change = AlterableConfig(name=key, config_operation=operation, value=value)
+            resource = AlterConfigsResource(resource_type=2, resource_name=name, configs=[change])
+            errors += connection.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    assert {answer.error_code for answer in errors} == {0, ErrorCode.INVALID_CONFIG}
+
+
 def test_a_pattern_that_explodes_by_backtracking_is_matched_in_steps(node: ServerProcess) -> None:
     name = "a" * 3000
     with RawConnection(node.address) as connection:

@@ -6,6 +6,13 @@ _FREED = "tests/broker/connections/test_frames_are_freed.py"
 
 MUTATIONS = (
     Mutation(
+        "a list of a setting grows without bound as it is appended to",
+        "controller/decisions/config_changes.py",
+        "VALUE_SIZE_BYTES_MAX = 32_767\n",
+        "VALUE_SIZE_BYTES_MAX = 1 << 30\n",
+        ("tests/controller/decisions/test_config_changes.py",),
+    ),
+    Mutation(
         "a response repeats without bound what its request names again",
         "broker/apis/repeats.py",
         "        if self._left_bytes < 0:\n",

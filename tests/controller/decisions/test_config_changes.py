@@ -86,6 +86,25 @@ def test_append_and_subtract_start_from_the_default_of_a_list() -> None:
         assert image.config(TOPIC, "t") == {policy: value}
 
 
+@pytest.mark.parametrize(("size_bytes", "error"), [(32_767, "NONE"), (32_768, "INVALID_CONFIG")])
+def test_what_a_list_is_appended_to_has_the_size_of_a_string_of_the_protocol(size_bytes: int, error: str) -> None:
+    image, throttled = a_cluster(), "follower.replication.throttled.replicas"
+    long = ",".join(f"{number}:1" for number in range(4_000))
+    assert alter(image, TOPIC, "t", (throttled, SET, long)) == "NONE"
+    item = "1:" + "2" * (size_bytes - len(long) - len(",1:"))
+    assert alter(image, TOPIC, "t", (throttled, APPEND, item)) == error
+    assert len(image.config(TOPIC, "t")[throttled]) == (size_bytes if error == "NONE" else len(long))
+
+
+def test_items_are_subtracted_as_often_as_they_are_named() -> None:
+    image, throttled = a_cluster(), "follower.replication.throttled.replicas"
+    assert alter(image, TOPIC, "t", (throttled, SET, "7:1,8:1,7:1,7:1")) == "NONE"
+    assert alter(image, TOPIC, "t", (throttled, SUBTRACT, "7:1,9:9,7:1")) == "NONE"
+    assert image.config(TOPIC, "t") == {throttled: "8:1,7:1"}
+    assert alter(image, TOPIC, "t", (throttled, APPEND, "9:1,8:1,9:1")) == "NONE"
+    assert image.config(TOPIC, "t") == {throttled: "8:1,7:1,9:1"}
+
+
 def test_validate_only_changes_nothing() -> None:
     image = a_cluster()
     assert alter(image, TOPIC, "t", ("retention.ms", SET, "5"), validate_only=True) == "NONE"
