@@ -32,6 +32,8 @@ log = structlog.get_logger("minikafka.isr")
 
 VERSION = 3
 RETRY_S = 0.1
+PARTITIONS_AT_ONCE = 1000
+"""Looked at before other tasks run."""
 RESPONSE_TIMEOUT_S = 10
 REJECTED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INVALID_REQUEST)
 """The ISR has not changed; the partition keeps the committed ISR and may propose again."""
@@ -99,14 +101,16 @@ class AlterPartitionManager:
             if trio.current_time() >= next_check:
                 next_check = trio.current_time() + self._check_s
                 self._candidates = dict.fromkeys(self._partitions, True)
-            self._propose()
+            await self._propose()
             if self._pending and not await self._send_pending():
                 await trio.sleep(RETRY_S)
                 self._wakeup.set()
 
-    def _propose(self) -> None:
+    async def _propose(self) -> None:
         wanted, self._candidates = self._candidates, {}
-        for partition, may_shrink in wanted.items():
+        for number, (partition, may_shrink) in enumerate(wanted.items(), 1):
+            if number % PARTITIONS_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
             proposal = partition.propose_isr_change(may_shrink=may_shrink)
             if proposal is not None:
                 key = partition.topic_id, partition.topic_partition.partition

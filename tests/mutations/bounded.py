@@ -131,4 +131,18 @@ MUTATIONS = (
         "",
         ("tests/broker/connections/test_request_times.py::test_the_page_of_metrics_has_apis_of_which_no_response_was_sent",),
     ),
+    Mutation(
+        "what members of a classic group give is not bounded",
+        "broker/coordinator/groups/classic/classic_join.py",
+        "> settings.group_size_bytes_max:",
+        "> 1 << 40:",
+        ("tests/broker/coordinator/groups/classic/test_members_size.py",),
+    ),
+    Mutation(
+        "ids of members that nobody uses take no room",
+        "broker/coordinator/groups/members_room.py",
+        "        size_bytes += MEMBER_SIZE_BYTES\n",
+        "",
+        ("tests/broker/coordinator/groups/classic/test_members_size.py",),
+    ),
 )

@@ -30,6 +30,7 @@ from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.group_admin import delete_groups, describe_group, list_groups
 from minikafka.broker.coordinator.groups.group_settings import ConsumerGroupTimes, GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
+from minikafka.broker.coordinator.groups.members_room import MembersRoom
 from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     AllOffsets,
     commit_offsets,
@@ -39,7 +40,7 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
 )
 from minikafka.broker.coordinator.groups.offsets.removal_in_steps import delete_partition_offsets
 from minikafka.broker.coordinator.groups.offsets.request_parts import deleted_in_parts, is_large, parts, whole
-from minikafka.broker.coordinator.groups.state.classic_member import Caller
+from minikafka.broker.coordinator.groups.state.classic_member import Caller, join_size_bytes
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.steps import in_steps
@@ -111,6 +112,10 @@ class GroupCoordinator:
             load_buffer_size=settings.load_buffer_size,
             codec=settings.codec,
         )
+        self._room = MembersRoom(
+            lambda: (group for shard in self.runtime.states() for group in shard.classic_groups.values()),
+            trio.current_time,
+        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. Call `elected` only after this has started."""
@@ -131,6 +136,8 @@ class GroupCoordinator:
         fault = check_join(request, self._settings)
         if fault:
             return join_error(fault, request.member_id)
+        if not await in_steps(self._room.take(join_size_bytes(request))):
+            return join_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
         return await self._submit(
             request.group_id,
             lambda builder, ticket: join_either(builder, request, caller, ticket),

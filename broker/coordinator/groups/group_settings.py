@@ -21,6 +21,11 @@ def _policy(name: str) -> MigrationPolicy:
     return MigrationPolicy(name.lower())
 
 
+RECORDS_OF_A_GROUP = 16
+"""Members of a classic group may give so many times what the largest record may have."""
+RECORD_SIZE_BYTES = 1 << 20
+
+
 class MigrationPolicy(StrEnum):
     """Whether groups with members are converted between the protocols (`group.consumer.migration.policy`)."""
 
@@ -72,6 +77,7 @@ class GroupSettings:
     session_timeout_max_ms: int = setting_field(NODE_SETTINGS["group.max.session.timeout.ms"])
     initial_rebalance_delay_ms: int = setting_field(NODE_SETTINGS["group.initial.rebalance.delay.ms"])
     group_size_max: int = setting_field(NODE_SETTINGS["group.max.size"])
+    record_size_max: int = setting_field(NODE_SETTINGS["message.max.bytes"])
     metadata_size_max: int = setting_field(NODE_SETTINGS["offset.metadata.max.bytes"])
     commit_timeout_ms: int = setting_field(NODE_SETTINGS["offsets.commit.timeout.ms"])
     retention_ms: int = setting_field(NODE_SETTINGS["offsets.retention.minutes"], _minutes_as_ms)
@@ -88,6 +94,11 @@ class GroupSettings:
     migration_policy: MigrationPolicy = setting_field(NODE_SETTINGS["group.consumer.migration.policy"], _policy)
     new_member_timeout_ms: int = 300_000
     """Session timeout of a new member while its first JoinGroup waits and it cannot send heartbeats."""
+
+    @property
+    def group_size_bytes_max(self) -> int:
+        """What all members of a classic group may give in JoinGroup; its record has the part of one protocol."""
+        return RECORDS_OF_A_GROUP * max(self.record_size_max, RECORD_SIZE_BYTES)
 
     @property
     def consumer_times(self) -> ConsumerGroupTimes:

@@ -1,13 +1,15 @@
 """AlterPartitionManager: what a leader proposes, when it retries, and what ends a proposal."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from typing import Any, cast
 
 import trio
 import trio.testing
 from support.replica_world import TOPIC_ID, World
 
-from minikafka.broker.replication.isr_changes import AlterPartitionManager
+from minikafka.broker.replication.isr_changes import PARTITIONS_AT_ONCE, AlterPartitionManager
 from minikafka.protocol.errors import ErrorCode, NotControllerError
 from minikafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -221,3 +223,36 @@ def test_an_outdated_proposal_stays_pending_until_newer_metadata() -> None:
         assert leader_state.isr == (1,)
 
     play(story, ErrorCode.INVALID_UPDATE_VERSION, isr=(1, 2))
+
+
+class Looked:
+    """A partition that is only asked for a change."""
+
+    def __init__(self, propose_isr_change: Callable[..., None]) -> None:
+        self.propose_isr_change = propose_isr_change
+
+
+def test_all_partitions_are_looked_at_in_steps() -> None:
+    """With 100,000 partitions one step took 157 ms, twice per `replica.lag.time.max.ms`."""
+    looked_at: Counter[int] = Counter()
+    count, turn = 5 * PARTITIONS_AT_ONCE, 0
+    clock = trio.testing.MockClock()
+
+    def propose(*, may_shrink: bool) -> None:
+        assert may_shrink
+        looked_at[turn] += 1
+
+    async def main() -> None:
+        nonlocal turn
+        partitions = [cast(Any, Looked(propose)) for _ in range(count)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(AlterPartitionManager(1, lambda: 1, partitions, cast(Any, None), LAG_MS).run)
+            await trio.testing.wait_all_tasks_blocked()
+            clock.jump(LAG_MS / 1000)
+            while looked_at.total() < count:
+                turn += 1
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=clock)
+    assert max(looked_at.values()) <= 2 * PARTITIONS_AT_ONCE, "trio runs tasks in any order"

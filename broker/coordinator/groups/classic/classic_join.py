@@ -34,6 +34,7 @@ from minikafka.broker.coordinator.groups.state.classic_group_states import (
 from minikafka.broker.coordinator.groups.state.classic_member import (
     Caller,
     Member,
+    join_size_bytes,
     member_of_request,
     protocols_of,
     rebalance_timeout_ms,
@@ -84,7 +85,7 @@ def _create_group(builder: DecisionBuilder, request: JoinGroupRequest, caller: C
 def _join(
     builder: DecisionBuilder, group: ClassicGroup, request: JoinGroupRequest, caller: Caller, ticket: Ticket
 ) -> None:
-    if not _accepts(group, request.member_id, builder.state.settings.group_size_max):
+    if not _accepts(group, request, builder.state.settings):
         group.remove(request.member_id)
         builder.cancel_session(group, request.member_id)
         builder.answer(ticket, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -102,9 +103,16 @@ def _join(
         _rejoin(builder, group, request, caller, ticket)
 
 
-def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
-    """Enforce `group.max.size`. In the join phase only waiting members count: the last ones to join are refused."""
-    member = group.members.get(member_id)
+def _accepts(group: ClassicGroup, request: JoinGroupRequest, settings: GroupSettings) -> bool:
+    """Enforce `group.max.size`, and a bound in bytes.
+
+    In the join phase only waiting members count as members: the last ones to join are refused.
+    """
+    member = group.members.get(request.member_id)
+    size_max = settings.group_size_max
+    others_bytes = group.size_bytes - (member.size_bytes if member is not None else 0)
+    if others_bytes + join_size_bytes(request) > settings.group_size_bytes_max:
+        return False
     if group.state is EMPTY:
         return True
     if group.state is PREPARING_REBALANCE:

@@ -62,6 +62,7 @@ class ClassicGroup:
         pending_syncs: Members of this generation that have not sent SyncGroup yet.
         subscribed_topics: Of the current generation; None if members are not consumers or cannot be decoded.
         new_member_added: A member has joined since the running initial delay began.
+        size_bytes: The size of what members gave in JoinGroup.
     """
 
     group_id: str
@@ -79,6 +80,7 @@ class ClassicGroup:
     subscribed_topics: frozenset[str] | None = None
     initial_delay: InitialDelay | None = None
     new_member_added: bool = False
+    size_bytes: int = 0
     _supporters: Counter[str] = field(default_factory=Counter)
 
     # -- records -------------------------------------------------------------------------------------------------
@@ -119,6 +121,7 @@ class ClassicGroup:
         self.previous_state, self.state = self.state, STABLE if value.members else EMPTY
         self.members, self.static_members = {}, {}
         self._supporters = Counter()
+        self.size_bytes = 0
         for record in value.members:
             old_id = instances.get(record.group_instance_id or "", record.member_id)
             member = member_of_record(record, value.protocol)
@@ -148,12 +151,14 @@ class ClassicGroup:
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self._supporters.update(member.protocol_names)
+        self.size_bytes += member.size_bytes
 
     def remove(self, member_id: str) -> None:
         """Remove a member or a pending id. If it was the leader, the oldest remaining member becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supporters.subtract(member.protocol_names)
+            self.size_bytes -= member.size_bytes
             if member.instance_id is not None:
                 del self.static_members[member.instance_id]
         if self.leader == member_id:
@@ -164,8 +169,10 @@ class ClassicGroup:
     def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
         """Update a member that has joined again."""
         self._supporters.subtract(member.protocol_names)
+        self.size_bytes -= member.size_bytes
         member.protocols = protocols
         self._supporters.update(member.protocol_names)
+        self.size_bytes += member.size_bytes
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 

@@ -51,6 +51,11 @@ class Member:
         return self.instance_id is not None
 
     @property
+    def size_bytes(self) -> int:
+        """The size of what it gave in JoinGroup, as `join_size_bytes`."""
+        return sum(len(name) + len(metadata) for name, metadata in self.protocols)
+
+    @property
     def protocol_names(self) -> list[str]:
         return [name for name, _ in self.protocols]
 
@@ -129,6 +134,11 @@ def member_of_request(request: JoinGroupRequest, member_id: str, caller: Caller)
 def rebalance_timeout_ms(request: JoinGroupRequest, version: int) -> int:
     """The request's rebalance timeout; the session timeout in version 0, which has none."""
     return request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms
+
+
+def join_size_bytes(request: JoinGroupRequest) -> int:
+    """The size of what is kept of a request: names and metadata of its protocols."""
+    return sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:

@@ -288,6 +288,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert group.static_members == static
             assert all(name == member.member_id for name, member in group.members.items())
             assert not set(group.pending_joins) & set(group.members)
+            assert group.size_bytes == sum(member.size_bytes for member in group.members.values())
             assert set(group.pending_syncs) <= set(group.members)
             assert (group.leader in group.members) if group.members else True
             waits_for_sync = [m for m in group.members.values() if m.syncing is not None]
