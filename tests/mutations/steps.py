@@ -382,4 +382,25 @@ MUTATIONS = (
         "",
         ("tests/broker/coordinator/test_requests_in_steps.py",),
     ),
+    Mutation(
+        "markers of transactions with many partitions are written in one step",
+        "broker/coordinator/transactions/completion.py",
+        "                work += TRANSACTION_WORK + len(one.transaction.partitions)\n",
+        "                work += TRANSACTION_WORK + 1\n",
+        ("tests/broker/coordinator/transactions/test_large_batches.py",),
+    ),
+    Mutation(
+        "markers for a broker share a request that it refuses",
+        "broker/coordinator/transactions/broker_requests.py",
+        "            if batch and elements > ELEMENTS_MAX:\n                break\n",
+        "",
+        ("tests/broker/coordinator/transactions/test_large_batches.py",),
+    ),
+    Mutation(
+        "the partitions of a large transaction are one request, which is refused",
+        "broker/coordinator/transactions/marker_channel.py",
+        "        for some in items_of(names):\n",
+        "        for some in (names,):\n",
+        ("tests/broker/coordinator/transactions/test_large_batches.py",),
+    ),
 )

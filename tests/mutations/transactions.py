@@ -161,8 +161,8 @@ MUTATIONS = (
     Mutation(
         "two verifications of one transactional id share a request",
         f"{_PACKAGE}/partition_verifier.py",
-        "            connections, self._send, key=lambda question: question.transactional_id\n",
-        "            connections, self._send\n",
+        "            key=lambda question: question.transactional_id,\n",
+        "",
         ("tests/broker/coordinator/transactions/test_partition_verifier.py",),
         seeds=TEST_ONLY,
     ),
@@ -177,8 +177,8 @@ MUTATIONS = (
     Mutation(
         "a marker whose answer is lost counts as written",
         f"{_PACKAGE}/marker_channel.py",
-        "            return dict.fromkeys(names, ErrorCode(error.code))\n",
-        "            return dict.fromkeys(names, ErrorCode.NONE)\n",
+        "                results |= dict.fromkeys(some, ErrorCode(error.code))\n",
+        "                results |= dict.fromkeys(some, ErrorCode.NONE)\n",
         (f"{_STORIES}::test_a_leader_dies_before_it_has_the_marker",),
         seeds=STORY_ONLY,
     ),

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import trio
 
 from minikafka.broker.connections.at_once import AtOnce, completed
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.environment import Environment
 from minikafka.broker.coordinator.groups.classic.classic_join import check_join
@@ -312,7 +313,9 @@ class GroupCoordinator:
         """DeleteGroups: one result per distinct group; deletions in one partition are one batch, or several if there is
         much to delete. A group that gets members meanwhile has no offsets left."""
         by_partition: dict[int, list[str]] = {}
+        pauses = Pauses()
         for group_id in dict.fromkeys(group_ids):
+            await pauses()
             by_partition.setdefault(self.partition_of(group_id), []).append(group_id)
         results: list[DeletableGroupResult] = []
         for partition, names in by_partition.items():

@@ -7,20 +7,24 @@ Trio: starts a task per node while something waits. Source: Kafka's `InterBroker
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import trio
 
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import KafkaError, NetworkError, again, without_frames
+from minikafka.protocol.names import TopicPartition
 
 CONNECTION_TIMEOUT_MS = 3_000
 BATCH_MAX = 500
 """Items in one request."""
+PARTITIONS_MAX = (ELEMENTS_MAX - 1) // 2
+"""Partitions in one item: with as many topics, and itself, no node refuses them."""
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -100,11 +104,12 @@ class _Waiting(Generic[Item, Answer]):
 
 
 class Batcher(Generic[Item, Answer]):
-    """Sends items to nodes, one request at a time to each, with all items that wait.
+    """Sends items to nodes, one request at a time to each, with all items that wait, unless it would be refused.
 
     Args:
         connections: Runs the tasks.
         send: Sends items to a node, and returns an answer for each. Raises KafkaError.
+        partitions: Returns the partitions of an item, `PARTITIONS_MAX` at most.
         key: Items with the same key never share a request; by default all may.
     """
 
@@ -112,10 +117,12 @@ class Batcher(Generic[Item, Answer]):
         self,
         connections: BrokerConnections,
         send: Callable[[int, Sequence[Item]], Awaitable[Sequence[Answer]]],
+        partitions: Callable[[Item], Collection[TopicPartition]],
         key: Callable[[Item], Hashable] = id,
     ) -> None:
         self._connections = connections
         self._send = send
+        self._partitions = partitions
         self._key = key
         self._waiting: dict[int, deque[_Waiting[Item, Answer]]] = {}
 
@@ -161,8 +168,19 @@ class Batcher(Generic[Item, Answer]):
             del self._waiting[node_id]
 
     def _batch(self, queue: deque[_Waiting[Item, Answer]]) -> list[_Waiting[Item, Answer]]:
-        """The first items, up to one whose key is among them."""
+        """The first items, up to one whose key is among them, or with which they have too many elements."""
         batch: dict[Hashable, _Waiting[Item, Answer]] = {}
+        elements = 0
         while queue and len(batch) < BATCH_MAX and (key := self._key(queue[0].item)) not in batch:
+            elements += 1 + 2 * len(self._partitions(queue[0].item))
+            if batch and elements > ELEMENTS_MAX:
+                break
             batch[key] = queue.popleft()
         return list(batch.values())
+
+
+def items_of(partitions: Collection[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
+    """The partitions in parts of which each is an item, or part of one."""
+    names = list(partitions) if len(partitions) <= PARTITIONS_MAX else sorted(partitions)
+    for first in range(0, len(names), PARTITIONS_MAX):
+        yield names[first : first + PARTITIONS_MAX]

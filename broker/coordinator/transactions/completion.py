@@ -18,7 +18,6 @@ import structlog
 import trio
 
 from minikafka.broker.connections.at_once import AtOnce, completed
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime
 from minikafka.broker.coordinator.transactions.end_transaction import complete_transaction
@@ -32,8 +31,10 @@ from minikafka.protocol.names import TopicPartition
 log = structlog.get_logger("minikafka.coordinator")
 
 RETRY_S = 0.1
-COMPLETED_AT_ONCE = 16
-"""How many transactions are completed between two pauses; about 2 ms."""
+WORK_AT_ONCE = 64
+"""Markers that are written here between two pauses; about 5 ms."""
+TRANSACTION_WORK = 3
+"""What the final state of a transaction takes besides its markers."""
 
 
 class Markers(Protocol):
@@ -100,11 +101,14 @@ class Completions:
 
     async def run(self) -> None:
         """Complete transactions until cancelled; those that have to wait until their shard resigns."""
-        pauses = Pauses(COMPLETED_AT_ONCE)
+        work = 0
         while True:
             while self._due:
-                await pauses()
                 one = self._due.popleft()
+                work += TRANSACTION_WORK + len(one.transaction.partitions)
+                if work > WORK_AT_ONCE:
+                    await trio.lowlevel.checkpoint()
+                    work = TRANSACTION_WORK + len(one.transaction.partitions)
                 try:
                     self._begin(one)
                 except Exception:

@@ -14,7 +14,7 @@ import structlog
 import trio
 
 from minikafka.broker.connections.at_once import AtOnce, completed
-from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections
+from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections, items_of
 from minikafka.broker.coordinator.transactions.marker_log import Marker, MarkerLog, Results
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import ErrorCode, KafkaError, TransactionCoordinatorFencedError
@@ -49,7 +49,7 @@ class MarkerChannel:
         self._image = image
         self._marker_log = marker_log
         self._connections = connections
-        self._batcher = Batcher[Sent, Results](connections, self._send)
+        self._batcher = Batcher[Sent, Results](connections, self._send, lambda sent: sent[1])
 
     def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> AtOnce[None]:
         """Done when every partition has the marker, or is deleted: at once where this node leads all of them, and no
@@ -119,10 +119,13 @@ class MarkerChannel:
     async def _write_to(self, leader: int, marker: Marker, names: list[TopicPartition]) -> Results:
         if leader == self._node_id:
             return await completed(self._marker_log.write(marker, names))
-        try:
-            return await self._batcher.ask(leader, (marker, names))
-        except KafkaError as error:
-            return dict.fromkeys(names, ErrorCode(error.code))
+        results: Results = {}
+        for some in items_of(names):
+            try:
+                results |= await self._batcher.ask(leader, (marker, some))
+            except KafkaError as error:
+                results |= dict.fromkeys(some, ErrorCode(error.code))
+        return results
 
     async def _send(self, node_id: int, batch: Sequence[Sent]) -> list[Results]:
         request = WriteTxnMarkersRequest(markers=[_message(marker, names) for marker, names in batch])

@@ -17,7 +17,7 @@ import trio
 
 from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.coordinator.runtime import partition_for
-from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections
+from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections, items_of
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC, TransactionCoordinator
@@ -84,7 +84,10 @@ class PartitionVerifier:
         self._settings = settings
         self._is_enabled = is_enabled
         self._batcher = Batcher[Question, Results](
-            connections, self._send, key=lambda question: question.transactional_id
+            connections,
+            self._send,
+            partitions=lambda question: question.partitions,
+            key=lambda question: question.transactional_id,
         )
 
     def verify(
@@ -126,10 +129,13 @@ class PartitionVerifier:
         return self._ask_here(question) if leader == self._node_id else self._ask_there(leader, question)
 
     async def _ask_there(self, leader: int, question: Question) -> Results:
-        try:
-            return await self._batcher.ask(leader, question)
-        except KafkaError as error:
-            return dict.fromkeys(question.partitions, ErrorCode(error.code))
+        results: Results = {}
+        for some in items_of(question.partitions):
+            try:
+                results |= await self._batcher.ask(leader, question._replace(partitions=frozenset(some)))
+            except KafkaError as error:
+                results |= dict.fromkeys(some, ErrorCode(error.code))
+        return results
 
     def _ask_here(self, question: Question) -> AtOnce[Results]:
         transactional_id, producer, partitions, adds = question
