@@ -195,7 +195,7 @@ def test_a_batch_that_is_refused_fails_the_write(node: NodeProcess) -> None:
     chosen = options(node, "atomic-narrow", delivery="atomic")
     large = rows(range(300), key=[*[b"key"] * 299, bytes(1000)])
     results = [encode_for_driver(chosen, Write("atomic-narrow", 0), 0, large)]
-    with pytest.raises(KafkaError, match=r"atomic-narrow-0: .*a batch of 1 records .*max.message.bytes"):
+    with pytest.raises(KafkaError, match=r"atomic-narrow-0: .*a batch of 1 record .*max.message.bytes"):
         write_together(chosen, results)
     assert found(node, "atomic-narrow") == []
     assert write_together(chosen, [encode_for_driver(chosen, Write("atomic-narrow", 1), 0, rows(range(300)))])

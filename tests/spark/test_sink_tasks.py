@@ -246,6 +246,6 @@ def test_batches_that_a_topic_refuses_are_cut(node: NodeProcess, codec: str) -> 
 
 def test_a_record_that_a_topic_refuses_is_named(node: NodeProcess) -> None:
     create(node.bootstrap, {"narrow": 1}, **{"max.message.bytes": "1000"})
-    words = r"narrow-0: .*a batch of 1 records .*raise the topic's max.message.bytes. .* key b'k{40}' … of 1000 bytes"
+    words = r"narrow-0: .*a batch of 1 record .*raise the topic's max.message.bytes. .* key b'k{40}' … of 1,000 bytes"
     with pytest.raises(KafkaError, match=words):
         write_once(options(node, "narrow"), Write("narrow", 0), 0, rows(range(100), key=[*[b"key"] * 99, b"k" * 1000]))
