@@ -7,12 +7,16 @@ belongs to the controller, and is read for every event.
 import sys
 from collections.abc import MutableMapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, TextIO, cast
 
 import structlog
 
+from minikafka.protocol.shortened import shortened
 from minikafka.protocol.visible import visible
 
+ITEMS_MAX = 100
+"""Of a list or mapping in an event of the log; more are counted."""
 ROOT = "root"
 SEVERITY = {
     "trace": 0, "debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40, "exception": 40, "fatal": 50,
@@ -47,6 +51,30 @@ def what_matters_first(logger: object, method_name: str, event: EventDict) -> Ev
     """A structlog processor: a line begins with its time, level and event, so that it can be read from the left."""
     first = {name: event.pop(name) for name in ("timestamp", "level", "event") if name in event}
     return {**first, **event}
+
+
+def brief_values(logger: object, method_name: str, event: EventDict) -> EventDict:
+    """A structlog processor: values are shortened, since peers choose names, reasons and settings, of any length."""
+    for name, value in event.items():
+        is_trace = name == "exception" and isinstance(value, str)
+        event[name] = "\n".join(map(shortened, value.split("\n"))) if is_trace else brief(value)
+    return event
+
+
+def brief(value: Any) -> Any:
+    """A value of an event with short texts and the first `ITEMS_MAX` items."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return shortened(value)
+        case dict():
+            kept = {shortened(str(name)): brief(one) for name, one in islice(value.items(), ITEMS_MAX)}
+            return kept | ({"…": f"{len(value) - ITEMS_MAX} more"} if len(value) > ITEMS_MAX else {})
+        case list() | tuple() | set() | frozenset():
+            kept_items = [brief(one) for one in islice(value, ITEMS_MAX)]
+            return kept_items + ([f"… {len(value) - ITEMS_MAX} more"] if len(value) > ITEMS_MAX else [])
+    return shortened(repr(value))
 
 
 def visible_values(logger: object, method_name: str, event: EventDict) -> EventDict:
@@ -85,6 +113,7 @@ def log_to_stderr(levels: dict[str, str]) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
+            brief_values,
             visible_values if on_terminal else what_matters_first,
             renderer,
         ],

@@ -29,7 +29,6 @@ from minikafka.controller.metadata.records import (
     TopicRecord,
 )
 from minikafka.protocol.settings.registry import NODE_SETTINGS, listener_base_name
-from minikafka.protocol.shortened import shortened
 
 __all__ = ["MetadataChanges"]
 
@@ -221,8 +220,7 @@ class MetadataChanges:
 
     def _log_settings(self) -> Iterator[None]:
         for (kind, name), values in self._settings.items():
-            brief = {key: None if value is None else shortened(value) for key, value in values.items()}
-            log.info("settings changed", resource=_RESOURCES.get(kind, str(kind)), name=name, settings=brief)
+            log.info("settings changed", resource=_RESOURCES.get(kind, str(kind)), name=name, settings=values)
             yield
         for entity, quotas in self._quotas.items():
             log.info("quotas changed", entity=dict(entity), quotas=quotas)

@@ -143,6 +143,13 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a peer's words are logged at any length",
+        "broker/node/logging_setup.py",
+        "        case str():\n            return shortened(value)\n",
+        "        case str():\n            return value\n",
+        ("tests/broker/node/test_logging_setup.py",),
+    ),
+    Mutation(
         "an unclean election is logged as a clean one",
         "controller/metadata/change_log.py",
         "        is_clean = leader in before.isr or leader in before.elr\n",

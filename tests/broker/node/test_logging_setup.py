@@ -1,11 +1,13 @@
 """The log level of a node, which clients can change while it runs (KIP-412)."""
 
+import json
 from pathlib import Path
 
 import pytest
 import structlog
 
-from minikafka.broker.node.logging_setup import BestEffort, Threshold, what_matters_first
+from minikafka.broker.node.logging_setup import BestEffort, Threshold, brief_values, log_to_stderr, what_matters_first
+from minikafka.protocol.shortened import LENGTH_MAX
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,54 @@ def test_events_below_the_level_are_dropped(level: str, logged: list[str]) -> No
 def test_a_line_begins_with_time_level_and_event() -> None:
     line = what_matters_first(None, "info", {"broker": 1, "event": "broker fenced", "level": "info", "timestamp": "t"})
     assert list(line) == ["timestamp", "level", "event", "broker"]
+
+
+LONG = "n" * 65_536
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        LONG,
+        LONG.encode(),
+        ValueError(LONG),
+        [LONG] * 3_000,
+        tuple(range(100_000)),
+        {LONG: LONG},
+        {str(number): LONG for number in range(3_000)},
+        [[[LONG] * 200]],
+        "\udcff",
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("name", ["reason", "settings", "exception"])
+def test_no_value_makes_a_long_line(name: str, value: object) -> None:
+    event = brief_values(None, "info", {"event": "peer handshake refused", name: value})
+    line = structlog.processors.JSONRenderer()(None, "info", event)
+    assert len(line) < 150 * LENGTH_MAX
+    assert len(line) < 2 * LENGTH_MAX or not isinstance(value, str | bytes | ValueError)
+    json.loads(line)
+
+
+@pytest.mark.parametrize("value", [None, True, 1, 1.5, "text", ["a", 1], {"retention.ms": None}])
+def test_short_values_stay_as_they_are(value: object) -> None:
+    assert brief_values(None, "info", {"event": "x", "key": value}) == {"event": "x", "key": value}
+
+
+def test_a_node_logs_by_what_shortens(capsys: pytest.CaptureFixture[str]) -> None:
+    before = structlog.get_config()
+    try:
+        log_to_stderr({"root": "INFO"})
+        structlog.get_logger().error("peer handshake refused", reason=LONG)
+        try:
+            raise ValueError(LONG)
+        except ValueError:
+            structlog.get_logger().exception("request failed")
+    finally:
+        structlog.configure(**before)
+    lines = capsys.readouterr().err.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["peer handshake refused", "request failed"]
+    assert all(len(line) < 5 * LENGTH_MAX for line in lines)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
