@@ -165,6 +165,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a member of a classic group that becomes a consumer group is taken to have nothing",
+        _CONSUMER + "migration.py",
+        "dict.fromkeys(sorted(parts), classic.generation) for topic_id, parts in target.items()}",
+        "dict.fromkeys(sorted(parts), classic.generation) for topic_id, parts in ()}",
+        ("tests/simulation/test_moving_coordinators.py",),
+        seeds=STORY_ONLY,
+    ),
+    Mutation(
         "a group that becomes a classic one loses what its members are to have",
         _CONSUMER + "migration.py",
         "        known.assignment = write_assignment_bytes(target, metadata, builder.state.image)\n",

@@ -69,12 +69,16 @@ class Member(Listener):
         try:
             async with Consumer(seams=seams, **options) as consumer:
                 while await self._goes_on(consumer):
-                    await consumer.poll(100)
+                    await self.work(consumer)
         except KafkaError as error:
             self.error = error
             self.owned.clear()
         while self.error is None and self._wanted:
             self._wanted.pop()
+
+    async def work(self, consumer: Consumer) -> None:
+        """Take records."""
+        await consumer.poll(100)
 
     async def _goes_on(self, consumer: Consumer) -> bool:
         wanted = self._wanted[0] if self._wanted else ""
@@ -114,6 +118,8 @@ class Group:
         taken: How many partitions members have given up.
     """
 
+    member_class = Member
+
     def __init__(self, story: Story) -> None:
         self.story = story
         self.members: dict[str, Member] = {}
@@ -122,7 +128,7 @@ class Group:
 
     def join(self, name: str, options: Mapping[str, object], *, pattern: str | None = None) -> Member:
         """Start a member."""
-        member = self.members[name] = Member(self, name, options, pattern)
+        member = self.members[name] = self.member_class(self, name, options, pattern)
         self.story.cluster.start_client(name, name, member.run)
         return member
 
