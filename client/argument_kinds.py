@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
-from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.error_codes import TOPIC_NAMES
+from minikafka.protocol.errors import InvalidTopicError
+from minikafka.protocol.names import TopicPartition, check_topic_name
 from minikafka.protocol.records.record import Headers
 from minikafka.protocol.shortened import shortened
 
@@ -32,6 +34,10 @@ class BadValue(ValueError):
     for_users = ""
 
 
+class BadTopicName(InvalidTopicError, BadValue):
+    """An argument is the name of no topic, as brokers would say, but at once."""
+
+
 class Refused(Exception):
     """A value is not of its kind. `path` leads to it, from the argument on."""
 
@@ -47,9 +53,9 @@ class Refused(Exception):
         """What the caller of a method gets."""
         value = shown(self.value)
         text = f"{method}({self.path}={value}): must be {self.allowed}"
-        if self.error is not ValueError:
-            return self.error(text)
-        raised = BadValue(text)
+        if self.error is TypeError:
+            return TypeError(text)
+        raised = BadTopicName(text) if self.error is BadTopicName else BadValue(text)
         raised.for_users = f"{value} must be {self.allowed}"
         return raised
 
@@ -113,6 +119,16 @@ def encoded(value: str) -> bytes:
         raise Refused(value, "a string that UTF-8 can encode, without lone surrogates", ValueError) from None
 
 
+def _topic_name(value: str) -> str:
+    name = _text(value)
+    try:
+        check_topic_name(name)
+    except InvalidTopicError:
+        hint = "; the addresses of brokers are given as bootstrap_servers=…" if ":" in name else ""
+        raise Refused(value, TOPIC_NAME.allowed + hint, BadTopicName) from None
+    return name
+
+
 def _number(value: Any) -> float:
     try:
         number = float(value)
@@ -124,6 +140,7 @@ def _number(value: Any) -> float:
 
 
 TEXT = Kind("a string", lambda value: isinstance(value, str), _text)
+TOPIC_NAME = Kind(f"a string, the name of a topic: {TOPIC_NAMES}", TEXT.takes, _topic_name)
 FLAG = Kind("True or False", lambda value: isinstance(value, bool), bool)
 NUMBER = Kind(
     "a number", lambda value: hasattr(type(value), "__float__") and not isinstance(value, bool), _number
@@ -190,7 +207,7 @@ def header_value(value: Any) -> bytes | None:
 
 def _partition(value: Any) -> TopicPartition:
     try:
-        topic = TEXT(value[0])
+        topic = TOPIC_NAME(value[0])
     except Refused as error:
         raise error.within("[0]") from None
     try:
@@ -297,6 +314,7 @@ TIMESTAMP = whole_number(0, INT64 - 1, "milliseconds since 1970, a whole number,
 HeadersArgument: TypeAlias = Annotated[
     Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]] | None, HEADERS
 ]
+TopicName: TypeAlias = Annotated[str, TOPIC_NAME]
 Timestamp: TypeAlias = Annotated[int, TIMESTAMP]
 PartitionArgument: TypeAlias = TopicPartition | tuple[str, int]
 PartitionIndex: TypeAlias = Annotated[int, PARTITION_INDEX]

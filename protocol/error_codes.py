@@ -158,9 +158,9 @@ class ErrorCode(IntEnum):
         return _SENTENCES.get(self) or self.name.lower().replace("_", " ")
 
 
+TOPIC_NAMES = "1 to 249 ASCII letters, digits, '.', '_' and '-', and neither '.' nor '..'"
 _SENTENCES = {
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "not the name of a topic: allowed are 1 to 249 ASCII letters, digits, '.', "
-    "'_' and '-', and neither '.' nor '..'",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: f"not the name of a topic: allowed are {TOPIC_NAMES}",
 }
 
 _RETRIABLE = frozenset(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
-from minikafka.client.argument_kinds import Natural, PartitionArgument, Positive, Timestamp
+from minikafka.client.argument_kinds import Natural, PartitionArgument, Positive, Timestamp, TopicName
 from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.blocking.listener import EitherListener as Listener
 from minikafka.client.blocking.listener import Listener as BlockingListener
@@ -47,7 +47,7 @@ class Consumer(BlockingClient):
 
     def __init__(
         self,
-        *topics: str,
+        *topics: TopicName,
         bootstrap_servers: BootstrapServers | None = None,
         seams: Seams | None = None,
         **options: Unpack[ConsumerArguments],
@@ -106,7 +106,7 @@ class Consumer(BlockingClient):
 
     def subscribe(
         self,
-        topics: Iterable[str] = (),
+        topics: Iterable[TopicName] = (),
         *,
         pattern: str | None = None,
         listener: Listener | None = None,

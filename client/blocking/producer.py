@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import anyio
 
-from minikafka.client.argument_kinds import INT32, INT64, HeadersArgument, Natural, PartitionIndex, Timestamp
+from minikafka.client.argument_kinds import INT32, INT64, HeadersArgument, Natural, PartitionIndex, Timestamp, TopicName
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
 from minikafka.client.connections.seams import Seams
@@ -82,7 +82,7 @@ class Producer(BlockingClient):
 
     def send(
         self,
-        topic: str,
+        topic: TopicName,
         value: Any = None,
         *,
         key: Any = None,
@@ -133,7 +133,7 @@ class Producer(BlockingClient):
 
     def send_and_wait(
         self,
-        topic: str,
+        topic: TopicName,
         value: Any = None,
         *,
         key: Any = None,
@@ -156,7 +156,7 @@ class Producer(BlockingClient):
 
     def send_many(
         self,
-        topic: str,
+        topic: TopicName,
         values: Sequence[Any],
         *,
         keys: Sequence[Any] | None = None,
@@ -206,7 +206,7 @@ class Producer(BlockingClient):
         """As the async `send_offsets_to_transaction`."""
         self._wait(self._producer.send_offsets_to_transaction, offsets, group)
 
-    def partitions_for(self, topic: str) -> list[int]:
+    def partitions_for(self, topic: TopicName) -> list[int]:
         """The partitions of a topic. Raises as the async `partitions_for`."""
         return self._wait(self._producer.partitions_for, topic)
 

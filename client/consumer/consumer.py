@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from minikafka.client.argument_checks import checks_arguments, read_argument
-from minikafka.client.argument_kinds import TEXT, Natural, PartitionArgument, Positive, Timestamp
+from minikafka.client.argument_kinds import TOPIC_NAME, Natural, PartitionArgument, Positive, Timestamp, TopicName
 from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.seams import Seams
@@ -77,7 +77,7 @@ class Consumer(ClusterClient):
 
     def __init__(
         self,
-        *topics: str,
+        *topics: TopicName,
         bootstrap_servers: BootstrapServers | None = None,
         seams: Seams | None = None,
         **options: Unpack[ConsumerArguments],
@@ -85,7 +85,7 @@ class Consumer(ClusterClient):
         self._options = make(ConsumerOptions, options, "Consumer", bootstrap_servers)
         super().__init__(self._options, seams)
         self._fetcher = Fetcher(self._options)
-        self._topics = [read_argument("Consumer", f"topics[{at}]", TEXT, one) for at, one in enumerate(topics)]
+        self._topics = [read_argument("Consumer", f"topics[{at}]", TOPIC_NAME, one) for at, one in enumerate(topics)]
         self._reader = OneReader()
         self._failure: KafkaError | None = None
         self._polls_ms = Distribution()
@@ -104,7 +104,7 @@ class Consumer(ClusterClient):
         self._open_subscriptions().assign([TopicPartition(*one) for one in partitions])
 
     async def subscribe(
-        self, topics: Iterable[str] = (), *, pattern: str | None = None, listener: Listener | None = None
+        self, topics: Iterable[TopicName] = (), *, pattern: str | None = None, listener: Listener | None = None
     ) -> None:
         """Subscribe to topics by name, or to all topics whose whole name matches `pattern`.
 

@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from minikafka.client.argument_checks import checks_arguments
-from minikafka.client.argument_kinds import HeadersArgument, Natural, PartitionIndex, Timestamp, shown
+from minikafka.client.argument_kinds import HeadersArgument, Natural, PartitionIndex, Timestamp, TopicName, shown
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Topic
@@ -113,7 +113,7 @@ class Producer(ClusterClient):
 
     async def send(
         self,
-        topic: str,
+        topic: TopicName,
         value: Any = None,
         *,
         key: Any = None,
@@ -163,7 +163,7 @@ class Producer(ClusterClient):
 
     async def send_and_wait(
         self,
-        topic: str,
+        topic: TopicName,
         value: Any = None,
         *,
         key: Any = None,
@@ -186,7 +186,7 @@ class Producer(ClusterClient):
 
     async def send_many(
         self,
-        topic: str,
+        topic: TopicName,
         values: Sequence[Any],
         *,
         keys: Sequence[Any] | None = None,
@@ -335,7 +335,7 @@ class Producer(ClusterClient):
         if scope.cancelled_caught:
             error.add_note(f"the transaction was not aborted within {_ABORT_TIMEOUT_S} s; it will time out")
 
-    async def partitions_for(self, topic: str) -> list[int]:
+    async def partitions_for(self, topic: TopicName) -> list[int]:
         """The partitions of a topic. Raises as `send`."""
         return list(range((await self._prepare(topic)).partition_count))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from minikafka.client.argument_checks import read_argument
-from minikafka.client.argument_kinds import HEADERS, PARTITION_INDEX, TEXT, TIMESTAMP, Refused
+from minikafka.client.argument_kinds import HEADERS, PARTITION_INDEX, TIMESTAMP, TOPIC_NAME, Refused
 from minikafka.client.option_checks import RecordSerializer, Serializer
 from minikafka.protocol.records.record import Headers
 
@@ -51,7 +51,7 @@ def read_arguments(
     if on_delivery is not None and not callable(on_delivery):
         raise Refused(on_delivery, "a callable, or None").within("on_delivery").raised_by("send")
     return (
-        read_argument("send", "topic", TEXT, topic),
+        read_argument("send", "topic", TOPIC_NAME, topic),
         None if partition is None else read_partition(partition),
         None if timestamp_ms is None else read_timestamp(timestamp_ms),
         headers if headers is NO_HEADERS else read_headers(headers),

@@ -125,6 +125,7 @@ NEVER_RIGHT = (complex, Hostile, re.Pattern)
 GOOD: dict[str, Callable[[], Any]] = {
     "Any": lambda: b"x",
     "str": lambda: TOPIC,
+    "TopicName": lambda: TOPIC,
     "int": lambda: 0,
     "Int16": lambda: 0,
     "Int32": lambda: 9,

@@ -54,4 +54,12 @@ MUTATIONS = (
         ("tests/client/test_errors_survive_pickle.py::test_all_exceptions_are_the_same_afterwards",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a tuple of topic and partition may name no topic",
+        "client/argument_kinds.py",
+        "        topic = TOPIC_NAME(value[0])\n",
+        "        topic = TEXT(value[0])\n",
+        ("tests/client/test_topic_names.py::test_an_impossible_name_is_refused_before_anything_is_sent",),
+        seeds=TEST_ONLY,
+    ),
 )
