@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ CALLS: dict[str, Callable[[str], Any]] = {
     "send_and_wait": lambda name: producer().send_and_wait(name, b"x"),
     "send_many": lambda name: producer().send_many(name, [b"x"]),
     "partitions_for": lambda name: producer().partitions_for(name),
-    "send_offsets_to_transaction": lambda name: producer().send_offsets_to_transaction({TopicPartition(name, 0): 5}, "g"),
+    "send_offsets": lambda name: producer().send_offsets_to_transaction({TopicPartition(name, 0): 5}, "g"),
 }
 
 
@@ -64,10 +65,12 @@ async def test_an_impossible_name_is_refused_before_anything_is_sent(call: Calla
 @pytest.mark.parametrize("name", LEGAL)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_a_legal_name_is_taken(call: Callable[[str], Any], name: str) -> None:
-    try:
-        await called(call, name)
-    except (RuntimeError, ValueError) as error:
-        assert "not open" in str(error) or "requires a group" in str(error) or "is not assigned" in str(error)
+    with suppress(RuntimeError):  # not open
+        try:
+            await called(call, name)
+        except ValueError as error:
+            if "requires a group" not in str(error) and "is not assigned" not in str(error):
+                raise
 
 
 @pytest.mark.parametrize("name", ["", "two words"])
