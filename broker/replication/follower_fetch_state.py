@@ -36,6 +36,8 @@ from minikafka.protocol.settings.registry import NODE_SETTINGS
 log = structlog.get_logger("minikafka.replication")
 
 NO_SESSION, FULL, EPOCH_MAX = 0, 0, 2**31 - 1
+PARTITIONS_MAX, FORGOTTEN_MAX = 40_000, 9_000
+"""Of a request; the others are in the next ones. A leader refuses more than 100,000 elements, which includes topics."""
 SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -173,21 +175,23 @@ class FollowerFetchState:
         return [state for state in found if state.partition.log.flush_due]
 
     def request(self, now_ms: int, broker_epoch: int) -> FetchRequest:
-        """The next request: all partitions in a new session, else the changed ones."""
+        """The next request: all partitions in a new session, else the changed ones; `PARTITIONS_MAX` at most."""
         settings = self._settings
         if self._session_epoch == FULL:
             self._forgotten.clear()
             self._sent.clear()
             for every in self.partitions.values():
                 every.sent = None
-            self._changed = dict.fromkeys(self.partitions)
+            is_whole = len(self.partitions) <= PARTITIONS_MAX  # Else those come first that were left out before.
+            self._changed = dict.fromkeys(self.partitions if is_whole else (*self._changed, *self.partitions))
         self._resume(now_ms)
         self._apply_throttle(now_ms)
         next_ms = min(
             (state.delayed_until_ms for state in self._delayed.values()), default=now_ms + settings.wait_max_ms
         )
         changed: list[tuple[Key, FetchPosition]] = []
-        for key in self._changed:
+        due, self._changed = _first(self._changed, PARTITIONS_MAX)
+        for key in due:
             state = self.partitions.get(key)
             if state is None or key in self._delayed:
                 continue
@@ -196,11 +200,10 @@ class FollowerFetchState:
                 state.sent = position
                 changed.append((key, position))
                 self._forgotten.pop(key, None)
-        self._changed.clear()
-        forgotten, self._forgotten = self._forgotten, {}
+        forgotten, self._forgotten = _first(self._forgotten, FORGOTTEN_MAX)
         return FetchRequest(
             replica_state=ReplicaState(replica_id=settings.node_id, replica_epoch=broker_epoch),
-            max_wait_ms=min(settings.wait_max_ms, next_ms - now_ms),
+            max_wait_ms=0 if self._changed else min(settings.wait_max_ms, next_ms - now_ms),
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_max_bytes,
             session_id=self._session_id,
@@ -322,6 +325,14 @@ class FollowerFetchState:
         self._forget(state)
         self._delayed[state.key] = state
         state.delayed_until_ms = until_ms
+
+
+def _first(keys: dict[Key, None], most: int) -> tuple[dict[Key, None], dict[Key, None]]:
+    """So many of the keys, and the others."""
+    if len(keys) <= most:
+        return keys, {}
+    names = list(keys)
+    return dict.fromkeys(names[:most]), dict.fromkeys(names[most:])
 
 
 def _topics(changed: list[tuple[Key, FetchPosition]], max_bytes: int) -> Iterator[FetchTopic]:

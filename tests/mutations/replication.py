@@ -244,4 +244,11 @@ MUTATIONS = (
         seeds=TEST_ONLY,
         simulation="replicas",
     ),
+    Mutation(
+        "a follower without a session asks for the same of very many partitions again and again",
+        "broker/replication/follower_fetch_state.py",
+        "(*self._changed, *self.partitions))",
+        "(*self.partitions, *self._changed))",
+        ("tests/broker/replication/test_follower_fetch_state.py",),
+    ),
 )

@@ -5,8 +5,15 @@ from collections.abc import Iterator
 import pytest
 from support.replica_world import KEY
 
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.partitions.partition import Partition
-from minikafka.broker.replication.follower_fetch_state import FetchSettings, FollowerFetchState
+from minikafka.broker.replication import follower_fetch_state
+from minikafka.broker.replication.follower_fetch_state import (
+    FORGOTTEN_MAX,
+    PARTITIONS_MAX,
+    FetchSettings,
+    FollowerFetchState,
+)
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import ErrorCode, KafkaStorageError, NotControllerError
 from minikafka.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
@@ -84,6 +91,49 @@ def test_the_first_request_has_all_partitions_and_the_next_the_changed_ones() ->
     assert [(one.partition, one.fetch_offset) for one in second.topics[0].partitions] == [(0, 2)]
     made.handle_response(response(), NOW_MS)
     assert asked(made) == []
+
+
+def test_a_leader_refuses_no_request_for_its_elements() -> None:
+    """Where each partition is of another topic, which is an element, too."""
+    assert 2 * (PARTITIONS_MAX + FORGOTTEN_MAX) <= ELEMENTS_MAX_WITH_PAUSES
+
+
+@pytest.mark.parametrize("session_id", [7, 0], ids=["session", "no session"])
+def test_all_of_very_many_partitions_are_fetched(session_id: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also from a leader that opens no session: each request has the partitions that were not asked for before."""
+    monkeypatch.setattr(follower_fetch_state, "PARTITIONS_MAX", 4)
+    partitions = [follower(FIRST, index) for index in range(10)]
+    made = fetch_state(*partitions)
+    fetched: list[int] = []
+    for number in range(5):
+        request = made.request(NOW_MS, 9)
+        named = [one.partition for topic in request.topics for one in topic.partitions]
+        assert len(named) <= 4
+        fetched += named
+        if number < 2:
+            assert request.max_wait_ms == 0, "the others do not wait for records of these"
+        found = [answer(partitions[index], batch(partitions[index].log.end_offset, b"a")) for index in named]
+        made.handle_response(response(*found, session_id=session_id), NOW_MS)
+    assert fetched[:10] == list(range(10))
+    assert fetched[10:] == list(range(len(fetched) - 10))
+    assert len(fetched) == 20
+
+
+def test_very_many_partitions_leave_a_session_in_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower_fetch_state, "FORGOTTEN_MAX", 4)
+    partitions = [follower(FIRST, index) for index in range(10)]
+    made = fetch_state(*partitions, follower(SECOND, 0))
+    asked(made)
+    made.handle_response(response(), NOW_MS)
+    for partition in partitions:
+        made.remove(partition)
+    made.add(partitions[9])
+    forgotten: list[list[int]] = []
+    for _ in range(4):
+        request = made.request(NOW_MS, 9)
+        forgotten.append([index for topic in request.forgotten_topics_data for index in topic.partitions])
+        made.handle_response(response(), NOW_MS)
+    assert forgotten == [[0, 1, 2, 3], [4, 5, 6, 7], [8], []]
 
 
 def test_what_flush_messages_requires_is_flushed_before_the_next_request_of_any_session() -> None:
