@@ -90,6 +90,7 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
     producer_snapshots.py  snapshot files of the producer state
     checkpoint_files.py    formats of checkpoints, meta.properties, partition.metadata, .kafka_cleanshutdown
     off_loop.py            generators whose blocking calls run in threads, or at once
+    timestamp_search.py    the first record at or after a timestamp
     disk.py                the file system: `Disk`, `File`, `RealDisk`
     disk_errors.py         which errors are failures of a disk, and which only fail what was asked
     directory_room.py      whether a data directory's disk is full

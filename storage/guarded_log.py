@@ -28,6 +28,7 @@ class GuardedLog:
 
     Attributes:
         failure: the error that took the log offline, or None.
+        is_closed: whether its files are closed, at a stop, or since it was deleted or moved.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class GuardedLog:
     ) -> None:
         self.topic_partition = topic_partition
         self.failure: Exception | None = None
+        self.is_closed = False
         self._on_failure = on_failure
         self._on_damage = on_damage
 
@@ -64,6 +66,12 @@ class GuardedLog:
     def _reading(self, function: Callable[..., Result], *args: object) -> Result:
         """Like `_guarded`, but corrupt batches only fail this read; the log stays online."""
         return self._guarded(self._read_or_corrupt, function, *args)
+
+    def _reading_if_open(self, function: Callable[..., Result], *args: object) -> Result:
+        """Like `_reading`, for what was interrupted: the log may have been deleted or moved meanwhile."""
+        if self.is_closed:
+            raise error_for(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is closed")
+        return self._reading(function, *args)
 
     def _read_or_corrupt(self, function: Callable[..., Result], *args: object) -> Result:
         try:

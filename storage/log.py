@@ -25,9 +25,7 @@ from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
 from minikafka.storage.log_lookup import (
     find_aborted,
     find_batches,
-    find_max_timestamp,
     find_slice,
-    find_timestamp,
     find_upper_bound,
 )
 from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
@@ -37,6 +35,7 @@ from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import ALL, advance_start, delete_old_segments, remove_due
 from minikafka.storage.segment import OFFSET_DELTA_MAX, Segment
 from minikafka.storage.segments import should_roll
+from minikafka.storage.timestamp_search import Found, search_max_timestamp, search_timestamp
 from minikafka.storage.truncation import truncate_fully, truncate_to
 
 __all__ = ["Appended", "FileSlice", "Log", "LogConfig", "OffsetOutOfRange", "UnexpectedOffset"]
@@ -297,16 +296,13 @@ class Log(GuardedLog):
             return None
         return self._reading(find_slice, self.segments, offset, max_bytes, limit, end, min_one_batch)
 
-    def offset_for_timestamp(self, timestamp: int, limit_offset: int | None = None) -> tuple[int, int, int] | None:
-        """Returns (timestamp, offset, leader epoch) of the first record at or after `timestamp` (ms); None if there is
-        none before `limit_offset`. Raises KafkaError."""
-        found = self._reading(find_timestamp, self.segments, timestamp, self.start_offset)
-        return found if found is None or limit_offset is None or found[1] < limit_offset else None
+    def offset_for_timestamp(self, timestamp: int) -> Blocking[Found]:
+        """Finds the first record at or after `timestamp` (ms). Raises KafkaError."""
+        return search_timestamp(self._reading_if_open, self.segments, timestamp, self.start_offset)
 
-    def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
-        """Returns (timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734), or
-        None."""
-        return self._reading(find_max_timestamp, self.segments, self.start_offset)
+    def offset_of_max_timestamp(self) -> Blocking[Found]:
+        """Finds the first record with the largest timestamp (KIP-734). Raises KafkaError."""
+        return search_max_timestamp(self._reading_if_open, self.segments, self.start_offset)
 
     def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
         """Returns an upper bound of the offsets in a read of `size_bytes` from `offset`, for `aborted_transactions`
@@ -464,6 +460,7 @@ class Log(GuardedLog):
         flush = in_line(self.begin_close()) if clean else None
         if flush is not None:
             in_line(self._finish_flush(flush))
+        self.is_closed = True
         for segment in self.segments.opened():
             segment.close()
 

@@ -3,7 +3,6 @@
 from minikafka.storage.batch_scan import Header, headers
 from minikafka.storage.disk import FileSlice
 from minikafka.storage.producer_state import BATCHES_KEPT, BatchMetadata, Producer
-from minikafka.storage.segment import Segment
 from minikafka.storage.segments import Segments
 from minikafka.storage.transaction_index import AbortedTransaction
 
@@ -58,34 +57,6 @@ def find_aborted(segments: Segments, from_offset: int, to_offset: int) -> list[A
         if segments[index].transactions.collect(from_offset, to_offset, found):
             break
     return found
-
-
-def find_timestamp(segments: Segments, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
-    """Returns (timestamp, offset, leader epoch) of the first record from `start_offset` on at or after `timestamp`."""
-    index = segments.first_since(timestamp, max(0, segments.floor(start_offset)))
-    while index < len(segments):
-        found = segments[index].find_timestamp(timestamp, start_offset)
-        if found is not None:
-            return found
-        index = segments.first_since(timestamp, index + 1)
-    return None
-
-
-def find_max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int, int] | None:
-    """Returns the same of the first record with the latest timestamp, which is -1 if no record has one."""
-    latest: Segment | None = None
-    for index in range(max(0, segments.floor(start_offset)), len(segments)):
-        if latest is None or segments[index].latest.timestamp > latest.latest.timestamp:
-            latest = segments[index]
-    if latest is None:
-        return None
-    timestamp, offset = latest.latest
-    for header in latest.scan(offset if timestamp >= 0 else start_offset):
-        if header.max_timestamp == timestamp:
-            for record in latest.batch(header).records():
-                if record.timestamp == timestamp:
-                    return timestamp, record.offset, header.leader_epoch
-    return None
 
 
 def find_batches(segments: Segments, producer: Producer) -> list[BatchMetadata]:

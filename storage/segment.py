@@ -396,18 +396,15 @@ class Segment:
         except CorruptRecords as error:
             raise CorruptSegment(f"{self.log.path}: {error}") from error
 
-    def find_timestamp(self, timestamp: int, from_offset: int) -> tuple[int, int, int] | None:
-        """Returns (timestamp, offset, leader epoch) of the first record from `from_offset` on at or after
-        `timestamp`."""
+    def first_batch_since(self, timestamp: int, from_offset: int) -> Batch | None:
+        """Returns the first batch whose latest record is at or after `timestamp`, and that has offsets from
+        `from_offset` on."""
         entry = self.times.lookup(timestamp)
         start = self.find(max(entry.offset, from_offset) if self._is_consistent(entry) else from_offset)
-        if start is None:
-            return None
-        for header in headers(self.log, start.position, self.size_bytes):
-            if header.max_timestamp >= timestamp:
-                for record in self.batch(header).records():
-                    if record.timestamp >= timestamp and record.offset >= from_offset:
-                        return record.timestamp, record.offset, header.leader_epoch
+        if start is not None:
+            for header in headers(self.log, start.position, self.size_bytes):
+                if header.max_timestamp >= timestamp:
+                    return self.batch(header)
         return None
 
     def _is_consistent(self, entry: TimestampOffset) -> bool:

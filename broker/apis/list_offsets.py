@@ -10,6 +10,7 @@ from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.partitions.large_batches import LargeBatches
 from minikafka.broker.partitions.partition import Partition
 from minikafka.protocol.errors import (
     ErrorCode,
@@ -75,7 +76,9 @@ async def _topic(
             partition = context.services.partitions.find(name, asked.partition_index)
             leader_only = request.replica_id != DEBUGGER
             partition.check_leader(asked.current_leader_epoch, leader_only=leader_only)
-            found = _look_up(partition, asked.timestamp, request)
+            found = _at_end_or_start(partition, asked.timestamp, request)
+            if found is None:
+                found = await _search(partition, asked, request, context.services.partitions.large_batches)
             answered.timestamp, answered.offset, answered.leader_epoch = found
         except OffsetNotAvailableError as error:
             old = context.version < VERSION_OF_NOT_AVAILABLE
@@ -91,23 +94,39 @@ def _check_timestamp(wanted: int, version: int) -> None:
         raise UnsupportedVersionError(f"timestamp {wanted} is not supported by version {version}")
 
 
-def _look_up(partition: Partition, wanted: int, request: ListOffsetsRequest) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch), -1 where there is none. Followers see the whole log."""
+def _at_end_or_start(partition: Partition, wanted: int, request: ListOffsetsRequest) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch), -1 where there is none; None if a record has to be searched for."""
     log = partition.log
-    is_consumer = request.replica_id == CONSUMER
-    end = partition.visible_end(request.isolation_level) if is_consumer else log.end_offset
     if wanted == LATEST:
-        if is_consumer:
+        end = _visible_end(partition, request)
+        if request.replica_id == CONSUMER:
             partition.check_caught_up()
         return -1, end, partition.leader_epoch
     if wanted in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.start_offset, _epoch_of_start(partition)
     if wanted in (LATEST_TIERED, EARLIEST_PENDING):
         return NOTHING
-    found = log.offset_of_max_timestamp() if wanted == MAX_TIMESTAMP else log.offset_for_timestamp(wanted)
+    return None
+
+
+def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Followers see the whole log."""
+    if request.replica_id == CONSUMER:
+        return partition.visible_end(request.isolation_level)
+    return partition.log.end_offset
+
+
+async def _search(
+    partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest, large: LargeBatches
+) -> tuple[int, int, int]:
+    """The first record at or after a timestamp, or with the largest one; `NOTHING` if there is none."""
+    log, end = partition.log, _visible_end(partition, request)
+    wanted = asked.timestamp
+    search = log.offset_of_max_timestamp() if wanted == MAX_TIMESTAMP else log.offset_for_timestamp(wanted)
+    found = await large.searched(search, log.disk)
     if found is not None and found[1] < end:
         return found
-    if is_consumer:
+    if request.replica_id == CONSUMER:
         partition.check_caught_up()
     return NOTHING
 

@@ -1,4 +1,4 @@
-"""Validates large batches in steps, a few at a time, while other tasks run. Drives a pure generator.
+"""Validates and searches large batches in steps, a few at a time, while other tasks run. Drives pure generators.
 
 Records are decompressed in a worker thread, of the disk that the batch is for. Memory is bounded: `AT_ONCE` batches of
 `decompressed_size_bytes_max` each.
@@ -9,16 +9,19 @@ here until other tasks have run, but not for large ones.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
 from minikafka.broker.partitions.batch_validation import LargeBatch, Rules, validate, validate_in_steps
 from minikafka.protocol.records.batch import Batch
 from minikafka.storage.disk import Disk
+from minikafka.storage.off_loop import Blocking, off_loop
+
+Result = TypeVar("Result")
 
 AT_ONCE = 4
-"""How many large ones are validated at a time; the others wait their turn."""
+"""How many large ones are validated or searched at a time; the others wait their turn."""
 AT_ONCE_S = 0.005
 
 
@@ -66,6 +69,11 @@ class LargeBatches:
         except LargeBatch:
             async with self._free:
                 return await _validated_in_steps(batch, rules, now_ms, disk)
+
+    async def searched(self, search: Blocking[Result], disk: Disk) -> Result:
+        """The result of a search that decompresses batches. Cancellation leaves nothing behind."""
+        async with self._free:
+            return await off_loop(disk, search)
 
 
 async def _validated_in_steps(batch: Batch, rules: Rules, now_ms: int, disk: Disk) -> Batch:

@@ -35,6 +35,9 @@ from minikafka.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from minikafka.protocol.records.batch import encode_batch
+from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.records.record import Record
 
 MANY = ELEMENTS_MAX_WITH_PAUSES - 10
 TOO_MANY = 400_000
@@ -165,6 +168,25 @@ def test_offsets_of_many_partitions_are_listed_in_steps(node: ServerProcess) -> 
     with RawConnection(node.address) as connection:
         answer = connection.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
     assert len(answer.topics[0].partitions) == MANY
+
+
+def test_timestamps_are_looked_up_in_batches_of_many_records_in_steps(node: ServerProcess) -> None:
+    partitions, count = range(8), 100_000
+    batch = encode_batch([Record(number, number, None, b"v", ()) for number in range(count)], codec=Codec.GZIP)
+    created = CreatableTopic(name="many-records", num_partitions=len(partitions), replication_factor=1)
+    data = [PartitionProduceData(index=number, records=batch) for number in partitions]
+    produce = ProduceRequest(
+        acks=1, timeout_ms=30_000, topic_data=[TopicProduceData(name="many-records", partition_data=data)]
+    )
+    with RawConnection(node.address) as connection:
+        connection.ask(CreateTopicsRequest(topics=[created], timeout_ms=60_000), 5)
+        while any(one.error_code for one in connection.ask(produce, 9).responses[0].partition_responses):
+            pass
+        for timestamp in (count - 1, -3):
+            wanted = [ListOffsetsPartition(partition_index=number, timestamp=timestamp) for number in partitions]
+            topics = [ListOffsetsTopic(name="many-records", partitions=wanted)]
+            answer = connection.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+            assert {one.timestamp for one in answer.topics[0].partitions} == {count - 1}
 
 
 def test_markers_and_producers_of_many_partitions_are_answered_in_steps(node: ServerProcess) -> None:

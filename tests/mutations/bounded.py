@@ -6,6 +6,20 @@ _FREED = "tests/broker/connections/test_frames_are_freed.py"
 
 MUTATIONS = (
     Mutation(
+        "a batch of a hundred thousand records is searched for a timestamp in one step",
+        "storage/timestamp_search.py",
+        "RECORDS_AT_ONCE, SIZE_BYTES_AT_ONCE = 100, 16 << 10",
+        "RECORDS_AT_ONCE, SIZE_BYTES_AT_ONCE = 1 << 30, 1 << 30",
+        ("tests/storage/test_timestamp_search.py",),
+    ),
+    Mutation(
+        "a search reads a log that was deleted meanwhile",
+        "storage/guarded_log.py",
+        "        if self.is_closed:\n",
+        "        if False:\n",
+        ("tests/storage/test_timestamp_search.py",),
+    ),
+    Mutation(
         "a list of a setting grows without bound as it is appended to",
         "controller/decisions/config_changes.py",
         "VALUE_SIZE_BYTES_MAX = 32_767\n",

@@ -20,6 +20,7 @@ from minikafka.protocol.records.control import ControlType
 from minikafka.storage.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.log_manager import LogManager
+from minikafka.storage.off_loop import in_line
 from minikafka.storage.recovery import CorruptLog
 
 COUNT = 60
@@ -245,7 +246,7 @@ def test_lost_indexes_and_snapshots_cost_no_record(
     if not (clean and damage in (cut_all, empty_all) and pattern == "*.timeindex"):
         first_ms = node.clock.ms
         for number in (0, 17, 33, COUNT - 1):
-            found = log.offset_for_timestamp(first_ms + number)
+            found = in_line(log.offset_for_timestamp(first_ms + number))
             assert found is not None
             assert found[0] == first_ms + number
 

@@ -195,23 +195,21 @@ def test_reads_continue_after_compacted_offsets() -> None:
         assert read_all(log, offset)[0][0] == 60
 
 
-def test_timestamp_lookups_respect_log_start_and_limit() -> None:
+def test_timestamp_lookups_respect_the_log_start() -> None:
     log = filled(100)
-    assert log.offset_for_timestamp(START_MS + 40) == (START_MS + 40, 40, 0)
-    assert log.offset_for_timestamp(START_MS + 40, 41) == (START_MS + 40, 40, 0)
-    assert log.offset_for_timestamp(START_MS + 40, 40) is None
-    assert log.offset_for_timestamp(0) == (START_MS, 0, 0)
-    assert log.offset_for_timestamp(START_MS + 100) is None
+    assert in_line(log.offset_for_timestamp(START_MS + 40)) == (START_MS + 40, 40, 0)
+    assert in_line(log.offset_for_timestamp(0)) == (START_MS, 0, 0)
+    assert in_line(log.offset_for_timestamp(START_MS + 100)) is None
     log.advance_start_offset(50)
-    assert log.offset_for_timestamp(0) == (START_MS + 50, 50, 0)
+    assert in_line(log.offset_for_timestamp(0)) == (START_MS + 50, 50, 0)
 
 
 def test_the_record_with_the_largest_timestamp_is_found() -> None:
     log = open_log(memory_disk())
-    assert log.offset_of_max_timestamp() is None
+    assert in_line(log.offset_of_max_timestamp()) is None
     for number in range(60):
         append(log, b"x" * 100, b"y", timestamp=START_MS + (10_000 if number == 20 else number))
-    assert log.offset_of_max_timestamp() == (START_MS + 10_001, 41, 0)
+    assert in_line(log.offset_of_max_timestamp()) == (START_MS + 10_001, 41, 0)
 
 
 def test_with_log_append_time_the_first_record_of_a_batch_is_found() -> None:
@@ -219,8 +217,8 @@ def test_with_log_append_time_the_first_record_of_a_batch_is_found() -> None:
     data = make_batch([b"a", b"b", b"c"])
     stamp_log_append_time(data, 0, START_MS + 7)
     append_bytes(log, data)
-    assert log.offset_for_timestamp(START_MS + 1) == (START_MS + 7, 0, 0)
-    assert log.offset_of_max_timestamp() == (START_MS + 7, 0, 0)
+    assert in_line(log.offset_for_timestamp(START_MS + 1)) == (START_MS + 7, 0, 0)
+    assert in_line(log.offset_of_max_timestamp()) == (START_MS + 7, 0, 0)
 
 
 def test_the_upper_bound_is_beyond_the_records_of_a_read() -> None:
@@ -264,7 +262,7 @@ def test_a_wrong_time_index_entry_is_ignored(which: int) -> None:
     times.file.pwrite(12 * which, timestamp.to_bytes(8, "big") + (offset + 2).to_bytes(4, "big"))
     times._window = b""
     for number in range(35):
-        assert log.offset_for_timestamp(START_MS + number) == (START_MS + number, number, 0)
+        assert in_line(log.offset_for_timestamp(START_MS + number)) == (START_MS + number, number, 0)
 
 
 def test_flushes_are_due_by_messages_and_by_time() -> None:

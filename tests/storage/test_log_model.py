@@ -11,6 +11,7 @@ from support.logs import Clock, append, append_bytes, check_indexes, make_batch,
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_results import OffsetOutOfRange
+from minikafka.storage.off_loop import in_line
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -162,7 +163,7 @@ class LogMachine(RuleBasedStateMachine):
         check_indexes(self.log)
         for timestamp in {row[1] + step for row in self.rows[:: max(1, len(self.rows) // 4)] for step in (0, 1)}:
             expected = next((row[1::-1] for row in self.rows if row[1] >= timestamp), None)
-            found = self.log.offset_for_timestamp(timestamp)
+            found = in_line(self.log.offset_for_timestamp(timestamp))
             assert (found and found[:2]) == expected
 
     @invariant()
