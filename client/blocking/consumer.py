@@ -20,6 +20,7 @@ from minikafka.client.consumer import consumer as async_consumer
 from minikafka.client.consumer.listener import check_listener
 from minikafka.client.consumer.one_reader import READ_TWICE
 from minikafka.client.groups.group_metadata import GroupMetadata
+from minikafka.client.mixups import IteratedWithAsync
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.option_checks import BootstrapServers
 from minikafka.client.records import ConsumerRecord, RecordBatch
@@ -34,7 +35,7 @@ _FOREVER_MS = 1 << 40
 
 
 @documented_as(async_consumer.Consumer)
-class Consumer(BlockingClient):
+class Consumer(IteratedWithAsync, BlockingClient):
     """`minikafka.client.Consumer` with the same arguments and methods; iterate over it with `for`.
 
     Only one thread may iterate over it or poll it at a time; a second one is refused with a RuntimeError.

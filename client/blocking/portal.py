@@ -17,6 +17,7 @@ from anyio.from_thread import BlockingPortal
 from minikafka.client.blocking.loop_thread import LoopThread
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.metrics import MetricName
+from minikafka.client.mixups import MixedWithAsync
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,7 +29,7 @@ _LEAVING_S = 1
 """The part of it that is left for leaving, when deliveries take longer."""
 
 
-class BlockingClient:
+class BlockingClient(MixedWithAsync):
     """The base of the blocking clients: a `with` block that opens and closes the async client on its thread."""
 
     def __init__(self, client: ClusterClient) -> None:

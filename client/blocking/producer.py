@@ -16,6 +16,7 @@ from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
+from minikafka.client.mixups import Awaited
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.option_checks import BootstrapServers
 from minikafka.client.producer import producer as async_producer
@@ -32,7 +33,7 @@ INBOX_SIZE_MAX = 10_000
 """When the inbox holds this many records, `send` waits until it is empty."""
 
 
-class BlockingDelivery:
+class BlockingDelivery(Awaited):
     """The delivery of one record; `result()` waits for it."""
 
     __slots__ = ("_delivery", "_error", "_producer")

@@ -10,10 +10,11 @@ from anyio.abc import TaskGroup
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.traffic import Measured
+from minikafka.client.mixups import MixedWithBlocking
 from minikafka.client.options import ClientOptions
 
 
-class ClusterClient(Measured):
+class ClusterClient(MixedWithBlocking, Measured):
     """The base of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`.
 
     An exception leaves the `async with` block as it was raised, never in an exception group.

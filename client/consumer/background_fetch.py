@@ -38,7 +38,6 @@ from minikafka.protocol.names import TopicPartition
 _logger = logging.getLogger("minikafka.client.consumer")
 _PURPOSE = "fetch"
 _VERSION_WITH_SESSIONS, _VERSION_WITH_IDS = 7, 13
-_NOT_CHOSEN = "no topics or partitions are chosen: call subscribe() or assign(), or name topics in Consumer(…)"
 
 
 class FetchLoop:
@@ -113,12 +112,12 @@ class FetchLoop:
             if not (state.paused or state.buffered or state.fetch_offset is None):
                 why = self._why_stuck(state, now)
                 stuck |= {} if why is None else {tp: why}
-        is_chosen = self._fetcher.is_chosen
-        self._unavailable_since = None if is_chosen and not stuck else self._unavailable_since or now
+        nothing = self._fetcher.why_nothing
+        self._unavailable_since = None if not nothing and not stuck else self._unavailable_since or now
         if self._unavailable_since is None:
             return None
-        if not is_chosen:
-            return Awaited("records", _NOT_CHOSEN, self._unavailable_since)
+        if nothing:
+            return Awaited("records", nothing, self._unavailable_since)
         why = self._cluster.why(next(filter(None, stuck.values()), None))
         return Awaited(f"records of {listed(map(str, stuck))}", why, self._unavailable_since)
 

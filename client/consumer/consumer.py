@@ -34,6 +34,7 @@ from minikafka.client.consumer.subscription import Subscriptions
 from minikafka.client.extras import missing_extra
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.metrics import Distribution, Readings
+from minikafka.client.mixups import IteratedWithoutAsync
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.option_checks import BootstrapServers
@@ -52,7 +53,7 @@ _LOOK_FOR_END_S = 0.1
 
 
 @checks_arguments()
-class Consumer(ClusterClient):
+class Consumer(IteratedWithoutAsync, ClusterClient):
     """Consumes records from Kafka.
 
     Args:

@@ -34,6 +34,7 @@ RESPONSES_AHEAD = 2
 """The number of responses that may be buffered for one partition: the one being read, and one ahead."""
 _BUSY_WAIT_MS = 20
 """The maximum `max_wait_ms` of a fetch that had to leave out partitions whose buffers are full."""
+NOT_CHOSEN = "no topics or partitions are chosen: call subscribe() or assign(), or name topics in Consumer(…)"
 READ_COMMITTED = "read_committed"
 NO_RESET = "none"
 
@@ -68,7 +69,8 @@ class Fetcher:
         current: the chunk that records are currently taken from.
         replaced: topics that have replaced deleted ones of their names, which were read.
         anew: their partitions that have had no position yet.
-        is_chosen: whether the application has said what to read, and be it the assignment of no partition.
+        why_nothing: why there is nothing to read by what the application has chosen; "" if there may be something, and
+            if it has chosen no partition.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
@@ -77,7 +79,7 @@ class Fetcher:
         self.current: Chunk | None = None
         self.anew: set[TopicPartition] = set()
         self.replaced: set[str] = set()
-        self.is_chosen = False
+        self.why_nothing = NOT_CHOSEN
         self._topic_ids: dict[str, bytes] = {}
         self._options = options
         self._turn = 0

@@ -18,7 +18,7 @@ from minikafka.client.connections.cluster_metadata import missing_patience_s, mi
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.waits import Awaited
-from minikafka.client.consumer.fetch_state import Fetcher
+from minikafka.client.consumer.fetch_state import NOT_CHOSEN, Fetcher
 from minikafka.client.consumer.listener import Listener, check_listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
 from minikafka.client.groups.group_counts import GroupCounts
@@ -86,7 +86,7 @@ class Subscriptions:
         """Assign these partitions. Raises RuntimeError while subscribed."""
         if self._group is not None or self._topics or self._pattern:
             raise RuntimeError("assign() cannot be combined with a subscription: call unsubscribe() first")
-        self._fetcher.is_chosen = True
+        self._fetcher.why_nothing = ""
         self._read(partitions)
 
     async def subscribe(self, topics: list[str], pattern: str | None, listener: Listener | None) -> None:
@@ -103,13 +103,14 @@ class Subscriptions:
         self.group_pattern = pattern if by_coordinator else None
         self._topics = topics
         self._listener = listener
-        self._fetcher.is_chosen = True
+        self._fetcher.why_nothing = ""
         if self._options.group_id is None:
             await self._read_subscribed()
         elif self._group is None:
             self._group = SESSIONS[self._options.group_protocol](self._cluster, self._options, self, self._seams)
             self._group.counts = self.counts
             self._joining_since = None
+            self._cluster.waits.begin(self._failing)
             self._cluster.waits.begin(self._joining)
             self._group_scope = anyio.CancelScope()
             self._tasks.start_soon(self._run_group, self._group, self._group_scope)
@@ -125,18 +126,32 @@ class Subscriptions:
         group = self._group
         if group is None:
             self._cluster.waits.end(self._joining)
-        if group is None or group.is_stable or group.pending is not None or self.is_poll_overdue():
+        is_member = group is not None and group.is_stable and group.ended_by is None
+        if group is None or is_member or group.pending is not None or self.is_poll_overdue():
             self._joining_since = None
             return None
         self._joining_since = self._joining_since or anyio.current_time()
+        if group.ended_by is not None:
+            why = f"the membership of group {group.group_id!r} has ended: {group.ended_by}"
+            return Awaited("records", why, self._joining_since)
         why = self._cluster.why(group.last_error, otherwise="the coordinator waits for other members")
         return Awaited(f"joining group {group.group_id!r}", why, self._joining_since)
+
+    def _failing(self) -> Awaited | None:
+        """The membership whose heartbeats fail, for `Waits`."""
+        group = self._group
+        if group is None:
+            self._cluster.waits.end(self._failing)
+        if group is None or not group.is_stable or group.failing_since is None:
+            return None
+        what = f"heartbeats of group {group.group_id!r}"
+        return Awaited(what, self._cluster.why(group.last_error), group.failing_since)
 
     async def unsubscribe(self) -> None:
         """Leave the group, and assign no partitions."""
         await self.close(everything=True)
         self._topics, self._pattern, self.group_pattern = [], None, None
-        self._fetcher.is_chosen = False
+        self._fetcher.why_nothing = NOT_CHOSEN
         self._read([])
 
     async def close(self, *, everything: bool) -> None:
@@ -176,6 +191,9 @@ class Subscriptions:
         The consumer protocol assigns topics by id: the partitions of one that was replaced will be revoked.
         """
         self._follow_topics(held=self._group is not None and self._options.group_protocol == "consumer")
+        if self._pattern is not None and self._cluster.topics is None:
+            matches = bool(self._matching())
+            self._fetcher.why_nothing = "" if matches else f"no topic matches pattern {shown(self._pattern.pattern)}"
         if self._group is not None:
             self._rejoin_if_changed(self._group)
             self._group.metadata_updated()

@@ -54,21 +54,22 @@ class ClassicGroup(GroupSession):
         while True:
             try:
                 await (self._heartbeat() if self.is_stable else self._join())
-                self._failures, self.last_error = 0, None
+                self._succeeded()
             except PollOverdue:
                 await self._leave_until_polled()
             except KafkaError as error:
                 action = self.membership.failed(error)
                 if action is ErrorAction.FAIL and not error.retriable:
-                    await self._lose_partitions()
-                    self._member.fail(error)
+                    await self._end(error)
                     return
                 await self._react(action, error)
 
     async def _react(self, action: ErrorAction, error: KafkaError) -> None:
         if action is ErrorAction.REJOIN_AS_NEW:
             await self._lose_partitions()
-        elif action is not ErrorAction.REJOIN:
+        if action in (ErrorAction.REJOIN, ErrorAction.REJOIN_AS_NEW):
+            await self._join_again(error)
+        else:
             await self._back_off(error)
 
     def _forget_assignment(self) -> None:

@@ -67,7 +67,7 @@ class ConsumerGroup(GroupSession):
         while True:
             try:
                 await self._beat()
-                self._failures, self.last_error = 0, None
+                self._succeeded()
                 if not await self._reconcile():
                     await self._rest()
             except PollOverdue:
@@ -77,11 +77,11 @@ class ConsumerGroup(GroupSession):
                 reaction = self.membership.failed(error)
                 self._note_epoch(before)
                 if reaction is Reaction.FAIL and not error.retriable:
-                    await self._lose_partitions()
-                    self._member.fail(_explained(error))
+                    await self._end(_explained(error))
                     return
                 if reaction is Reaction.REJOIN:
                     await self._lose_partitions()
+                    await self._join_again(error)
                 else:
                     await self._back_off(error)
 

@@ -83,7 +83,9 @@ class GroupSession(ABC):
     Attributes:
         known: the assigned partitions, as far as the consumer was told of them.
         pending: the call that the application has to make next.
-        last_error: of the last request, or None.
+        last_error: the one that requests are repeated after, or None.
+        ended_by: the error that has ended the membership for good, or None.
+        failing_since: when requests began to fail, on the event loop's clock; None if the last one succeeded.
         counts: of commits, heartbeats and rebalances; the consumer's, which may have had another session before.
         departing: set once the application can be told that its partitions are lost; None unless this member is leaving
             since the application requests no records. Until then it must get none: they belong to others.
@@ -96,6 +98,8 @@ class GroupSession(ABC):
         self.pending: ApplicationCall | None = None
         self.departing: anyio.Event | None = None
         self.last_error: KafkaError | None = None
+        self.ended_by: KafkaError | None = None
+        self.failing_since: float | None = None
         self.counts = GroupCounts()
         self._cluster = cluster
         self._options = options
@@ -230,10 +234,28 @@ class GroupSession(ABC):
         while self._member.is_poll_overdue():
             await anyio.sleep(self.heartbeat_interval_ms / 1000)
 
+    def _succeeded(self) -> None:
+        self._failures, self.last_error, self.failing_since = 0, None, None
+
+    async def _end(self, error: KafkaError) -> None:
+        """Give up the membership after an error that does not pass."""
+        await self._lose_partitions()
+        self.ended_by = error
+        self._member.fail(error)
+
+    async def _join_again(self, error: KafkaError) -> None:
+        """At once, as the coordinator asks for it; after a time if it has just answered an attempt with an error."""
+        if self._failures:
+            await self._back_off(error)
+        else:
+            self._failures = 1
+
     async def _back_off(self, error: KafkaError) -> None:
         """Look the coordinator up again, after a time."""
         self._cluster.forget_coordinator(self.group_id)
         self.last_error = error
+        if self.failing_since is None:
+            self.failing_since = anyio.current_time()
         _logger.info("group request failed, retrying: group %r: %s", self.group_id, error)
         await anyio.sleep(self._backoff.delay_ms(self._failures) / 1000)
         self._failures += 1

@@ -1,6 +1,6 @@
 """Planted bugs in what waits: responses held back, watchers that stay, waits that end too late."""
 
-from mutations import Mutation
+from mutations import TEST_ONLY, Mutation
 
 _CONNECTIONS = "tests/broker/connections/test_connection.py"
 _FETCHING = "tests/broker/replication/test_fetching.py"
@@ -113,5 +113,21 @@ MUTATIONS = (
             "tests/client/groups/test_listeners.py::"
             "test_a_revocation_waits_for_the_application_and_heartbeats_keep_the_membership",
         ),
+    ),
+    Mutation(
+        "heartbeats of a group that fail are not reported",
+        "client/consumer/subscription.py",
+        "        if group is None or not group.is_stable or group.failing_since is None:\n",
+        "        if group is None or group.is_stable or group.failing_since is None:\n",
+        ("tests/client/groups/test_every_error.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "who polls on after the end of a membership is not told",
+        "client/consumer/subscription.py",
+        "        is_member = group is not None and group.is_stable and group.ended_by is None\n",
+        "        is_member = group is not None and group.is_stable\n",
+        ("tests/client/groups/test_every_error.py",),
+        seeds=TEST_ONLY,
     ),
 )

@@ -19,6 +19,12 @@ from trio.testing import MockClock
 from minikafka.client import Consumer
 from minikafka.client.groups.assignors import encode_assignment
 from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from minikafka.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from minikafka.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -103,6 +109,7 @@ class ScriptedCluster(FakeNetwork):
             SyncGroupRequest: self._sync,
             HeartbeatRequest: self._heartbeat,
             LeaveGroupRequest: lambda request, version: left,
+            ConsumerGroupHeartbeatRequest: self._member,
         })  # fmt: skip
 
     # What a test does.
@@ -149,7 +156,9 @@ class ScriptedCluster(FakeNetwork):
         return self.committed.get((self.ids[tp.topic], tp.partition), -1)
 
     def consumer(self, *topics: str, **options: Any) -> Consumer:
-        given = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 100, "metadata_max_age_ms": 1_000, **options}
+        given = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 1_000, **options}
+        if given.get("group_protocol") != "consumer":
+            given.setdefault("heartbeat_interval_ms", 100)
         return Consumer(*topics, bootstrap_servers="a:1", seams=self.seams(), **given)
 
     def of(self, kind: Any) -> list[Any]:
@@ -298,6 +307,14 @@ class ScriptedCluster(FakeNetwork):
 
     def _heartbeat(self, request: HeartbeatRequest, version: int) -> HeartbeatResponse:
         return HeartbeatResponse(error_code=self._error(HeartbeatRequest, None) or self.heartbeats)
+
+    def _member(self, request: ConsumerGroupHeartbeatRequest, version: int) -> ConsumerGroupHeartbeatResponse:
+        if error := self._error(ConsumerGroupHeartbeatRequest, None):
+            return ConsumerGroupHeartbeatResponse(error_code=error)
+        topics = [TopicPartitions(topic_id=self.ids[tp.topic], partitions=[tp.partition]) for tp in self.assigned]
+        return ConsumerGroupHeartbeatResponse(
+            member_id="m", member_epoch=1, heartbeat_interval_ms=100, assignment=Assignment(topic_partitions=topics)
+        )
 
 
 def on_virtual_time(story: Any, *arguments: Any) -> Any:

@@ -7,8 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
+from support.scripted_cluster import ScriptedCluster, on_virtual_time
 
-from minikafka.client import Consumer, Producer
+from minikafka.client import Consumer, Producer, TopicPartition
 
 
 async def polls(consumer: Consumer) -> None:
@@ -74,3 +75,24 @@ async def test_who_has_chosen_is_not_told(
             tasks.start_soon(none.poll, 2_500)
             tasks.start_soon(later.poll, 2_500)
     assert "are chosen" not in caplog.text
+
+
+@pytest.mark.parametrize("group", [{}, {"group_id": "g"}], ids=["alone", "group"])
+def test_a_pattern_that_matches_no_topic_is_named_until_one_does(
+    group: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster(other=1)
+        async with cluster.consumer(**group) as consumer:
+            await consumer.subscribe(pattern="wanted.*")
+            await consumer.poll(14_000)
+            said = [one.getMessage() for one in caplog.records if "still waiting" in one.getMessage()]
+            assert len(said) == 2
+            assert all("records: no topic matches pattern 'wanted.*'" in one for one in said)
+            caplog.clear()
+            cluster.create("wanted-1")
+            cluster.assigned = [TopicPartition("wanted-1", 0)]
+            await consumer.poll(14_000)
+            assert "no topic matches" not in caplog.text
+
+    on_virtual_time(story)
