@@ -1,6 +1,6 @@
 """`Compaction`: keeps the last record of each key in logs with `cleanup.policy=compact` (Kafka's `LogCleaner`).
 
-    cleaning = compaction.choose()         the dirtiest log that is due
+    cleaning = await in_steps(compaction.choose())         the dirtiest log that is due
     if cleaning is not None:
         await compaction.clean(cleaning)
 
@@ -9,7 +9,7 @@ shows to be replaced. The work is done by a worker (`worker.py`) in steps of a f
 change: it may be truncated, deleted, or go offline, or lose its first segments; the cleaning then ends without effect.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 
 import structlog
@@ -27,6 +27,7 @@ from minikafka.storage.cleaning import (
     begin_cleaning,
     end_cleaning,
 )
+from minikafka.storage.data_directory import write_prepared
 from minikafka.storage.disk_errors import is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_lookup import find_aborted
@@ -38,6 +39,8 @@ from minikafka.storage.worker import Lane, WorkerLost
 
 STEP_BYTES_MAX = 8 << 20
 """Bytes read and written in one step: a stopping node waits for the end of a step."""
+LOGS_AT_ONCE = 1000
+"""Looked at before other tasks run."""
 _THROTTLED_STEP_S = 0.1
 
 
@@ -109,15 +112,22 @@ class Compaction:
         self._idle_at_s = 0.0
         self._logger = structlog.get_logger("minikafka.compaction")
 
-    def choose(self) -> Due | None:
-        """Returns the log with the largest dirty ratio among those that are due; it is in progress until `clean`."""
+    def choose(self) -> Generator[None, None, Due | None]:
+        """Returns the log with the largest dirty ratio among those that are due; it is in progress until `clean`.
+
+        Other tasks may run at each `yield`; where another one has chosen the same log meanwhile, it looks again.
+        """
         known = self._logs.logs
         self._uncleanable = {key: log for key, log in self._uncleanable.items() if known.get(key) is log}
         best: Due | None = None
-        for key, log in list(known.items()):
+        for count, (key, log) in enumerate([*known.items()], 1):
             found = self._due(key, log)
             if found is not None and (best is None or found.range.dirty_ratio > best.range.dirty_ratio):
                 best = found
+            if count % LOGS_AT_ONCE == 0:
+                yield
+        if best is not None and (best.log.topic_partition in self._in_progress or not self._is_current(best)):
+            return (yield from self.choose())
         if best is not None:
             self._in_progress.add(best.log.topic_partition)
         return best
@@ -254,13 +264,14 @@ class Compaction:
         """Writes the recovery points: recovery must not take gaps between cleaned segments for lost ones."""
         for directory in self._logs.directories:
             if log.topic_partition in directory.logs:
-                await log.disk.run(directory.prepare_recovery_points())
+                await write_prepared(log.disk, directory.prepare_recovery_points())
 
     async def _record(self, log: Log, end_offset: int) -> None:
         for directory in self._logs.directories:
             if directory.logs.get(log.topic_partition) is log:
                 try:
-                    await log.disk.run(directory.prepare_cleaner_offset(log.topic_partition, end_offset))
+                    preparing = directory.prepare_cleaner_offset(log.topic_partition, end_offset)
+                    await write_prepared(log.disk, preparing)
                 except OSError as error:
                     log.fail(error)
 

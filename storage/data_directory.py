@@ -26,8 +26,12 @@ from minikafka.storage.directory_room import Room
 from minikafka.storage.disk import Disk
 from minikafka.storage.disk_errors import not_half
 from minikafka.storage.log import Log
+from minikafka.storage.off_loop import Blocking, in_line, off_loop
 
 Offsets = dict[TopicPartition, int]
+Prepared = Blocking[Callable[[], None]]
+"""Prepares a checkpoint, in steps, and returns what writes it. The calls that it yields do nothing."""
+LOGS_AT_ONCE = 1000
 
 
 class WrongDirectory(ValueError):
@@ -85,6 +89,8 @@ class DataDirectory:
         self._written: dict[str, Offsets] = {}
         self._prepared: dict[str, Offsets] = {}
         self._number = 0
+        self._collections: list[set[TopicPartition]] = []
+        """For each checkpoint that is being prepared, the logs that were forgotten meanwhile."""
         self._newest: dict[str, int] = {}
         self._one_writer = disk.mutex()
 
@@ -174,6 +180,8 @@ class DataDirectory:
         """Removes the checkpointed offsets of an earlier log with the same name."""
         for offsets in (self.recovery_points, self.start_offsets, self.high_watermarks, self.cleaner_offsets):
             offsets.pop(key, None)
+        for forgotten in self._collections:
+            forgotten.add(key)
         for name, write in (
             (checkpoint_files.CLEANER_OFFSETS, self.write_cleaner_offsets),
             (checkpoint_files.RECOVERY_POINTS, self.write_recovery_points),
@@ -194,67 +202,87 @@ class DataDirectory:
 
     def set_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
         """Writes the offset up to which a log is clean."""
-        self.prepare_cleaner_offset(key, offset)()
+        in_line(self.prepare_cleaner_offset(key, offset))()
 
-    def prepare_cleaner_offset(self, key: TopicPartition, offset: int) -> Callable[[], None]:
+    def prepare_cleaner_offset(self, key: TopicPartition, offset: int) -> Prepared:
         """As `set_cleaner_offset`; the function that is returned writes it, in a worker thread."""
         self.cleaner_offsets[key] = offset
         return self._prepare_cleaner_offsets()
 
     def write_cleaner_offsets(self) -> None:
-        self._prepare_cleaner_offsets()()
+        in_line(self._prepare_cleaner_offsets())()
 
-    def _prepare_cleaner_offsets(self) -> Callable[[], None]:
-        known = {key: self.cleaner_offsets[key] for key in self._open() if key in self.cleaner_offsets}
-        return self._prepare(checkpoint_files.CLEANER_OFFSETS, {**self._closed(self.cleaner_offsets), **known})
+    def _prepare_cleaner_offsets(self) -> Prepared:
+        kept = self.cleaner_offsets
+        return self._prepare(checkpoint_files.CLEANER_OFFSETS, kept, self._open(), lambda key, _: kept.get(key))
 
     def write_recovery_points(self) -> None:
         """Writes what is flushed of each log; what is flushed of a log that has lost its topic id does not count."""
-        self.prepare_recovery_points()()
+        in_line(self.prepare_recovery_points())()
 
-    def prepare_recovery_points(self) -> Callable[[], None]:
+    def prepare_recovery_points(self) -> Prepared:
         """As `write_recovery_points`; the function that is returned writes them, in a worker thread."""
-        logs = self._open().items()
-        found = {key: log.recovery_point for key, log in logs if not log.has_lost_id}
-        return self._prepare(checkpoint_files.RECOVERY_POINTS, {**self._closed(self.recovery_points), **found})
+        return self._prepare(checkpoint_files.RECOVERY_POINTS, self.recovery_points, self._open(), _recovery_point)
 
     def write_start_offsets(self) -> None:
         """Writes the start offsets that differ from the base offset of the first segment."""
-        self.prepare_start_offsets()()
+        in_line(self.prepare_start_offsets())()
 
-    def prepare_start_offsets(self) -> Callable[[], None]:
+    def prepare_start_offsets(self) -> Prepared:
         """As `write_start_offsets`; the function that is returned writes them, in a worker thread."""
-        moved = {
-            key: log.start_offset
-            for key, log in self._open().items()
-            if log.start_offset > log.segments.bases[0]
-        }
-        return self._prepare(checkpoint_files.LOG_START_OFFSETS, {**self._closed(self.start_offsets), **moved})
+        return self._prepare(checkpoint_files.LOG_START_OFFSETS, self.start_offsets, self._open(), _moved_start)
 
-    def prepare_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> Callable[[], None]:
+    def prepare_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> Prepared:
         """Returns a function that writes the high watermarks, for a worker thread. Logs without one, whose partitions
         are not served yet, keep the one that they had."""
-        self.high_watermarks.update({key: high_watermarks[key] for key in self.logs if key in high_watermarks})
-        known = {key: self.high_watermarks[key] for key in self.logs if key in self.high_watermarks}
-        return self._prepare(checkpoint_files.HIGH_WATERMARKS, {**self._closed(self.high_watermarks), **known})
+        kept = self.high_watermarks
 
-    def _closed(self, offsets: Offsets) -> Offsets:
-        """Returns the entries of existing logs that are not open (corrupt ones), which are kept."""
-        return {
-            key: offset
-            for key, offset in offsets.items()
-            if key not in self.logs and key not in self.futures and self._disk.exists(f"{self.path}/{key}")
-        }
+        def known(key: TopicPartition, _: Log) -> int | None:
+            if key in high_watermarks:
+                kept[key] = high_watermarks[key]
+            return kept.get(key)
+
+        return self._prepare(checkpoint_files.HIGH_WATERMARKS, kept, self.logs, known)
 
     def _open(self) -> dict[TopicPartition, Log]:
         return {**self.futures, **self.logs} if self.futures else self.logs
 
-    def _prepare(self, name: str, offsets: Offsets) -> Callable[[], None]:
+    def _prepare(
+        self,
+        name: str,
+        kept: Offsets,
+        logs: Mapping[TopicPartition, Log],
+        offset_of: Callable[[TopicPartition, Log], int | None],
+    ) -> Prepared:
+        """Collects the offsets of logs, and what is kept of existing logs that are not open (corrupt ones), in steps.
+
+        What is prepared meanwhile is newer, also if it is ready before. Logs that are closed or forgotten meanwhile are
+        left out.
+        """
+        self._number += 1
+        number, offsets, forgotten = self._number, Offsets(), set[TopicPartition]()
+        self._collections.append(forgotten)
+        try:
+            for count, (key, offset) in enumerate([*kept.items()], 1):
+                if key not in self.logs and key not in self.futures and self._disk.exists(f"{self.path}/{key}"):
+                    offsets[key] = offset
+                if count % LOGS_AT_ONCE == 0:
+                    yield nothing_to_write
+            for count, (key, log) in enumerate([*logs.items()], 1):
+                is_open = self.logs.get(key) is log or self.futures.get(key) is log
+                found = offset_of(key, log) if is_open else None
+                if found is not None:
+                    offsets[key] = found
+                if count % LOGS_AT_ONCE == 0:
+                    yield nothing_to_write
+        finally:
+            self._collections.remove(forgotten)
+        for key in forgotten:
+            offsets.pop(key, None)
         if self._prepared.get(name) == offsets == self._written.get(name):
             return nothing_to_write
         self._prepared[name] = offsets
-        self._number += 1
-        return partial(self._write, name, self._number, offsets)
+        return partial(self._write, name, number, offsets)
 
     def _write(self, name: str, number: int, offsets: Offsets) -> None:
         """Writes a checkpoint, unless one that was prepared later has been written: the last content is the newest,
@@ -271,5 +299,18 @@ class DataDirectory:
         return f"{self.path}/{name}"
 
 
+async def write_prepared(disk: Disk, preparing: Prepared) -> None:
+    """Prepares a checkpoint, and writes it in a worker thread."""
+    await disk.run(await off_loop(disk, preparing))
+
+
 def nothing_to_write() -> None:
     """What `prepare_…` returns where a checkpoint is as it was written last: no thread need call it."""
+
+
+def _recovery_point(_: TopicPartition, log: Log) -> int | None:
+    return None if log.has_lost_id else log.recovery_point
+
+
+def _moved_start(_: TopicPartition, log: Log) -> int | None:
+    return log.start_offset if log.start_offset > log.segments.bases[0] else None

@@ -24,7 +24,7 @@ import structlog
 
 from minikafka.protocol.errors import KafkaStorageError, again, without_frames
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.data_directory import DataDirectory, write_prepared
 from minikafka.storage.directory_scan import DELETED, FUTURE_MARKER, STRAY
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
@@ -128,8 +128,8 @@ class FutureLogs:
         """Writes what the directory of a future log must know of it before it becomes current."""
         directory = self._place[key]
         try:
-            await self._disk.run(directory.prepare_recovery_points())
-            await self._disk.run(directory.prepare_start_offsets())
+            await write_prepared(self._disk, directory.prepare_recovery_points())
+            await write_prepared(self._disk, directory.prepare_start_offsets())
         except OSError as error:
             self._failed(directory, error)
 

@@ -11,7 +11,7 @@ import trio
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.data_directory import DataDirectory, nothing_to_write
+from minikafka.storage.data_directory import DataDirectory, Prepared, nothing_to_write
 from minikafka.storage.disk import Disk
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log
@@ -168,11 +168,11 @@ class LogUpkeep:
     def _watermarks(self, directory: DataDirectory, found: Mapping[TopicPartition, int]) -> Blocking[bool]:
         return self._written(directory, partial(directory.prepare_high_watermarks, found))
 
-    def _written(self, directory: DataDirectory, prepare: Callable[[], Callable[[], None]]) -> Blocking[bool]:
+    def _written(self, directory: DataDirectory, prepare: Callable[[], Prepared]) -> Blocking[bool]:
         """Returns whether it succeeded."""
         if directory.failure is None:
             try:
-                write = prepare()
+                write = yield from prepare()
                 if write is not nothing_to_write:
                     yield write
             except OSError as error:
@@ -202,19 +202,23 @@ class LogUpkeep:
             # A clean-shutdown file would make the next start trust a corrupt log.
             succeeded = directory.failure is None and not directory.corrupt
             succeeded &= yield from close_logs(self._disk, [*directory.logs.values(), *directory.futures.values()])
-            succeeded &= yield from self._written(directory, partial(self._names, directory))
+            sync = partial(self._disk.sync_directory, directory.path)
+            succeeded &= yield from self._written(directory, partial(_ready, sync))
             succeeded &= yield from self._written(directory, directory.prepare_recovery_points)
             succeeded &= yield from self._written(directory, directory.prepare_start_offsets)
             succeeded &= yield from self._watermarks(directory, high_watermarks)
             if succeeded:
-                yield from self._written(directory, partial(partial, directory.write_marker, broker_epoch))
+                yield from self._written(directory, partial(_ready, partial(directory.write_marker, broker_epoch)))
             directory.logs.clear()
             directory.futures.clear()
         self.logs.clear()
         self.futures.logs.clear()
 
-    def _names(self, directory: DataDirectory) -> Callable[[], None]:
-        return partial(self._disk.sync_directory, directory.path)
-
     def _offline(self, directory: DataDirectory, error: Exception) -> None:
         raise NotImplementedError
+
+
+def _ready(write: Callable[[], None]) -> Prepared:
+    """For what needs no preparation."""
+    yield from ()
+    return write

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import trio
 
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.settings.registry import SettingValue
 from minikafka.storage.compaction import Compaction, CompactionSettings
@@ -59,7 +60,7 @@ class LogCleaner:
                 nursery.start_soon(self._clean_one_by_one)
 
     async def _clean_one_by_one(self) -> None:
-        while (due := self.compaction.choose()) is not None and await self.compaction.clean(due):
+        while (due := await in_steps(self.compaction.choose())) is not None and await self.compaction.clean(due):
             await trio.lowlevel.checkpoint()
 
     def _stable_offset(self, key: TopicPartition) -> int | None:

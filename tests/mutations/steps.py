@@ -403,4 +403,25 @@ MUTATIONS = (
         "        for some in (names,):\n",
         ("tests/broker/coordinator/transactions/test_large_batches.py",),
     ),
+    Mutation(
+        "a checkpoint that is prepared in steps has what a log had before it was made anew",
+        "storage/data_directory.py",
+        "            forgotten.add(key)\n",
+        "            pass\n",
+        ("tests/storage/test_off_loop.py",),
+    ),
+    Mutation(
+        "a checkpoint that was prepared slowly replaces a newer one",
+        "storage/data_directory.py",
+        "        return partial(self._write, name, number, offsets)\n",
+        "        return partial(self._write, name, self._number + 1, offsets)\n",
+        ("tests/storage/test_off_loop.py",),
+    ),
+    Mutation(
+        "the search for replicas out of sync looks at all partitions in one step",
+        "broker/replication/isr_changes.py",
+        "            if number % PARTITIONS_AT_ONCE == 0:\n",
+        "            if number < 0:\n",
+        ("tests/broker/replication/test_isr_changes.py",),
+    ),
 )

@@ -17,7 +17,7 @@ from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
 from minikafka.protocol.records.record import Record
-from minikafka.storage import cleaning, keyed_records
+from minikafka.storage import cleaning, compaction, keyed_records
 from minikafka.storage.checkpoint_files import read_offsets
 from minikafka.storage.cleaning import begin_cleaning
 from minikafka.storage.disk import RealDisk
@@ -269,7 +269,7 @@ def test_a_truncation_during_a_cleaning_ends_it(cleaned: Cleaned) -> None:
         cleaned.put((b"a", b"%d" % number))
     cleaned.log.roll()
     cleaned.log.flush()
-    due = cleaned.compaction.choose()
+    due = at_once(cleaned.compaction.choose())
     assert due is not None
     cleaned.log.truncate_to(50)
     work = cleaned.compaction.clean(due)
@@ -341,7 +341,7 @@ def test_a_failing_disk_takes_the_log_offline_and_loses_nothing(kind: str) -> No
         expected = cleaned.table()
         cleaned.log.roll()
         cleaned.log.flush()
-        due = cleaned.compaction.choose()
+        due = at_once(cleaned.compaction.choose())
         assert due is not None
         cleaned.disk.fail(kind, skip=skip)
         finish(cleaned.compaction.clean(due))
@@ -357,7 +357,7 @@ def test_a_full_disk_only_ends_the_cleaning(cleaned: Cleaned) -> None:
         cleaned.put((b"k%d" % (number % 5), bytes(100)))
     cleaned.log.roll()
     cleaned.log.flush()
-    due = cleaned.compaction.choose()
+    due = at_once(cleaned.compaction.choose())
     assert due is not None
     cleaned.disk.fail("write", path=".cleaned", code=errno.ENOSPC)
     assert not finish(cleaned.compaction.clean(due))
@@ -372,14 +372,14 @@ def test_a_corrupt_batch_is_not_given_a_new_checksum(cleaned: Cleaned) -> None:
         cleaned.put((b"k%d" % (number % 5), bytes(100)), (b"x", bytes(100)))
     cleaned.log.roll()
     cleaned.log.flush()
-    due = cleaned.compaction.choose()
+    due = at_once(cleaned.compaction.choose())
     assert due is not None
     before = [segment.size for segment in due.segments]
     cleaned.disk.open(due.segments[0].path).pwrite(100, b"\xff")
     assert not finish(cleaned.compaction.clean(due))
     assert [segment.size for segment in due.segments] == before
     assert cleaned.log.failure is None
-    assert cleaned.compaction.choose() is None
+    assert at_once(cleaned.compaction.choose()) is None
 
 
 def test_min_and_max_compaction_lag(cleaned: Cleaned) -> None:
@@ -421,7 +421,7 @@ def test_a_worker_in_a_process_does_the_same(tmp_path: Path) -> None:
     async def clean(cleaned: Cleaned, *, lose_at: int) -> bool:
         lane = ProcessLane(RealDisk().run)
         cleaned.disk.lane = lambda size_bytes: lane
-        due = cleaned.compaction.choose()
+        due = at_once(cleaned.compaction.choose())
         assert due is not None
         if lose_at:
             await lane.run(begin_cleaning, due.directory, cleaned.compaction._plan(due))
@@ -457,3 +457,17 @@ def test_recovery_removes_all_files_of_a_replaced_segment(cleaned: Cleaned) -> N
     log = cleaned.open()
     assert log.aborted_transactions(0, log.end_offset) == []
     assert [row.offset for row in cleaned.rows()] == [2]
+
+
+def test_logs_are_looked_at_in_steps_and_two_cleaners_choose_different_ones(
+    monkeypatch: pytest.MonkeyPatch, cleaned: Cleaned
+) -> None:
+    """With 100,000 logs one step took 105 ms."""
+    monkeypatch.setattr(compaction, "LOGS_AT_ONCE", 1)
+    cleaned.put((b"k", b"1"), (b"k", b"2"))
+    cleaned.log.roll()
+    cleaned.log.flush()
+    first = cleaned.compaction.choose()
+    next(first)
+    assert at_once(cleaned.compaction.choose()) is not None
+    assert at_once(first) is None

@@ -17,6 +17,7 @@ from support.compaction import COMPACTED, KEY, Cleaned, Row
 from support.logs import check_indexes
 from support.oracle import Oracle, needs_oracle, tool
 
+from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.storage.checkpoint_files import CLEANER_OFFSETS, BrokenCheckpoint, read_offsets
 from minikafka.storage.disk import RealDisk
@@ -215,7 +216,7 @@ def clean_all(cleaned: Cleaned) -> int:
 
     async def clean() -> int:
         count = 0
-        while (due := cleaned.compaction.choose()) is not None:
+        while (due := at_once(cleaned.compaction.choose())) is not None:
             assert await cleaned.compaction.clean(due)
             count += 1
         return count

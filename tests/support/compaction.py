@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
+from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
@@ -79,7 +80,7 @@ class Cleaned:
         """Flushes and cleans until nothing is due; returns the number of cleanings."""
         self.log.flush()
         count = 0
-        while (due := self.compaction.choose()) is not None:
+        while (due := at_once(self.compaction.choose())) is not None:
             before = self.clean_offset
             assert finish(self.compaction.clean(due))
             assert self.clean_offset > before
