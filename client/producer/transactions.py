@@ -45,6 +45,8 @@ _FEATURE = "transaction.version"
 _INITIALIZING = "initializing transactions"
 _CONCURRENT_PAUSE_S = 0.02
 """The pause while the markers of the transaction before are written (Kafka's `ADD_PARTITIONS_RETRY_BACKOFF_MS`)."""
+_CONCURRENT_ATTEMPTS = 10
+"""So often; after that, something keeps them from being written, and the pauses grow as those of other errors."""
 
 
 class BatchSender(Protocol):
@@ -309,10 +311,15 @@ class Transactions:
                 except KafkaError as error:
                     self._handle(error, group_id)
                     last = error
-                concurrent = isinstance(last, ConcurrentTransactionsError)
-                await anyio.sleep(_CONCURRENT_PAUSE_S if concurrent else self._backoff.delay_ms(failures) / 1000)
+                await anyio.sleep(self._pause_s(last, failures))
                 failures += 1
         raise self._timed_out(what, limit_ms, last) from last
+
+    def _pause_s(self, error: KafkaError, failures: int) -> float:
+        if not isinstance(error, ConcurrentTransactionsError):
+            return self._backoff.delay_ms(failures) / 1000
+        longer = failures - _CONCURRENT_ATTEMPTS
+        return _CONCURRENT_PAUSE_S if longer < 0 else self._backoff.delay_ms(longer) / 1000
 
     def _timed_out(self, what: str, limit_ms: float, last: KafkaError | None) -> RequestTimedOutError:
         why = self._cluster.why(last)

@@ -235,4 +235,12 @@ MUTATIONS = (
         "",
         (f"{_COORDINATOR}::test_the_next_coordinator_goes_on_with_the_new_id_of_a_producer_without_epochs",),
     ),
+    Mutation(
+        "a producer that is told CONCURRENT_TRANSACTIONS asks again every 20 ms without end",
+        "client/producer/transactions.py",
+        "        return _CONCURRENT_PAUSE_S if longer < 0 else",
+        "        return _CONCURRENT_PAUSE_S if longer < 1_000 else",
+        ("tests/client/producer/test_transaction_errors.py::test_a_transaction_ends_with_an_error_or_is_retried_with_a_word",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -22,7 +22,7 @@ from minikafka.client.producer.transaction_state import (
     TransactionAborted,
 )
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.errors import RequestTimedOutError
+from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from minikafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -137,7 +137,7 @@ class Coordinators:
 
     def _produce(self, request: Any, version: int) -> Any:
         error = self._next(request, version)
-        assert request.transactional_id == "x"
+        assert request.transactional_id in ("x", None)
         responses = [
             TopicProduceResponse(
                 name=topic.name,
@@ -399,3 +399,81 @@ def test_transactions_need_idempotence() -> None:
         Producer("a:1", transactional_id="x", enable_idempotence=False)
     with pytest.raises(InvalidOption, match="transactional_id"):
         Producer("a:1", transactional_id="x", acks=1)
+
+
+CODES = [code for code in ErrorCode if code]
+ALWAYS = 1_000
+OPTIONS = {"delivery_timeout_ms": 6_000, "request_timeout_ms": 3_000, "max_block_ms": 6_000, "linger_ms": 0}
+SEQUENCES = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+}
+"""A producer with sequences may set them right by itself."""
+
+
+def told(caplog: pytest.LogCaptureFixture) -> str:
+    return "\n".join(one.getMessage() for one in caplog.records if "still waiting" in one.getMessage())
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_record_fails_at_once_or_is_retried_for_its_time_and_the_next_one_is_delivered(
+    idempotent: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(code: ErrorCode) -> None:
+        coordinators = Coordinators(2, produce=[code] * ALWAYS)
+        options = {**OPTIONS, "enable_idempotence": idempotent}
+        with trio.fail_after(20):
+            async with Producer("a:1", seams=coordinators.network.seams(), **options) as producer:
+                error = await outcome(producer)
+                coordinators.errors.clear()
+                if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                    assert error is None  # the broker has it
+                elif code.retriable or (idempotent and code in SEQUENCES):
+                    assert isinstance(error, RequestTimedOutError)
+                    assert code.text in told(caplog)
+                else:
+                    assert error is not None
+                    assert error.code == code
+                assert coordinators.asked.count("produce") <= 20
+                assert await outcome(producer) is None
+
+    for code in CODES:
+        caplog.clear()
+        trio.run(story, code, clock=MockClock(autojump_threshold=0))
+
+
+async def outcome(producer: Producer) -> KafkaError | None:
+    try:
+        await producer.send_and_wait("t", b"x", partition=0)
+    except KafkaError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("version", "request_name"),
+    [(2, "init"), (2, "produce"), (2, "commit"), (2, "end"), (1, "add"), (1, "offsets"), (1, "end")],
+)
+def test_a_transaction_ends_with_an_error_or_is_retried_with_a_word(
+    version: int, request_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(code: ErrorCode) -> None:
+        coordinators = Coordinators(version, **{request_name: [code] * ALWAYS})
+        began, error = trio.current_time(), None
+        with trio.fail_after(60):
+            try:
+                async with coordinators.producer(**OPTIONS) as producer, producer.transaction():
+                    await producer.send("t", b"x")
+                    await producer.send_offsets_to_transaction(OFFSETS, "g")
+            except KafkaError as raised:
+                error = raised
+        took = trio.current_time() - began
+        is_delivered = request_name == "produce" and code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        assert (error is None) == is_delivered
+        assert coordinators.asked.count(request_name) <= 60
+        assert took < 4 or code.text in told(caplog)
+
+    for code in CODES:
+        caplog.clear()
+        trio.run(story, code, clock=MockClock(autojump_threshold=0))
