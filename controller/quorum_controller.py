@@ -29,11 +29,12 @@ from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
 from minikafka.controller.decisions.request_table import DESCRIPTIONS
 from minikafka.controller.metadata.cluster_ids import check_metadata_directory, known_cluster_id, known_directory_id
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.subscribers import Subscriber
 from minikafka.controller.quorum.cluster_identity import ClusterIdentity
 from minikafka.controller.quorum.describe_quorum import QuorumDescriber
 from minikafka.controller.quorum.handshake import ConnectionLost
 from minikafka.controller.quorum.membership import QuorumMembership
-from minikafka.controller.quorum.metadata_applier import MetadataApplier, Subscriber
+from minikafka.controller.quorum.metadata_applier import MetadataApplier
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_network import Network
 from minikafka.controller.quorum.peers import Peers, ServeClient, Unreachable
@@ -194,8 +195,8 @@ class QuorumController:
         return self._active is not None
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` with committed records, after the image has changed and before requests are answered. An
-        exception from it stops the node."""
+        """Call `subscriber` with committed records, after the image has changed and before requests are answered. For
+        its exceptions see `notify`."""
         self._applier.subscribe(subscriber)
 
     async def wait_applied(self, offset: int) -> None:

@@ -5,7 +5,7 @@ controller. Everybody else reads `image`, which has committed records only. Requ
 therefore share the next write and sync, and no reader sees a record that could be lost. A trio task.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.metadata.snapshot_encoding import records_of, snapshot_content
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, Pauses
+from minikafka.controller.metadata.subscribers import Subscriber, notify
 from minikafka.controller.settings.metadata_log_settings import (
     data_directories,
     metadata_directory,
@@ -49,7 +50,6 @@ __all__ = ["StandaloneController"]
 log = structlog.get_logger("minikafka.controller")
 
 Reply = TypeVar("Reply")
-Subscriber = Callable[[Sequence[Record]], Awaitable[None]]
 
 
 class StandaloneController:
@@ -117,8 +117,8 @@ class StandaloneController:
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber` with the records of each committed decision, after the image has changed and before the
-        request is answered. It may let other tasks run; the next decision is applied when it has returned. An exception
-        from it stops the node."""
+        request is answered. It may let other tasks run; the next decision is applied when it has returned. For its
+        exceptions see `notify`."""
         self._subscribers.append(subscriber)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -239,8 +239,7 @@ class StandaloneController:
                 await trio.lowlevel.checkpoint()
             self._apply(self.image, pending.records)
             await in_steps(changes.logging())
-            for subscriber in self._subscribers:
-                await subscriber(pending.records)
+            await notify(self._subscribers, pending.records)
         for logger, level in pending.decided.log_levels.items():
             self.log_levels[logger] = level
             self._set_log_level(logger, level)

@@ -65,6 +65,11 @@ def failure_metrics() -> Collector:
         samples = [((what,), float(count)) for what, count in sorted(FAILURES.items())]
         documentation = "Requests and other work that met a bug of minikafka: the log has its trace."
         yield Family("minikafka_failures", "counter", documentation, samples, ("what",))
+        yield gauge(
+            "kafka_server_broker_metadata_metrics_metadata_apply_error_count",
+            "Committed changes of metadata that this node could not apply: the log has the trace.",
+            FAILURES["metadata"],
+        )
 
     return collect
 

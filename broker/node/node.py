@@ -233,14 +233,17 @@ class Node:
         follower = self.parts.metadata_follower()
         started = trio.Event()
 
-        async def apply(records: Sequence[Record]) -> None:
+        async def apply_settings(records: Sequence[Record]) -> None:
             self.parts.apply_settings(records)
+
+        async def apply(records: Sequence[Record]) -> None:
             await started.wait()
             await in_steps(follower.apply(records))
 
         async def look_for_room() -> None:
             await in_steps(follower.look_for_room())
 
+        self.parts.controller.subscribe(apply_settings)
         self.parts.controller.subscribe(apply)
         self.parts.update_cordoned()
         self.parts.runtime_settings.update()

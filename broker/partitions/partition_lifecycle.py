@@ -18,6 +18,7 @@ from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
 from minikafka.broker.partitions.partition import SINGLE_NODE, Partition
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.stray_logs import set_stray_logs_aside
+from minikafka.controller.failures import FAILURES
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.metadata.records import (
     BrokerChange,
@@ -27,7 +28,12 @@ from minikafka.controller.metadata.records import (
     PartitionRecord,
     RemoveTopic,
 )
-from minikafka.protocol.errors import KafkaError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
+from minikafka.protocol.errors import (
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    UnknownTopicOrPartitionError,
+)
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directory_ids import LOST
 from minikafka.storage.disk_errors import is_passing
@@ -218,27 +224,39 @@ class MetadataFollower:
                 yield
 
     def apply(self, records: Iterable[Any]) -> Generator[None]:
-        """Apply committed records, in order. Ended early, it leaves out the later ones: the node is stopping."""
+        """Apply committed records, in order. Ended early, it leaves out the later ones: the node is stopping.
+
+        A bug in one of them is logged and counted; the others are applied, and the replica is as before.
+        """
         self._new_roles.clear()
         for record in records:
             if self._pause_due():
                 yield
-            match record:
-                case PartitionRecord() | PartitionChange():
-                    topic = self._image.topics_by_id.get(record.topic_id)
-                    if topic is not None:
-                        self._topics[topic.id] = topic
-                        self._follow(topic, record.partition, is_new=True)
-                case RemoveTopic():
-                    yield from self._remove_topic(record.topic_id)
-                case ConfigRecord():
-                    yield from self._configure(record.resource_type, record.resource_name)
-                case BrokerRecord() | BrokerChange():
-                    self._fetchers.broker_changed(record.node_id)
-                    self._check_isr(record.node_id)
-                case _:
-                    pass  # No effect on partitions.
+            try:
+                yield from self._apply(record)
+            except (OSError, KafkaStorageError):
+                raise
+            except Exception:
+                log.exception("metadata not applied", record=type(record).__name__)
+                FAILURES["metadata"] += 1
         self._log_new_roles()
+
+    def _apply(self, record: Any) -> Generator[None]:
+        match record:
+            case PartitionRecord() | PartitionChange():
+                topic = self._image.topics_by_id.get(record.topic_id)
+                if topic is not None:
+                    self._topics[topic.id] = topic
+                    self._follow(topic, record.partition, is_new=True)
+            case RemoveTopic():
+                yield from self._remove_topic(record.topic_id)
+            case ConfigRecord():
+                yield from self._configure(record.resource_type, record.resource_name)
+            case BrokerRecord() | BrokerChange():
+                self._fetchers.broker_changed(record.node_id)
+                self._check_isr(record.node_id)
+            case _:
+                pass  # No effect on partitions.
 
     def _log_new_roles(self) -> None:
         """One line for all replicas that were on this node before and have another role now."""

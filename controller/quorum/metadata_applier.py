@@ -6,7 +6,7 @@ content in place, and the subscribers get the difference. Writes snapshots of th
 a task that waits for commits.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from minikafka.controller.metadata.snapshot_encoding import (
 )
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
 from minikafka.controller.metadata.steps import Pauses, applying
+from minikafka.controller.metadata.subscribers import Subscriber, notify
 from minikafka.controller.quorum.applied_offset import AppliedOffset
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
@@ -32,12 +33,11 @@ from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.records.batch import Batch
 
-__all__ = ["MetadataApplier", "OwnTerm", "Subscriber"]
+__all__ = ["MetadataApplier", "OwnTerm"]
 
 log = structlog.get_logger("minikafka.controller")
 
 READ_SIZE = 1 << 20
-Subscriber = Callable[[Sequence[Record]], Awaitable[None]]
 
 
 class OwnTerm(Protocol):
@@ -90,7 +90,7 @@ class MetadataApplier:
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber` with the committed records of each batch, after the image has changed. It may let other
-        tasks run; the next batch is applied when it has returned. An exception from it stops the node."""
+        tasks run; the next batch is applied when it has returned. For its exceptions see `notify`."""
         self._subscribers.append(subscriber)
 
     def committed(self, high_watermark: int) -> None:
@@ -137,7 +137,7 @@ class MetadataApplier:
             self.image.apply(record)
         if changes is not None:
             await in_steps(changes.logging())
-        await self._notify(records)
+        await notify(self._subscribers, records)
         self._epoch = batch.leader_epoch
         self._advance(batch.next_offset)
 
@@ -145,10 +145,6 @@ class MetadataApplier:
         self.progress.advance(offset)
         if self.term is not None:
             self.term.applied(offset)
-
-    async def _notify(self, records: Sequence[Record]) -> None:
-        for subscriber in self._subscribers:
-            await subscriber(records)
 
     async def _install(self, snapshot: SnapshotId, data: bytes) -> None:
         self._installed = None
@@ -158,7 +154,7 @@ class MetadataApplier:
         await in_steps(applying(image, records))
         removed = _removed(self.image, image)
         _replace_content(self.image, image)
-        await self._notify([*removed, *records])
+        await notify(self._subscribers, [*removed, *records])
         self._epoch = snapshot.epoch
         self._advance(snapshot.offset)
 

@@ -138,8 +138,8 @@ MUTATIONS = (
     Mutation(
         "topics that were deleted before a snapshot are not removed when it is installed",
         _APPLIER,
-        "        await self._notify([*removed, *records])\n",
-        "        await self._notify(records)\n",
+        "        await notify(self._subscribers, [*removed, *records])\n",
+        "        await notify(self._subscribers, records)\n",
         (f"{_BUGS}::test_kafka_14238_a_node_gets_a_snapshot_in_place_of_records_that_are_gone",),
         seeds=STORY_ONLY,
     ),

@@ -2,6 +2,7 @@
 
 from mutations import Mutation
 
+_APPLIED = "tests/broker/partitions/test_metadata_not_applied.py"
 _CONTROLLER = "controller/quorum_controller.py"
 _FORWARDED = "controller/active/forwarded_requests.py"
 _REQUESTS = "tests/controller/test_hostile_requests.py"
@@ -121,5 +122,19 @@ MUTATIONS = (
         "        finally:  # The next Fetch acknowledges them, also after an exception.\n",
         "        else:\n",
         (_RESPONSES,),
+    ),
+    Mutation(
+        "a record that meets a bug keeps the rest of its batch from being applied",
+        "broker/partitions/partition_lifecycle.py",
+        "                yield from self._apply(record)\n            except (OSError, KafkaStorageError):",
+        "                yield from self._apply(record)\n            except Exception:",
+        (_APPLIED,),
+    ),
+    Mutation(
+        "a subscriber of metadata that meets a bug ends the node",
+        "controller/metadata/subscribers.py",
+        "        except Exception:",
+        "        except ZeroDivisionError:",
+        (_APPLIED,),
     ),
 )

@@ -1,0 +1,36 @@
+"""Notifies the subscribers of committed metadata records: a bug in one of them ends neither the others nor the node.
+
+Source: Kafka's `MetadataLoader`, whose fault handler counts publishers that fail (KIP-859).
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import structlog
+
+from minikafka.controller.failures import FAILURES
+from minikafka.controller.metadata.records import Record
+from minikafka.protocol.errors import KafkaStorageError
+from minikafka.storage.data_directory import WrongDirectory
+
+__all__ = ["Subscriber", "notify"]
+
+log = structlog.get_logger("minikafka.controller")
+
+Subscriber = Callable[[Sequence[Record]], Awaitable[None]]
+"""Called with the records of each committed decision, after the image has changed."""
+
+
+async def notify(subscribers: Iterable[Subscriber], records: Sequence[Record]) -> None:
+    """Call each subscriber, one after the other. What fails in one is logged and counted.
+
+    Raises:
+        WrongDirectory, OSError, KafkaStorageError: of a subscriber; the node must stop.
+    """
+    for subscriber in subscribers:
+        try:
+            await subscriber(records)
+        except (WrongDirectory, OSError, KafkaStorageError):
+            raise
+        except Exception:
+            log.exception("metadata not applied", records=len(records))
+            FAILURES["metadata"] += 1
