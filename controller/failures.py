@@ -9,4 +9,5 @@ from collections import Counter
 __all__ = ["FAILURES"]
 
 FAILURES: Counter[str] = Counter({"connection": 0, "deadline": 0, "decision": 0, "metadata": 0, "peer": 0, "raft": 0})
-"""The name of the API, or `decision`, `deadline`, `connection`, `metadata`, `peer`, `raft`. The process has one, like its log."""
+"""The name of the API, or `decision`, `deadline`, `connection`, `metadata`, `peer`, `raft`. The process
+has one, like its log."""

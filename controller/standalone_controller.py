@@ -50,6 +50,7 @@ __all__ = ["StandaloneController"]
 log = structlog.get_logger("minikafka.controller")
 
 Reply = TypeVar("Reply")
+REFUSALS_LOGGED_S = 60.0
 
 
 class StandaloneController:
@@ -95,6 +96,7 @@ class StandaloneController:
         self._decided = Image()
         self._subscribers: list[Subscriber] = []
         self._pauses = Pauses()
+        self._refusals = _Refusals()
         known = known_cluster_id(disk, data_directories(static), static.node_id)
         self._log = _open_log(static, disk, now_ms, random, known)
         for records in self._log.replay():
@@ -220,6 +222,7 @@ class StandaloneController:
                 return
             await self._log.commit(end)
             self.offset = end
+            self._refusals.over()
         for pending in batch:
             await self._finish(pending)
         if changes:
@@ -228,7 +231,7 @@ class StandaloneController:
     def _refuse(self, batch: list[PendingDecision[Any]], error: KafkaStorageError) -> None:
         """Take decisions back that could not be written."""
         self._decided = copy_image(self.image)
-        log.error("metadata change refused", error=str(error), requests=len(batch))
+        self._refusals.refused(error, len(batch))
         for pending in batch:
             pending.fail(error)
 
@@ -268,6 +271,28 @@ class StandaloneController:
                 f"the data directories belong to cluster {cluster_id}, the metadata log to {self.image.cluster_id}: "
                 "set other log.dirs or metadata.log.dir"
             )
+
+
+class _Refusals:
+    """Logs that changes are refused: when that begins, then once a minute, and when it is over."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._logged_at: float | None = None
+
+    def refused(self, error: KafkaStorageError, requests: int) -> None:
+        """So many requests were refused."""
+        now = trio.current_time()
+        self._count += requests
+        if self._logged_at is None or now >= self._logged_at + REFUSALS_LOGGED_S:
+            log.error("metadata change refused", error=str(error), requests=self._count)
+            self._count, self._logged_at = 0, now
+
+    def over(self) -> None:
+        """A change was written."""
+        if self._logged_at is not None:
+            log.info("metadata changes accepted again", refused=self._count)
+            self._count, self._logged_at = 0, None
 
 
 def _stopped() -> NotControllerError:

@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 import structlog
 
 from minikafka.broker.connections.large_messages import (
+    ELEMENTS_AT_ONCE,
     ELEMENTS_MAX_WITH_PAUSES,
     FETCH_WAITS_MS_MAX,
     LARGE_MESSAGES,
@@ -200,14 +201,22 @@ class Dispatcher(Generic[S]):
                 self._authorizer.authorize(step.request, step.context)
             return step.route.begin(step.request, step.context)
         except KafkaError as error:
+            return self._refused(step, error)
+
+    def _refused(self, step: "_Request[S]", error: KafkaError) -> Any:
+        """The refusal; of a request that may have many elements a coroutine that makes it in the thread."""
+        if len(step.frame) <= ELEMENTS_AT_ONCE:
             return _refusal(step, error)
+        return self._large_messages.run(_refusal, step, error)
 
     async def _when_handled(self, step: "_Request[S]", handling: Coroutine[Any, Any, Any]) -> Answer:
         try:
             try:
                 response = await handling
             except KafkaError as error:
-                response = _refusal(step, error)
+                response = self._refused(step, error)
+                if isinstance(response, CoroutineType):
+                    response = await response
             answer = self._complete(step, response)
             return answer if isinstance(answer, tuple) else await answer
         except (Disconnect, MalformedMessage):

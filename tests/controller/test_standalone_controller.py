@@ -208,6 +208,27 @@ def test_changes_are_refused_while_the_disk_is_full() -> None:
     assert started(disk).image == controller.image
 
 
+def test_refusals_are_logged_when_they_begin_once_a_minute_and_when_they_are_over() -> None:
+    """Something is refused each second; a disk that is full a second time begins anew."""
+    disk = new_disk()
+
+    async def use(controller: StandaloneController) -> None:
+        for _ in range(2):
+            disk.fail("write", path="__cluster_metadata-0/", times=100, code=errno.ENOSPC)
+            for _ in range(100):
+                with pytest.raises(KafkaStorageError):
+                    await create(controller, "a")
+                await trio.sleep(1)
+            assert await create(controller, "b") in ([0], [36])
+
+    with structlog.testing.capture_logs() as logs:
+        with_controller(disk, use)
+    refusals = [one for one in logs if one["event"].startswith("metadata change")]
+    counts = [(one["log_level"], one.get("requests", one.get("refused"))) for one in refusals]
+    assert counts[:3] == [("error", 1), ("error", 60), ("info", 39)]
+    assert counts[3:5] == counts[:2]
+
+
 def test_a_failing_subscriber_stops_the_node() -> None:
     def subscriber(records: Sequence[Record]) -> None:
         raise OSError("no directory for the partition")

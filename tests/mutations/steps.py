@@ -424,4 +424,11 @@ MUTATIONS = (
         "            if number < 0:\n",
         ("tests/broker/replication/test_isr_changes.py",),
     ),
+    Mutation(
+        "a request of many elements is refused in a step",
+        "broker/connections/dispatcher.py",
+        "        if len(step.frame) <= ELEMENTS_AT_ONCE:\n",
+        "        if step.frame:\n",
+        (_LARGE_TESTS,),
+    ),
 )

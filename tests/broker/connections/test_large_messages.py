@@ -22,6 +22,7 @@ from minikafka.broker.connections.large_messages import (
 from minikafka.broker.connections.request_context import ConnectionInfo, Disconnect
 from minikafka.broker.connections.routes import routes_of
 from minikafka.protocol.elements import count_elements
+from minikafka.protocol.errors import NotControllerError
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.message import ManyElements, decode, encode
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -248,6 +249,40 @@ def test_a_request_of_many_bytes_is_decoded_and_encoded_in_the_thread(size_bytes
         data = [PartitionProduceData(index=0, records=bytes(size_bytes))]
         records = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=data)])
         await dispatcher.answer(bytearray(encode_request(records, 9, 8, "me")[4:]), CLIENT)
+        assert len(functions) == runs
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize(("count", "runs"), [(MANY, 3), (3, 0)])
+def test_a_request_of_many_elements_is_refused_in_the_thread(waits: bool, count: int, runs: int) -> None:
+    """That is: decoded, refused and encoded. A small one is not."""
+    functions: list[Any] = []
+
+    async def run(function: Any, *args: object) -> Any:
+        functions.append(function)
+        return await Node._run(function, *args)
+
+    def begin(request: MetadataRequest, context: Any) -> Any:
+        if waits:
+            return handle(request, context)
+        raise NotControllerError
+
+    async def handle(request: MetadataRequest, _: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        raise NotControllerError
+
+    async def main() -> None:
+        api: Any = SimpleNamespace(
+            REQUEST=MetadataRequest, VERSIONS="0-1", handle=handle, begin=begin, ELEMENTS_MAX=10**5
+        )
+        dispatcher: Dispatcher[None] = Dispatcher(
+            None, routes_of([api]), clock=trio.current_time, large_messages=LargeMessages(run)
+        )
+        parts, _ = await dispatcher.answer(bytearray(encode_request(*metadata(count), 7, "me")[4:]), CLIENT)
+        [response] = decode_response(MetadataResponse, 1, b"".join(parts)[4:])[1:]
+        assert [topic.error_code for topic in response.topics] == [NotControllerError().code] * count
         assert len(functions) == runs
 
     trio.run(main)

@@ -1,4 +1,4 @@
-"""A bug while a node applies committed metadata is logged and counted; everything else is applied, and the node goes on."""
+"""A bug while a node applies committed metadata is logged and counted; everything else is applied."""
 
 from __future__ import annotations
 
