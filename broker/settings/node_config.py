@@ -31,6 +31,7 @@ from minikafka.broker.settings.rules import (
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.settings.registry import (
     NODE_SETTINGS,
+    SECURITY_NAMES,
     STATIC_SETTINGS,
     InvalidSetting,
     SettingValue,
@@ -166,8 +167,12 @@ class NodeConfig:
         for name, meant in self.unknown:
             origin = f" in {self.origins[name]}" if name in self.origins else ""
             yield f"unknown setting {name}{origin}" + (f" (did you mean {meant}?)" if meant else "")
-        if self.ignored:
-            yield f"settings that minikafka does not support: {', '.join(self.ignored)}"
+        security = [name for name in self.ignored if _is_of_security(name)]
+        if security:
+            names = ", ".join(security)
+            yield f"no TLS, SASL or authorizer: every client is let in, in clear text, in spite of {names}"
+        if others := [name for name in self.ignored if name not in security]:
+            yield f"settings that minikafka does not support: {', '.join(others)}"
 
 
 def load_config(
@@ -273,6 +278,11 @@ def _unknown(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     known = (*STATIC_SETTINGS, *OWN_SETTINGS)
     names = [name for name in given if name not in known and not _is_listener_setting(name)]
     return tuple((name, "".join(difflib.get_close_matches(name, known, 1, 0.85))) for name in names)
+
+
+def _is_of_security(name: str) -> bool:
+    base = listener_base_name(name) or name
+    return base in SECURITY_NAMES or base.partition(".")[2] in SECURITY_NAMES
 
 
 def _is_listener_setting(name: str) -> bool:

@@ -222,6 +222,9 @@ def _protocols_are_supported(values: Values, listeners: Listeners) -> Iterator[P
                 "listeners",
                 f"security protocol {listener.protocol} of {listener.name} is not supported (allowed: PLAINTEXT)",
             )
+    name = "security.inter.broker.protocol"
+    if values.parsed[name] != "PLAINTEXT":
+        yield values.problem(name, "there is no TLS or SASL between nodes yet (allowed: PLAINTEXT)")
 
 
 def _advertised_listeners_exist(values: Values, listeners: Listeners) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 import re
 
-from minikafka.protocol.settings import client_metrics, groups, quotas, topics
+from minikafka.protocol.settings import client_metrics, groups, quotas, security, topics
 from minikafka.protocol.settings.declaration import REQUIRED, InvalidSetting, Setting
 from minikafka.protocol.settings.node_settings import INTERNAL_SETTINGS, NODE_SETTINGS, UNSTABLE_VERSIONS, by_name
 from minikafka.protocol.settings.synonyms import node_synonyms, value_with_synonyms
@@ -18,6 +18,7 @@ __all__ = [
     "NODE_SETTINGS",
     "QUOTA_SETTINGS",
     "REQUIRED",
+    "SECURITY_NAMES",
     "STATIC_SETTINGS",
     "THROTTLE_SETTINGS",
     "TOPIC_SETTINGS",
@@ -39,6 +40,9 @@ INTERNAL_TOPIC_SETTINGS = by_name(topics.INTERNAL_SETTINGS)
 
 ANY_TOPIC_SETTINGS = TOPIC_SETTINGS | INTERNAL_TOPIC_SETTINGS
 """Everything that may be set on a topic."""
+
+SECURITY_NAMES = frozenset({"authorizer.class.name", *by_name(security.SETTINGS)})
+"""Settings of a node that say who is let in, and what is encrypted."""
 
 GROUP_SETTINGS = by_name(groups.SETTINGS)
 """Settings of a group; `synonym` names the node setting that supplies the default."""

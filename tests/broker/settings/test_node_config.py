@@ -5,6 +5,7 @@ import pytest
 from minikafka.broker.settings.listeners import Listener
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
 from minikafka.broker.settings.properties_file import read_properties
+from minikafka.protocol.settings.registry import SECURITY_NAMES
 
 FOR_KAFKA = """
 ############################# Server Basics #############################
@@ -114,6 +115,8 @@ REFUSED = [
         "inter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT",
         ["only one of this and security.inter.broker.protocol"],
     ),
+    ("security.inter.broker.protocol=SASL_SSL", ["security.inter.broker.protocol=SASL_SSL: there is no TLS or SASL"]),
+    ("security.inter.broker.protocol=SSL", ["there is no TLS or SASL between nodes yet (allowed: PLAINTEXT)"]),
     (
         "controller.listener.names=CONTROLLER,SSL",
         ["must only contain names that appear in 'listeners' (allowed: PLAINTEXT, CONTROLLER)"],
@@ -204,3 +207,24 @@ def test_only_a_controller_joins_the_voters_by_itself() -> None:
         config(**settings, **names)
     listeners = {"listeners": "CONTROLLER://127.0.0.1:1", "process_roles": "controller"}
     assert config(**settings, **names | listeners).flag("controller.quorum.auto.join.enable")
+
+
+@pytest.mark.parametrize("name", [*sorted(SECURITY_NAMES), "listener.name.x.ssl.keystore.location"])
+def test_no_setting_of_security_is_ignored_without_saying_that_the_node_is_open(name: str) -> None:
+    """Either the start is refused, or a warning says that every client is let in."""
+    for text in ("SSL", "SASL_SSL", "/x", "true", "1", "100", "0.9", "required", "a=b"):
+        try:
+            node = load_config(settings={name: text})
+        except ConfigError:
+            continue
+        first, *_ = node.warnings()
+        assert "every client is let in" in first
+        assert name in first
+        assert not any("does not support" in one for one in node.warnings())
+
+
+def test_security_and_other_settings_are_told_apart() -> None:
+    node = load_config(settings={"ssl.keystore.location": "/x", "num.io.threads": "3"})
+    open_to_all, other = node.warnings()
+    assert "ssl.keystore.location" in open_to_all
+    assert other == "settings that minikafka does not support: num.io.threads"
