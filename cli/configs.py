@@ -183,7 +183,7 @@ async def check_resource(admin: Admin, kind: str, name: str, bootstrap_server: s
     if kind == "broker" and name:
         await check_broker(admin, int(name))
     if kind == "topic" and isinstance((await admin.describe_topics([name]))[name], UnknownTopicOrPartitionError):
-        raise no_topic(name, bootstrap_server)
+        raise await no_topic(admin, name, bootstrap_server)
 
 
 async def all_names(admin: Admin, kind: str) -> list[str]:

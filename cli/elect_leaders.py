@@ -70,7 +70,7 @@ async def partitions_of(admin: Admin, names: Sequence[str], bootstrap_server: st
             try:
                 found += [TopicPartition(topic, one.index) for one in (await admin.describe_topic(topic)).partitions]
             except UnknownTopicOrPartitionError:
-                raise no_topic(topic, bootstrap_server) from None
+                raise await no_topic(admin, topic, bootstrap_server) from None
         elif (index := whole(partition, bits=32, least=0)) is not None:
             found.append(TopicPartition(topic, index))
         else:

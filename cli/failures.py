@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import click
 
 from minikafka.protocol.shortened import shortened
 
-__all__ = ["Failed", "Failure", "closest", "fail_if", "failure", "failures_of", "wants_json"]
+__all__ = ["Failed", "Failure", "closest", "fail_if", "failure", "failures_of", "meant", "wants_json"]
 
+COMPARED_MAX = 10_000
+"""So many names are compared with a mistyped one."""
 USAGE, OTHER = "USAGE", "FAILED"
 """The code of an error in the arguments, and of one that has no other code."""
 Failure = dict[str, Any]
@@ -49,7 +52,13 @@ def closest(name: str, known: Iterable[str]) -> str:
     """The known name that was probably meant; "" if none is close."""
     from difflib import get_close_matches
 
-    return "".join(get_close_matches(name, list(known), 1))
+    return "".join(get_close_matches(name, list(islice(known, COMPARED_MAX)), 1))
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """` (did you mean 'flights'?)`; "" if no known name is close."""
+    found = closest(name, known)
+    return f" (did you mean {found!r}?)" if found else ""
 
 
 def with_setting_meant(message: str) -> str:
@@ -59,8 +68,8 @@ def with_setting_meant(message: str) -> str:
         return message
     from minikafka.protocol.settings.registry import GROUP_SETTINGS, TOPIC_SETTINGS
 
-    meant = closest(found[2], TOPIC_SETTINGS if found[1] == "topic" else GROUP_SETTINGS)
-    return f"{message} (did you mean {meant}?)" if meant else message
+    name = closest(found[2], TOPIC_SETTINGS if found[1] == "topic" else GROUP_SETTINGS)
+    return f"{message} (did you mean {name}?)" if name else message
 
 
 def fail_if(errors: Iterable[object]) -> None:

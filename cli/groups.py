@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.failures import fail_if
+from minikafka.cli.failures import Failed, fail_if
 from minikafka.cli.group_rows import (
     GroupOffsets,
     description_json,
@@ -25,7 +25,7 @@ from minikafka.cli.group_rows import (
 )
 from minikafka.cli.numbers import Whole
 from minikafka.cli.offset_reset import Change, Scenario, export_text, plan_changes, read_csv
-from minikafka.cli.options import F, Time, client_options
+from minikafka.cli.options import F, Time, client_options, no_group
 from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.running import with_admin
@@ -258,15 +258,17 @@ def delete(bootstrap_server: str, group_ids: tuple[str, ...], as_json: bool) -> 
 
     Example: minikafka groups delete readers
     """
-    from minikafka.protocol.errors import KafkaError
+    from minikafka.protocol.errors import GroupIdNotFoundError, KafkaError
 
     async def work(admin: Admin) -> None:
         deleted: list[str] = []
-        errors: list[KafkaError] = []
+        errors: list[object] = []
         for group_id in group_ids:
             try:
                 await admin.delete_group(group_id)
                 deleted.append(group_id)
+            except GroupIdNotFoundError:
+                errors += (await no_group(admin, group_id, bootstrap_server)).failures
             except KafkaError as error:
                 errors.append(error)
         output({"deleted": deleted}, [f"Deleted group {group_id}." for group_id in deleted], as_json=as_json)
@@ -279,9 +281,17 @@ def show(bootstrap_server: str, group_ids: Sequence[str], look: Look, *, watch: 
     """Print what `look` returns of the groups once, or again and again. Raises click.UsageError, KafkaError."""
     if watch and as_json:
         raise click.UsageError("--watch and --json are mutually exclusive")
+    from minikafka.protocol.errors import GroupIdNotFoundError
 
     async def frame(admin: Admin) -> Frame:
-        return await look(admin, group_ids or [one.group_id for one in await consumer_groups(admin)])
+        try:
+            return await look(admin, group_ids or [one.group_id for one in await consumer_groups(admin)])
+        except GroupIdNotFoundError:
+            known = {one.group_id for one in await admin.list_groups()}
+            missing = [name for name in group_ids if name not in known]
+            if not missing:
+                raise
+            raise await no_group(admin, missing[0], bootstrap_server) from None
 
     async def work(admin: Admin) -> None:
         first = await frame(admin)
@@ -310,7 +320,7 @@ async def redraw(admin: Admin, first: Frame, frame: Callable[[Admin], Awaitable[
         try:
             found = await frame(admin)
             lines = [*found.notes, *found.lines]
-        except KafkaError as error:
+        except (KafkaError, Failed) as error:
             lines = [f"Error: {error}"]
 
 

@@ -184,7 +184,7 @@ async def partitions_of(admin: Admin, topic: str, bootstrap_server: str) -> list
     described = (await admin.describe_topics([topic]))[topic]
     partitions = getattr(described, "partitions", None)
     if partitions is None:
-        raise no_topic(topic, bootstrap_server)
+        raise await no_topic(admin, topic, bootstrap_server)
     return [TopicPartition(topic, one.index) for one in partitions]
 
 
@@ -194,7 +194,7 @@ async def check_existing(admin: Admin, partitions: Sequence[TopicPartition], boo
     topics = {tp.topic for tp in existing}
     for tp in partitions:
         if tp.topic not in topics:
-            raise no_topic(tp.topic, bootstrap_server)
+            raise await no_topic(admin, tp.topic, bootstrap_server)
     missing = [str(tp) for tp in partitions if tp not in existing]
     if missing:
         raise click.ClickException(f'The partitions "{", ".join(missing)}" do not exist')

@@ -88,7 +88,7 @@ async def led_partitions(
     topics = await described(admin, list(dict.fromkeys(tp.topic for tp in chosen)))
     for tp in chosen:
         if tp.topic not in topics:
-            raise no_topic(tp.topic, bootstrap_server)
+            raise await no_topic(admin, tp.topic, bootstrap_server)
         check_partition(tp.topic, len(topics[tp.topic].partitions), tp.partition)
         if topics[tp.topic].partitions[tp.partition].leader >= 0:
             led[tp] = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from minikafka.cli.contexts import DEFAULT_BOOTSTRAP_SERVER, chosen_addresses, complete_context
-from minikafka.cli.failures import Failed, failure
+from minikafka.cli.failures import Failed, failure, meant
 from minikafka.cli.numbers import Whole, whole
 from minikafka.cli.output import echo
 from minikafka.cli.times import parse_time
@@ -205,7 +205,7 @@ async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: s
     try:
         return len((await client.cluster.topic(name, FIND_TOPIC_TIMEOUT_MS)).partitions)
     except UnknownTopicOrPartitionError:
-        raise no_topic(name, bootstrap_server) from None
+        raise await no_topic(client, name, bootstrap_server) from None
 
 
 async def found_or_created(producer: Producer, name: str, bootstrap_server: str, *, quiet: bool) -> int:
@@ -230,15 +230,30 @@ async def topic_exists(client: Producer, name: str) -> bool:
     return all(one.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for one in found.topics)
 
 
-def no_topic(name: str, bootstrap_server: str) -> Failed:
-    """The error for a missing topic."""
+async def no_topic(client: Admin | Producer | Consumer, name: str, bootstrap_server: str) -> Failed:
+    """The error for a missing topic, with the one that was probably meant."""
     from minikafka.protocol.errors import UnknownTopicOrPartitionError
+    from minikafka.protocol.messages.metadata import MetadataRequest
 
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    found = await client.cluster.retry(lambda: client.cluster.request(request), "listing topics")
     message = (
-        f"topic {name!r} does not exist at {bootstrap_server}: "
+        f"topic {name!r} does not exist at {bootstrap_server}{meant(name, [one.name or '' for one in found.topics])}: "
         f"`minikafka topics list` lists all topics, `minikafka topics create {name}` creates it"
     )
     return Failed([failure(UnknownTopicOrPartitionError(), message)])
+
+
+async def no_group(admin: Admin, name: str, bootstrap_server: str) -> Failed:
+    """The error for a missing group, with the one that was probably meant."""
+    from minikafka.protocol.errors import GroupIdNotFoundError
+
+    known = [one.group_id for one in await admin.list_groups()]
+    message = (
+        f"group {name!r} does not exist at {bootstrap_server}{meant(name, known)}: "
+        "`minikafka groups list` lists all groups"
+    )
+    return Failed([failure(GroupIdNotFoundError(), message)])
 
 
 def check_partition(topic: str, count: int, partition: int) -> None:

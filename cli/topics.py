@@ -143,7 +143,7 @@ def describe(
         else:
             echo("\n\n".join("\n".join(description(one, settings[one.name])) for one in chosen))
         if missing:
-            raise no_topic(missing[0], bootstrap_server)
+            raise await no_topic(admin, missing[0], bootstrap_server)
 
     with_admin(bootstrap_server, work)
 
@@ -190,7 +190,7 @@ def alter(
                 done["partitions"] = partitions
                 lines.append(f"Topic {name} now has {counted(partitions, 'partition')}.")
         except UnknownTopicOrPartitionError:
-            raise no_topic(name, bootstrap_server) from None
+            raise await no_topic(admin, name, bootstrap_server) from None
         finally:
             if lines:
                 output(done, lines, as_json=as_json)
@@ -221,7 +221,7 @@ def delete(bootstrap_server: str, names: tuple[str, ...], if_exists: bool, as_js
         for name, error in results.items():
             missing = isinstance(error, UnknownTopicOrPartitionError)
             if error is not None and not (missing and if_exists):
-                errors += no_topic(name, bootstrap_server).failures if missing else [error]
+                errors += (await no_topic(admin, name, bootstrap_server)).failures if missing else [error]
         fail_if(errors)
 
     with_admin(bootstrap_server, work)

@@ -154,7 +154,7 @@ def test_a_deleted_group_is_gone(minikafka: Minikafka, filled: str, committed: C
     assert committed() == [ck.OFFSET_INVALID] * 2
     unknown = minikafka("groups", "lag", filled)
     assert (unknown.code, unknown.out) == (1, "")
-    assert f"Group {filled} not found." in unknown.err
+    assert f"group {filled!r} does not exist at" in unknown.err
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_watching_prints_one_table_after_the_other(
     assert first[2].split()[3:6] == [b"2", b"5", b"3"]
     assert minikafka("groups", "delete", filled).code == 0
     for line in watching.stdout:
-        if b"not found" in line:
+        if b"does not exist" in line:
             break
     else:
         pytest.fail("the output ended")

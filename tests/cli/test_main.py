@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.clients import Client, Outgoing
+from support.clients import Client, Outgoing, eventually
 from support.command_line import Minikafka
 from support.node import NodeProcess
 from support.open_transaction import open_transaction
@@ -199,6 +199,51 @@ def test_the_setting_that_was_meant_is_named(words: list[str], meant: str, minik
     ran = minikafka(*[topic if one == "TOPIC" else one for one in words])
     assert ran.code == 1
     assert meant in ran.err
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "topics describe TYPO",
+        "topics delete TYPO",
+        "topics alter TYPO --partitions 2",
+        "topics alter TYPO --config retention.ms=1",
+        "configs describe topic TYPO",
+        "configs alter topic TYPO --set retention.ms=1",
+        "offsets TYPO",
+        "offsets TYPO:0",
+        "delete-records TYPO --all",
+        "elect-leaders TYPO",
+        "producers TYPO",
+        "transactions find-hanging TYPO",
+        "consume TYPO --exit",
+        "produce TYPO",
+        "perf produce TYPO --records 1",
+        "perf consume TYPO",
+        "perf latency TYPO --records 1",
+        "groups reset-offsets g --topic TYPO --to-latest",
+        "groups reset-offsets g --topic TYPO:0 --to-latest",
+    ],
+)
+def test_the_topic_that_was_meant_is_named(line: str, minikafka: Minikafka, judge: Client) -> None:
+    judge.create_topic(name := "flights-" + re.sub(r"\W+", "-", line))
+    eventually(lambda: name in judge.topics())
+    ran = minikafka(*line.replace("TYPO", name.replace("flights", "flihgts")).split())
+    assert ran.code == 1
+    assert "does not exist at 127.0.0.1" in ran.err
+    assert f"(did you mean '{name}'?)" in ran.err
+
+
+@pytest.mark.parametrize("command", ["describe", "members", "lag", "delete"])
+def test_the_group_that_was_meant_is_named(command: str, minikafka: Minikafka, topic: str) -> None:
+    name = f"readers-{command}"
+    ran = minikafka("groups", "reset-offsets", name, "--topic", topic, "--to-latest", "--execute")
+    assert ran.code == 0
+    ran = minikafka("groups", command, name.replace("readers", "raeders"))
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "does not exist at 127.0.0.1" in ran.err
+    assert f"(did you mean '{name}'?): `minikafka groups list` lists all groups" in ran.err
 
 
 def test_a_mistyped_setting_of_a_broker_is_named_though_brokers_keep_it(minikafka: Minikafka) -> None:

@@ -71,6 +71,13 @@ MUTATIONS = (
         "    except LookupError as error:\n",
         ("tests/client/connections/test_connection.py::test_a_name_that_no_host_has_is_an_error_of_the_network",),
     ),
+    Mutation(
+        "a group that was probably meant is not named",
+        "cli/options.py",
+        "{meant(name, known)}: ",
+        ": ",
+        ("tests/cli/test_main.py::test_the_group_that_was_meant_is_named",),
+    ),
     # -- what a terminal obeys ------------------------------------------------------------------------------------
     Mutation(
         "the second set of control characters reaches terminals",
