@@ -5,22 +5,28 @@ The methods are hidden from type checkers, which find such mistakes by themselve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
-
-_CLOSING = ("close", "aclose", "stop", "start", "open", "shutdown")
-"""Methods with which other libraries open and close clients."""
+from typing import TYPE_CHECKING, NoReturn
 
 
-def _missing(client: object, name: str, block: str, stack: str) -> AttributeError:
-    kind = type(client).__name__
-    if name not in _CLOSING:
-        return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=client)
-    return AttributeError(
-        f"{kind} has no {name}(): `{block} {kind}(…) as …:` opens it, and closes it at the end of the block; a"
-        f" contextlib.{stack} ends the block elsewhere",
-        name=name,
-        obj=client,
-    )
+class _OfOtherLibraries:
+    """A method with which other libraries open and close clients.
+
+    A `__getattr__` would do, but makes each access to an attribute slower: CPython specializes none of such a class.
+    """
+
+    def __init__(self, block: str, stack: str) -> None:
+        self._block, self._stack = block, stack
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, client: object, owner: type) -> NoReturn:
+        raise AttributeError(
+            f"{owner.__name__} has no {self._name}(): `{self._block} {owner.__name__}(…) as …:` opens it, and closes it"
+            f" at the end of the block; a contextlib.{self._stack} ends the block elsewhere",
+            name=self._name,
+            obj=client,
+        )
 
 
 class MixedWithBlocking:
@@ -38,8 +44,12 @@ class MixedWithBlocking:
         def __exit__(self, *exception: object) -> None:
             """Python looks for it before it calls `__enter__`."""
 
-        def __getattr__(self, name: str) -> Any:
-            raise _missing(self, name, "async with", "AsyncExitStack")
+        close = _OfOtherLibraries("async with", "AsyncExitStack")
+        aclose = _OfOtherLibraries("async with", "AsyncExitStack")
+        stop = _OfOtherLibraries("async with", "AsyncExitStack")
+        start = _OfOtherLibraries("async with", "AsyncExitStack")
+        open = _OfOtherLibraries("async with", "AsyncExitStack")
+        shutdown = _OfOtherLibraries("async with", "AsyncExitStack")
 
 
 class MixedWithAsync:
@@ -56,8 +66,12 @@ class MixedWithAsync:
         def __aexit__(self, *exception: object) -> None:
             """Python looks for it before it calls `__aenter__`."""
 
-        def __getattr__(self, name: str) -> Any:
-            raise _missing(self, name, "with", "ExitStack")
+        close = _OfOtherLibraries("with", "ExitStack")
+        aclose = _OfOtherLibraries("with", "ExitStack")
+        stop = _OfOtherLibraries("with", "ExitStack")
+        start = _OfOtherLibraries("with", "ExitStack")
+        open = _OfOtherLibraries("with", "ExitStack")
+        shutdown = _OfOtherLibraries("with", "ExitStack")
 
 
 class IteratedWithoutAsync:

@@ -98,29 +98,29 @@ class Producer(BlockingClient):
         may be called, and calls that wait raise RuntimeError.
         """
         delivery = BlockingDelivery(self)
-        self._producer._check_transaction()
+        producer = self._producer
+        if producer._accumulator.transaction is not None:
+            producer._check_transaction()
         if (
-            headers is not NO_HEADERS
-            or on_delivery is not None
+            (headers is not NO_HEADERS or on_delivery is not None)
             or type(topic) is not str
-            or topic not in self._producer._targets
-            or not (partition is None or (type(partition) is int and 0 <= partition < INT32))
-            or not (timestamp_ms is None or (type(timestamp_ms) is int and 0 <= timestamp_ms < INT64))
+            or topic not in producer._targets
+            or (partition is not None and not (type(partition) is int and 0 <= partition < INT32))
+            or (timestamp_ms is not None and not (type(timestamp_ms) is int and 0 <= timestamp_ms < INT64))
         ):
-            topic, partition, timestamp_ms, headers = read_arguments(
-                topic, partition, timestamp_ms, headers, on_delivery
-            )
-        if self._producer._interception is not None:
+            read = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
+            topic, partition, timestamp_ms, headers = read
+        if (interception := producer._interception) is not None:
             given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-            record, on_delivery = self._producer._interception.begin(given, on_delivery)
+            record, on_delivery = interception.begin(given, on_delivery)
             topic, value, key, partition, timestamp_ms, headers = record
         try:
-            if self._producer._interception is not None:
+            if interception is not None:
                 topic, partition, timestamp_ms, headers = read_arguments(topic, partition, timestamp_ms, headers, None)
             if type(value) is not bytes:
-                value = self._producer._value_bytes(value, topic, headers)
-            if type(key) is not bytes:
-                key = self._producer._key_bytes(key, topic, headers)
+                value = producer._value_bytes(value, topic, headers)
+            if key is not None and type(key) is not bytes:
+                key = producer._key_bytes(key, topic, headers)
         except Exception as error:
             if isinstance(on_delivery, Acknowledgement):
                 on_delivery.acknowledge(None, error)

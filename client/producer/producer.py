@@ -357,7 +357,7 @@ class Producer(ClusterClient):
             headers = read_headers(headers)
         if type(value) is not bytes:
             value = self._value_bytes(value, target.topic.name, headers)
-        if type(key) is not bytes:
+        if key is not None and type(key) is not bytes:
             key = self._key_bytes(key, target.topic.name, headers)
         size = RECORD_OVERHEAD_BYTES + (len(value) if value else 0) + (len(key) if key else 0)
         size += sum(10 + 4 * len(name) + len(one or b"") for name, one in headers) if headers else 0

@@ -33,7 +33,7 @@ async def async_with_block(one: Any) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_the_wrong_block_names_the_right_one(name: str) -> None:
-    with pytest.raises(TypeError, match=rf"async: use it inside `async with {name}.* client.blocking.{name}$"):
+    with pytest.raises(TypeError, match=rf"async: use it inside `async with {name}.*client.blocking.{name}$"):
         with_block(made(client, name))
     with pytest.raises(TypeError, match=rf"blocking: use it inside `with {name}.* minikafka.client.{name}$"):
         await async_with_block(made(blocking, name))
@@ -74,3 +74,11 @@ def test_a_forgotten_await_is_warned_of_by_name(call: Callable[[Any], Any]) -> N
     forgotten = [call(made(client, "Producer"))]
     with pytest.warns(RuntimeWarning, match=r"Producer\.(send|flush)' was never awaited"):
         forgotten.clear()
+
+
+@pytest.mark.parametrize("package", [client, blocking])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_access_to_an_attribute_is_slower_than_plain(package: Any, name: str) -> None:
+    """CPython specializes no access to the attributes of a class with one of these."""
+    classes = getattr(package, name).__mro__[:-1]
+    assert not [one for one in classes if {"__getattr__", "__getattribute__"} & vars(one).keys()]
