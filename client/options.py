@@ -83,8 +83,24 @@ def make(
     return options
 
 
+_ELSEWHERE = {
+    "consumer_timeout_ms": "poll(timeout_ms) waits for so long, and stop_at='end' ends at the end of the log",
+    "api_version": "versions are negotiated with each broker",
+    "broker_version": "versions are negotiated with each broker",
+    "sasl_": "there is no SASL",
+    "ssl_": "there is no TLS",
+    "on_delivery": "give it to send()",
+    "dr_cb": "give on_delivery to send()",
+}
+"""Options of other clients, by how their names begin, and what to do here."""
+
+
 def _unknown(owner: str, name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name.replace(".", "_").replace("-", "_"), known, n=1)
+    plain_name = name.replace(".", "_").replace("-", "_")
+    elsewhere = next((hint for start, hint in _ELSEWHERE.items() if plain_name.startswith(start)), None)
+    if elsewhere is not None:
+        return f"{owner} has no argument {name!r}: {elsewhere}"
+    near = difflib.get_close_matches(plain_name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(sorted(known))}"
     return f"{owner} has no argument {name!r}; {hint}"
 

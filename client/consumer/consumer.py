@@ -298,10 +298,9 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             topic, partition = chunk.state.tp
             records = on_consume(self._options.interceptors, self._fetcher.take(len(chunk.records)))
             self._open_loop().wake()
-            if not records:
-                continue
-            yield RecordBatch(topic, partition, records)
-            self._mark_processed()
+            if records:
+                yield RecordBatch(topic, partition, records)
+                self._mark_processed()
 
     def arrow_batches(self, columns: Sequence[str] | None = None) -> AsyncIterator[pa.RecordBatch]:
         """As `batches`, but as Arrow record batches, for pandas and polars: creates no object per record.
@@ -331,8 +330,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         """Buffered records, at most `max_records` (default: max_poll_records); waits up to `timeout_ms` for one.
 
         The records of the previous poll count as processed. A listener's callbacks are called here, and are not limited
-        by the timeout. With `stop_at` an empty list comes at once at the end. Raises KafkaError, and what a callback
-        raises.
+        by the timeout. With `stop_at` an empty list comes at once at the end. Raises KafkaError, what a callback
+        raises, and RuntimeError while another task reads.
         """
         self._reader.check()
         limit = self._options.max_poll_records if max_records is None else max_records
@@ -350,7 +349,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         return self._fetcher.take(limit) if self._attempt(self._fetcher.readable_chunk) else []
 
     def _mark_processed(self) -> None:
-        """Mark all returned records as processed."""
+        """Mark all returned records as processed. Raises RuntimeError if another task waits for records."""
+        self._reader.check_waiting()
         self._fetcher.mark_processed()
 
     def at_end(self) -> bool:
@@ -363,27 +363,27 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
 
     async def _look_for(self, look: Callable[[], T | None], deadline: float) -> T | None:
         """As `_wait_for` until a deadline, on the event loop's clock; None then. Makes a listener's calls before."""
-        self._reader.check_waiting()
-        has_end = self._options.stop_at is not None
-        loop = self._open_loop()
-        loop.polled_at = float("inf")
-        self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
-        loop.wake()
-        self.cluster.waits.begin(loop.unavailable)
-        await checkpoint()
-        while True:
-            await self._open_subscriptions().polled()
-            found = self._attempt(look)
-            if found is None:
-                self._raise_failure()
-                ended = has_end and self.at_end()
-                wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
-                with anyio.move_on_at(float("-inf") if ended else wake_at) as wait, self._reader.waiting():
-                    await loop.arrival()
-                if not wait.cancelled_caught or (has_end and not ended and anyio.current_time() < deadline):
-                    continue
-            loop.polled_at = anyio.current_time()
-            return found
+        with self._reader.waiting():
+            has_end = self._options.stop_at is not None
+            loop = self._open_loop()
+            loop.polled_at = float("inf")
+            self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
+            loop.wake()
+            self.cluster.waits.begin(loop.unavailable)
+            await checkpoint()
+            while True:
+                await self._open_subscriptions().polled()
+                found = self._attempt(look)
+                if found is None:
+                    self._raise_failure()
+                    ended = has_end and self.at_end()
+                    wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
+                    with anyio.move_on_at(float("-inf") if ended else wake_at) as wait:
+                        await loop.arrival()
+                    if not wait.cancelled_caught or (has_end and not ended and anyio.current_time() < deadline):
+                        continue
+                loop.polled_at = anyio.current_time()
+                return found
 
     def _attempt(self, look: Callable[[], T | None]) -> T | None:
         if self._failure is not None:

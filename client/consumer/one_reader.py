@@ -46,13 +46,14 @@ class OneReader:
             raise RuntimeError(f"another task {READ_TWICE}")
 
     def check_waiting(self) -> None:
-        """Raise RuntimeError if another task waits for records."""
+        """Raise RuntimeError if another task is inside `waiting`."""
         if self._waits:
             raise RuntimeError(f"another task {READ_TWICE}")
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """The block waits for records."""
+        """The block looks for records, and lets other tasks run. Raises RuntimeError if another one does."""
+        self.check_waiting()
         self._waits = True
         try:
             yield

@@ -70,6 +70,30 @@ def test_weaker_acks_turn_idempotence_off_as_in_kafka() -> None:
     assert make(ProducerOptions, {}, "Producer").enable_idempotence
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("consumer_timeout_ms", "stop_at='end'"),
+        ("api_version", "negotiated"),
+        ("api.version.request", "negotiated"),
+        ("broker.version.fallback", "negotiated"),
+        ("sasl_mechanism", "there is no SASL"),
+        ("sasl.username", "there is no SASL"),
+        ("ssl_cafile", "there is no TLS"),
+        ("on_delivery", "send()"),
+        ("dr_cb", "send()"),
+        ("bootstrap_server", "did you mean bootstrap_servers?"),
+    ],
+)
+@pytest.mark.parametrize("kind", [ProducerOptions, ConsumerOptions])
+def test_options_of_other_clients_get_a_hint_of_their_own(kind: type[ClientOptions], name: str, hint: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        make(kind, {name: 5}, "Client")
+    assert hint in str(refused.value)
+    assert hint.startswith("did") or "did you mean" not in str(refused.value)
+    assert "it takes" not in str(refused.value)
+
+
 @pytest.mark.parametrize("kind", [ClientOptions, ProducerOptions, ConsumerOptions])
 def test_every_default_passes_its_own_check(kind: type[ClientOptions]) -> None:
     make(kind, kind.defaults(), "Client")

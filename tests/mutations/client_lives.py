@@ -46,6 +46,14 @@ MUTATIONS = (
         TEST_ONLY,
     ),
     Mutation(
+        "two tasks may poll one consumer if they begin at once",
+        "client/consumer/consumer.py",
+        "        with self._reader.waiting():\n            has_end",
+        "        if True:\n            has_end",
+        ("tests/client/consumer/test_one_reader.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
         "a forked process does not know that its clients have no threads",
         "client/blocking/portal.py",
         "os.register_at_fork(after_in_child=_forget_open_clients)\n",

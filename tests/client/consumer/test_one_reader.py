@@ -61,6 +61,28 @@ async def test_a_second_task_is_refused_while_one_waits(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("second", READS)
+@pytest.mark.parametrize("first", READS)
+async def test_of_two_tasks_that_begin_at_once_one_is_refused(
+    minikafka_bootstrap: str, topic: str, first: str, second: str
+) -> None:
+    refused = []
+    async with await filled(minikafka_bootstrap, topic) as consumer:
+
+        async def read(name: str) -> None:
+            try:
+                await READS[name](consumer)
+            except RuntimeError as error:
+                refused.append(str(error))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read, first)
+            tasks.start_soon(read, second)
+        assert ["another task reads from this Consumer" in one for one in refused] == [True]
+        await consumer.poll()  # Tasks that have ended keep nobody from reading.
+
+
+@pytest.mark.anyio
 async def test_a_task_may_read_once_another_one_has_left_its_loop(minikafka_bootstrap: str, topic: str) -> None:
     async with await filled(minikafka_bootstrap, topic) as consumer:
         seen = []
