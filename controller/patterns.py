@@ -21,7 +21,8 @@ WORK_AT_ONCE = 1_000_000
 take 2 s, in which RE2 lets other threads run."""
 
 _QUOTED_OR_ESCAPED = re.compile(r"\\Q.*?(?:\\E|$)|\\.", re.DOTALL)
-_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?", re.DOTALL)
+"""Also one that is not closed: a search that fails at each bracket would take time by the square of the text."""
 _TOO_MANY = re.compile(r"\{(?:[1-9][0-9]{8,}(?:,[0-9]*)?|[0-9]+,[1-9][0-9]{8,})\}")
 """A count that RE2 does not take for one, so that it would match the text itself; RE2/J refuses it."""
 _KAFKAS_WORDS = {

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from minikafka.protocol.settings.value_types import split_list
+
 __all__ = ["Listener", "ListenerError", "check_ports", "parse_listeners", "protocol_map"]
 
 
@@ -104,7 +106,7 @@ def protocol_map(text: str) -> dict[str, str]:
         ListenerError: An entry is not NAME:PROTOCOL.
     """
     protocols: dict[str, str] = {}
-    for entry in filter(None, re.split(r"\s*,\s*", text.strip())):
+    for entry in filter(None, split_list(text.strip())):
         name, colon, protocol = (part.strip() for part in entry.rpartition(":"))
         if not name or not colon or protocol.upper() not in PROTOCOLS:
             raise ListenerError(f"{entry} is not NAME:PROTOCOL with a protocol of {', '.join(PROTOCOLS)}")

@@ -41,7 +41,6 @@ def _decode(data: bytes | str) -> str:
 
 _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_TRAILING_BACKSLASHES = re.compile(r"\\*$")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -53,8 +52,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             if not line or line[0] in "#!":
                 continue
             first = number
-        found = _TRAILING_BACKSLASHES.search(line)
-        continues = found is not None and len(found[0]) % 2 == 1
+        continues = (len(line) - len(line.rstrip("\\"))) % 2 == 1
         joined += line[:-1] if continues else line
         if not continues:
             yield first, joined

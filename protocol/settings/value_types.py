@@ -41,10 +41,14 @@ TYPE_NAMES = {
 """Each type in words, for error messages."""
 
 _WHOLE = re.compile(r"[+-]?\d+")  # of any script, as for `Integer.parseInt`; `Double.parseDouble` has ASCII only
-_DECIMAL = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII)
+_DECIMAL = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII)
 _HEXADECIMAL = re.compile(
-    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?", re.ASCII
+    r"([+-]?0[xX](?:[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?", re.ASCII
 )
+
+
+_BLANKS_OF_REGEX = " \t\n\v\f\r"
+r"""What `\s` of Java's expressions matches: lists are split at `\s*,\s*`."""
 
 
 class NotOfType(ValueError):
@@ -116,8 +120,9 @@ def _hexadecimal(text: str) -> float:
         return -math.inf if text.startswith("-") else math.inf
 
 
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(re.split(r"\s*,\s*", text)) if text else ()
+def split_list(text: str) -> tuple[str, ...]:
+    """The items of a list that has no blanks at its ends."""
+    return tuple(item.strip(_BLANKS_OF_REGEX) for item in text.split(",")) if text else ()
 
 
 _PARSERS: dict[SettingType, Callable[[str], SettingValue]] = {
@@ -127,7 +132,7 @@ _PARSERS: dict[SettingType, Callable[[str], SettingValue]] = {
     SettingType.SHORT: _whole(16, "SHORT"),
     SettingType.LONG: _whole(64, "LONG"),
     SettingType.DOUBLE: _double,
-    SettingType.LIST: _list,
+    SettingType.LIST: split_list,
     SettingType.CLASS: str,
     SettingType.PASSWORD: str,
 }

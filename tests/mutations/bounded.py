@@ -6,6 +6,13 @@ _FREED = "tests/broker/connections/test_frames_are_freed.py"
 
 MUTATIONS = (
     Mutation(
+        "brackets that are not closed are looked for by the square of their number",
+        "controller/patterns.py",
+        'r"\\[\\^?\\]?(?:\\\\.|[^\\]\\\\])*\\]?"',
+        'r"\\[\\^?\\]?(?:\\\\.|[^\\]\\\\])*\\]"',
+        ("tests/test_patterns.py",),
+    ),
+    Mutation(
         "a batch of a hundred thousand records is searched for a timestamp in one step",
         "storage/timestamp_search.py",
         "RECORDS_AT_ONCE, SIZE_BYTES_AT_ONCE = 100, 16 << 10",
