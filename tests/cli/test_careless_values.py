@@ -90,6 +90,12 @@ def check(name: str, ran: Ran) -> None:
     assert visible(ran.out + ran.err, lines=True) == ran.out + ran.err
 
 
+@pytest.fixture(autouse=True)
+def not_the_log_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`server` runs here: its log would stay on a standard error that is closed."""
+    monkeypatch.setattr("minikafka.broker.node.main.log_to_stderr", lambda levels: None)
+
+
 @st.composite
 def command_lines(draw: st.DrawFn) -> tuple[str, list[str]]:
     """A command with odd values for some of what it declares, and with some of its flags."""
