@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.lowlevel import checkpoint
 
 from minikafka.client.argument_checks import checks_arguments, read_argument
 from minikafka.client.argument_kinds import TOPIC_NAME, Natural, PartitionArgument, Positive, Timestamp, TopicName
@@ -363,27 +362,27 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
 
     async def _look_for(self, look: Callable[[], T | None], deadline: float) -> T | None:
         """As `_wait_for` until a deadline, on the event loop's clock; None then. Makes a listener's calls before."""
-        with self._reader.waiting():
-            has_end = self._options.stop_at is not None
-            loop = self._open_loop()
-            loop.polled_at = float("inf")
-            self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
-            loop.wake()
-            self.cluster.waits.begin(loop.unavailable)
-            await checkpoint()
-            while True:
-                await self._open_subscriptions().polled()
-                found = self._attempt(look)
-                if found is None:
-                    self._raise_failure()
-                    ended = has_end and self.at_end()
-                    wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
-                    with anyio.move_on_at(float("-inf") if ended else wake_at) as wait:
-                        await loop.arrival()
-                    if not wait.cancelled_caught or (has_end and not ended and anyio.current_time() < deadline):
-                        continue
-                loop.polled_at = anyio.current_time()
-                return found
+        self._reader.check_waiting()
+        has_end = self._options.stop_at is not None
+        loop = self._open_loop()
+        loop.polled_at = float("inf")
+        self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
+        loop.wake()
+        self.cluster.waits.begin(loop.unavailable)
+        await self._reader.let_others_run()
+        while True:
+            await self._open_subscriptions().polled()
+            found = self._attempt(look)
+            if found is None:
+                self._raise_failure()
+                ended = has_end and self.at_end()
+                wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
+                with anyio.move_on_at(float("-inf") if ended else wake_at) as wait, self._reader.waiting():
+                    await loop.arrival()
+                if not wait.cancelled_caught or (has_end and not ended and anyio.current_time() < deadline):
+                    continue
+            loop.polled_at = anyio.current_time()
+            return found
 
     def _attempt(self, look: Callable[[], T | None]) -> T | None:
         if self._failure is not None:

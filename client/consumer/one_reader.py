@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from weakref import ref
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 T = TypeVar("T")
 READ_TWICE = (
@@ -28,7 +29,7 @@ class OneReader:
         self.by_task = True
         self._task = 0
         self._iterator: ref[AsyncGeneratorType[Any, None]] | None = None
-        self._waits = False
+        self._waits = 0
 
     def iterates(self, iterator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """This task begins to iterate. Raises RuntimeError if another one does."""
@@ -50,12 +51,16 @@ class OneReader:
         if self._waits:
             raise RuntimeError(f"another task {READ_TWICE}")
 
+    async def let_others_run(self) -> None:
+        """A checkpoint within `waiting`: a read that begins in the same step is refused."""
+        with self.waiting():
+            await checkpoint()
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """The block looks for records, and lets other tasks run. Raises RuntimeError if another one does."""
-        self.check_waiting()
-        self._waits = True
+        """The block looks for records, and lets other tasks run. Those that waited for a callback may be several."""
+        self._waits += 1
         try:
             yield
         finally:
-            self._waits = False
+            self._waits -= 1

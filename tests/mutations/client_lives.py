@@ -47,9 +47,9 @@ MUTATIONS = (
     ),
     Mutation(
         "two tasks may poll one consumer if they begin at once",
-        "client/consumer/consumer.py",
-        "        with self._reader.waiting():\n            has_end",
-        "        if True:\n            has_end",
+        "client/consumer/one_reader.py",
+        "        with self.waiting():\n            await checkpoint()",
+        "        if True:\n            await checkpoint()",
         ("tests/client/consumer/test_one_reader.py",),
         TEST_ONLY,
     ),

@@ -272,7 +272,7 @@ def refusals() -> Iterator[Write]:
     quick = {"kafka.delivery.timeout.ms": "1000", "kafka.request.timeout.ms": "1000"}
     yield Write("record larger than max.message.bytes", large, configs=narrow, rows=1, ours="max.message.bytes")
     yield Write("one record too large of many", ("repeat('x', if(id = 30, 2000, 10)) value",), quick, configs=narrow,
-                rows=40, ours="a batch of 1 records with .* bytes; raise the topic's max.message.bytes")  # fmt: skip
+                rows=40, ours="a batch of 1 record with .* bytes; raise the topic's max.message.bytes")  # fmt: skip
     yield Write("batch larger than max.message.bytes", ("concat(repeat('x', 90), id) value",), quick, configs=narrow,
                 rows=100,
                 differs="the Java producer sends a batch that is smaller than batch.size again in vain")  # fmt: skip
