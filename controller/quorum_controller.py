@@ -21,7 +21,7 @@ from minikafka.controller.active.forwarded_requests import (
     request_body,
     response_from,
 )
-from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome, TermEnded
+from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome, ReceiverLost, TermEnded
 from minikafka.controller.active.quorum_changes import carry_out
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import splitting
@@ -67,8 +67,8 @@ RECENTLY_LOST_S = 2.0
 RESPONSE_GRACE_S = 1.0
 """The active controller enforces a request's timeout; its response must still arrive in time."""
 FORWARDED_MAX = 1000
-UNCERTAIN_MAX = 2
-"""After so many attempts with unknown outcome a request is not sent again: it may be what ends the controllers."""
+LOST_MAX = 2
+"""A request that so many receivers did not outlive is not sent again: it may be what ends the controllers."""
 
 
 class QuorumController:
@@ -283,7 +283,7 @@ class QuorumController:
         """The response of the active controller; retries where that is safe, ever more rarely: very many may wait."""
         # A request without time left is refused by its decision, with the error of its API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
-        waits_s, uncertain = RETRY_S, 0
+        waits_s, lost = RETRY_S, 0
         with trio.move_on_after(timeout_ms / 1000 + RESPONSE_GRACE_S):
             while True:
                 changed = self._leader_changed
@@ -292,8 +292,8 @@ class QuorumController:
                     await self.wait_applied(offset)
                     return response
                 except TermEnded as error:
-                    uncertain += not error.certain
-                    if uncertain and (uncertain == UNCERTAIN_MAX or not is_idempotent(request)):
+                    lost += isinstance(error, ReceiverLost)
+                    if lost == LOST_MAX or not (error.certain or is_idempotent(request)):
                         raise
                 with trio.move_on_after(waits_s):
                     await changed.wait()
@@ -361,7 +361,7 @@ class QuorumController:
         except Unreachable:
             raise TermEnded(certain=True) from None
         except ConnectionLost:
-            raise TermEnded(certain=False) from None
+            raise ReceiverLost from None
         finally:
             del self._forwarding[scope]
         raise TermEnded(certain=False)  # the leader has changed meanwhile

@@ -22,7 +22,7 @@ from minikafka.controller.raft.raft import NotLeader
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import NotControllerError
 
-__all__ = ["LeadershipTerm", "Outcome", "TermEnded", "copy_image"]
+__all__ = ["LeadershipTerm", "Outcome", "ReceiverLost", "TermEnded", "copy_image"]
 
 Reply = TypeVar("Reply")
 
@@ -37,6 +37,13 @@ class TermEnded(NotControllerError):
     def __init__(self, *, certain: bool) -> None:
         super().__init__("This is not the correct controller for this cluster.")
         self.certain = certain
+
+
+class ReceiverLost(TermEnded):
+    """The connection to the active controller was lost while a request waited: the request may be what ended it."""
+
+    def __init__(self) -> None:
+        super().__init__(certain=False)
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,5 +1,6 @@
 """Requests that meet a bug, and frames of any content: they end nothing but themselves, directly and forwarded."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -98,6 +99,29 @@ def test_a_request_that_ends_its_receiver_is_sent_to_one_more_leader_at_most(
         assert len(ended) == sent
 
     run(scenario, voters=5)
+
+
+def test_a_request_outlives_any_number_of_elections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that is deposed, and does not answer, was not ended by the request."""
+
+    async def scenario(cluster: Controllers) -> None:
+        await cluster.start(1, 2, 3, 4)
+        await cluster.leader()
+        peers, deposed = cluster[4]._peers, list[int]()
+        request = peers.request
+
+        async def unanswered(peer: int, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+            if kind == "forward" and len(deposed) < 4:
+                deposed.append(peer)
+                await cluster[peer].resign()
+                await trio.sleep_forever()
+            return await request(peer, kind, body)
+
+        monkeypatch.setattr(peers, "request", unanswered)
+        assert await cluster[4].handle(AlterConfigsRequest(resources=[]), VERSION[AlterConfigsRequest])
+        assert len(deposed) == 4
+
+    run(scenario)
 
 
 BODIES: list[dict[str, Any]] = [

@@ -21,8 +21,15 @@ MUTATIONS = (
     Mutation(
         "a request that ends its receiver is sent to every next leader",
         _CONTROLLER,
-        "uncertain == UNCERTAIN_MAX or not is_idempotent(request)",
-        "not is_idempotent(request)",
+        "lost == LOST_MAX or not (error.certain or is_idempotent(request))",
+        "not (error.certain or is_idempotent(request))",
+        (_REQUESTS,),
+    ),
+    Mutation(
+        "a request is given up after two elections",
+        _CONTROLLER,
+        "lost += isinstance(error, ReceiverLost)",
+        "lost += not error.certain",
         (_REQUESTS,),
     ),
     Mutation(
