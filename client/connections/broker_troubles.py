@@ -10,6 +10,7 @@ import anyio
 
 from minikafka.client.connections.waits import essential
 from minikafka.protocol.errors import KafkaError, NetworkError
+from minikafka.protocol.shortened import shortened
 
 _SILENT_S = 1
 """An address at which nobody has answered for this long is silent; others are tried meanwhile."""
@@ -60,5 +61,5 @@ class BrokerTroubles:
         waiting = [one for one in dict.fromkeys((*silent, *self._connecting)) if one not in self._errors]
         reasons = [] if last is None else [str(last)]
         reasons += [str(error) for error in list(self._errors.values())[:_NAMED_MAX]]
-        reasons += [f"{address} does not answer" for address in waiting[:_NAMED_MAX]]
+        reasons += [f"{shortened(address)} does not answer" for address in waiting[:_NAMED_MAX]]
         return "; ".join(essential(reasons))

@@ -32,6 +32,7 @@ from minikafka.client.options import ClientOptions
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
     BrokerNotAvailableError,
+    CoordinatorNotAvailableError,
     KafkaError,
     NetworkError,
     RequestTimedOutError,
@@ -351,8 +352,9 @@ class Cluster:
 
         Raises a retriable KafkaError if there is none yet.
         """
-        if (kind, key) in self._coordinators:
-            return self._coordinators[kind, key]
+        known = self._coordinators.get((kind, key))
+        if known in self.metadata.brokers:
+            return known
         connection = await self.any_connection()
         request = FindCoordinatorRequest(key_type=kind)
         if connection.version_for(FindCoordinatorRequest) >= 4:
@@ -365,6 +367,9 @@ class Cluster:
             raise error_for(found.error_code, found.error_message or "")
         if found.node_id not in self.metadata.brokers:
             await self.refresh()
+        if found.node_id not in self.metadata.brokers:
+            text = f"the coordinator of {key!r}, broker {found.node_id}, is not in the metadata"
+            raise CoordinatorNotAvailableError(text)
         self._coordinators[kind, key] = found.node_id
         return found.node_id
 

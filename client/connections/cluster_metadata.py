@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError, error_for
+from minikafka.protocol.counted import counted
+from minikafka.protocol.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
 from minikafka.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -32,6 +38,19 @@ def missing_topics(names: Sequence[str]) -> UnknownTopicOrPartitionError:
     return UnknownTopicOrPartitionError(
         f"topic {quoted} does not exist: create it, or have brokers create it with allow_auto_create_topics=True"
     )
+
+
+def _error_of(name: str, topic: MetadataResponseTopic) -> KafkaError | None:
+    """Why the metadata of a topic cannot be used: its error, or partitions that are not those from 0 to the last."""
+    if topic.error_code:
+        error = error_for(topic.error_code, f"topic {name!r}: {error_for(topic.error_code)}")
+        return missing_topics([name]) if isinstance(error, UnknownTopicOrPartitionError) else error
+    indexes = sorted(one.partition_index for one in topic.partitions)
+    odd = next((index for at, index in enumerate(indexes) if index != at), None)
+    if odd is None:
+        return None
+    text = f"the broker names {counted(len(indexes), 'partition')} of topic {name!r}, among them number {odd}"
+    return LeaderNotAvailableError(f"{text}: not those from 0 to {len(indexes) - 1}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +133,9 @@ class Metadata:
             self.behind = behind + 1
 
     def _apply_topic(self, name: str, topic: MetadataResponseTopic, *, believed: bool) -> None:
-        if topic.error_code:
-            error = error_for(topic.error_code, f"topic {name!r}: {error_for(topic.error_code)}")
-            self.errors[name] = missing_topics([name]) if isinstance(error, UnknownTopicOrPartitionError) else error
+        error = _error_of(name, topic)
+        if error is not None:
+            self.errors[name] = error
             self.topics.pop(name, None)
             return
         self.errors.pop(name, None)
@@ -205,11 +224,12 @@ class Metadata:
         )
 
     def leader(self, topic: str, partition: int) -> int:
-        """The leader's node id; -1 if there is none or it is unknown."""
+        """The leader's node id; -1 if there is none, or it is unknown, or no broker of the cluster."""
         known = self.topics.get(topic)
         if known is None or not 0 <= partition < len(known.partitions):
             return -1
-        return known.partitions[partition].leader
+        leader = known.partitions[partition].leader
+        return leader if leader in self.brokers else -1
 
     def leader_epoch(self, topic: str, partition: int) -> int:
         """The leader epoch; -1 if it is unknown."""

@@ -17,6 +17,8 @@ import sniffio
 
 from minikafka.client.connections.stream import OpenStream, Receiver, Stream
 
+_PORT_MAX = (1 << 16) - 1
+
 
 def wall_clock_ms() -> int:
     """Milliseconds since 1970."""
@@ -24,7 +26,12 @@ def wall_clock_ms() -> int:
 
 
 async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any) -> Stream:
-    """Connect with the socket implementation for the running event loop. Raises OSError."""
+    """Connect with the socket implementation for the running event loop. Raises OSError.
+
+    Also for addresses that cannot exist, which a broker may name: systems connect to port 65536 + n at port n.
+    """
+    if not 0 < port <= _PORT_MAX:
+        raise OSError(f"no port has that number: must be 1 to {_PORT_MAX}")
     try:
         if sniffio.current_async_library() == "trio":
             from minikafka.client.connections import trio_socket

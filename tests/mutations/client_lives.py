@@ -3,6 +3,7 @@
 from mutations import TEST_ONLY, Mutation
 
 _WAITS = ("tests/client/test_waits.py",)
+_ODD = "tests/client/connections/test_odd_answers.py"
 
 MUTATIONS = (
     Mutation(
@@ -139,6 +140,30 @@ MUTATIONS = (
         "            self._ended.set_exception(self._failure)\n",
         "            pass\n",
         ("tests/client/test_loop_that_ends.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a client connects to a port beyond 65535",
+        "client/connections/seams.py",
+        "    if not 0 < port <= _PORT_MAX:\n",
+        "    if port <= 0:\n",
+        (f"{_ODD}::test_a_port_that_does_not_exist_cannot_be_reached",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "partitions of a topic may have any numbers",
+        "client/connections/cluster_metadata.py",
+        "if index != at), None)",
+        "if False), None)",
+        (f"{_ODD}::test_partitions_that_are_not_numbered_from_0_on_are_an_error_that_may_pass",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a coordinator that is no broker of the cluster is never looked up again",
+        "client/connections/cluster_client.py",
+        "            raise CoordinatorNotAvailableError(text)\n",
+        "            pass\n",
+        (_ODD,),
         TEST_ONLY,
     ),
 )

@@ -29,6 +29,7 @@ from minikafka.protocol.messages.list_offsets import (
 from minikafka.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
+    MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
@@ -258,12 +259,18 @@ def topic(
     return MetadataResponseTopic(name=name, error_code=error_code, topic_id=topic_id, partitions=partitions)
 
 
+def answer(*topics: MetadataResponseTopic) -> MetadataResponse:
+    """Of a cluster of three brokers."""
+    brokers = [MetadataResponseBroker(node_id=one, host="a", port=one) for one in (1, 2, 3)]
+    return MetadataResponse(brokers=brokers, topics=list(topics))
+
+
 def test_metadata_of_an_older_leader_epoch_is_ignored() -> None:
     metadata = Metadata()
-    metadata.apply(MetadataResponse(topics=[topic("t", (1, 5), (2, 3))]), ["t"])
-    metadata.apply(MetadataResponse(topics=[topic("t", (2, 4), (3, 4))]), ["t"])
+    metadata.apply(answer(topic("t", (1, 5), (2, 3))), ["t"])
+    metadata.apply(answer(topic("t", (2, 4), (3, 4))), ["t"])
     assert (metadata.leader("t", 0), metadata.leader("t", 1)) == (1, 3)
-    metadata.apply(MetadataResponse(topics=[topic("t", (2, 0), topic_id=b"another".ljust(16))]), ["t"])
+    metadata.apply(answer(topic("t", (2, 0), topic_id=b"another".ljust(16))), ["t"])
     assert (metadata.leader("t", 0), metadata.leader("t", 1), metadata.leader("t", -1)) == (2, -1, -1)
     assert metadata.name_of(b"another".ljust(16)) == "t"
 
@@ -273,10 +280,10 @@ def test_an_epoch_that_metadata_have_named_is_never_given_up(topic_id: bytes, kn
     """An isolated former leader answered alone, and a consumer asked it: OFFSET_OUT_OF_RANGE (seed 4308). Without topic
     ids the topic may be another one."""
     metadata = Metadata()
-    metadata.apply(MetadataResponse(topics=[topic("t", (1, 5), topic_id=topic_id)]), ["t"])
-    metadata.apply(MetadataResponse(topics=[topic("t", (-1, 5), topic_id=topic_id)]), ["t"])
+    metadata.apply(answer(topic("t", (1, 5), topic_id=topic_id)), ["t"])
+    metadata.apply(answer(topic("t", (-1, 5), topic_id=topic_id)), ["t"])
     for _ in range(2 * BEHIND_MAX):
-        metadata.apply(MetadataResponse(topics=[topic("t", (3, 0), topic_id=topic_id)]), ["t"])
+        metadata.apply(answer(topic("t", (3, 0), topic_id=topic_id)), ["t"])
     assert (metadata.leader("t", 0), metadata.leader_epoch("t", 0)) == known
 
 
