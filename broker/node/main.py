@@ -9,14 +9,12 @@ import random
 import signal
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 
 import structlog
 import trio
 
-from minikafka.broker.connections.tcp_listening import listen_on_tcp
 from minikafka.broker.node.allocator import return_large_buffers
 from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.broker.node.controller_node import ControllerNode
@@ -33,6 +31,7 @@ from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_
 from minikafka.broker.settings.properties_file import PropertiesError, lines_of, read_properties
 from minikafka.broker.settings.rules import Problem
 from minikafka.controller.metadata.records import UnreadableRecord
+from minikafka.controller.quorum.listening_sockets import check_address
 from minikafka.protocol.errors import KafkaError
 from minikafka.storage.checkpoint_files import BrokenCheckpoint
 from minikafka.storage.data_directory import WrongDirectory
@@ -217,9 +216,8 @@ def check_addresses(config: NodeConfig) -> None:
     """
     controllers = config.listeners.for_controllers if config.is_controller else ()
     metrics = () if config.metrics_listener is None else (config.metrics_listener,)
-    with ExitStack() as held:
-        for listener in (*config.listeners.for_clients, *controllers, *metrics):
-            held.callback(listen_on_tcp(listener).close)
+    for listener in (*config.listeners.for_clients, *controllers, *metrics):
+        check_address(listener.host, listener.port)
 
 
 async def _stop_on_signal(node: Node | ControllerNode, signals: AsyncIterator[int]) -> None:

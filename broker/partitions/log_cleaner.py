@@ -14,6 +14,9 @@ from minikafka.protocol.settings.registry import SettingValue
 from minikafka.storage.compaction import Compaction, CompactionSettings
 from minikafka.storage.log_manager import LogManager
 
+BACKOFF_MS_MIN = 10
+"""With `log.cleaner.backoff.ms=0` a thread of Kafka's would never sleep; here everything else shares the processor."""
+
 
 class LogCleaner:
     """The cleaner of this node.
@@ -49,7 +52,7 @@ class LogCleaner:
             return
         while True:
             await self._clean_all_due(self._settings().threads)
-            await trio.sleep(self._settings().backoff_ms / 1000)
+            await trio.sleep(max(BACKOFF_MS_MIN, self._settings().backoff_ms) / 1000)
 
     async def _clean_all_due(self, threads: int) -> None:
         if threads == 1:

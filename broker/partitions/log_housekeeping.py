@@ -28,14 +28,17 @@ async def repeat(interval_ms: int, work: Callable[[], Awaitable[None]], name: st
     """Run `work` periodically until cancelled. Errors are logged, and the next run tries again.
 
     Args:
-        interval_ms: Between the end of one run and the start of the next.
+        interval_ms: Between the end of one run and the start of the next; 0 or less is one run only, as with Kafka's
+            `KafkaScheduler`.
     """
     while True:
-        await trio.sleep(interval_ms / 1000)
+        await trio.sleep(max(0, interval_ms) / 1000)
         try:
             await work()
         except (KafkaError, OSError) as error:
             log.error("housekeeping failed", task=name, error=str(error))
+        if interval_ms <= 0:
+            return
 
 
 class Housekeeping:

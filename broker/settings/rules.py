@@ -15,6 +15,8 @@ from minikafka.broker.settings.listeners import (
     parse_listeners,
     protocol_map,
 )
+from minikafka.controller.decisions.broker_config_rules import DEDUPE_BYTES_PER_THREAD_MIN
+from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.settings.registry import SettingValue
 
 __all__ = ["RULES", "ListenerProblem", "Listeners", "Problem", "Values", "read_listeners"]
@@ -288,6 +290,23 @@ def _values_are_in_order(values: Values, _: Listeners) -> Iterator[Problem]:
         )
 
 
+def _cleaner_has_memory(values: Values, _: Listeners) -> Iterator[Problem]:
+    threads, buffer = "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
+    if values.number(threads) < 1:
+        yield values.problem(threads, "must be at least 1")
+    elif values.number(buffer) // values.number(threads) <= DEDUPE_BYTES_PER_THREAD_MIN:
+        given = threads if threads in values.given else buffer
+        yield values.problem(given, f"{buffer} must be above {DEDUPE_BYTES_PER_THREAD_MIN} for each of {threads}")
+
+
+def _codecs_are_known(values: Values, _: Listeners) -> Iterator[Problem]:
+    """Source: `CompressionType.forId`."""
+    name = "offsets.topic.compression.codec"
+    if values.number(name) not in list(Codec):
+        allowed = ", ".join(f"{codec.value} is {codec.name.lower()}" for codec in Codec)
+        yield values.problem(name, f"Unknown compression type id (allowed: {allowed})")
+
+
 def _between(name: str) -> list[tuple[str, str]]:
     """`group.consumer.{min,,max}.session.timeout.ms` and the like, in their order."""
     group, kind, rest = name.split(".", 2)
@@ -325,5 +344,7 @@ RULES: tuple[Callable[[Values, Listeners], Iterator[Problem]], ...] = (
     _times_are_positive,
     _directories_are_given,
     _values_are_in_order,
+    _cleaner_has_memory,
+    _codecs_are_known,
 )
 """All rules, in the order in which problems are reported."""

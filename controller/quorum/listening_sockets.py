@@ -11,7 +11,7 @@ from typing import Any
 
 from minikafka.protocol.errors import without_frames
 
-__all__ = ["listening_sockets"]
+__all__ = ["check_address", "listening_sockets"]
 
 BACKLOG = 1024
 WILDCARDS = ("0.0.0.0", "::")
@@ -33,10 +33,24 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
     Raises:
         OSError: The port is in use, or no address is one of this machine. The text names host and port.
     """
+    return _sockets(host, port, listen=True)
+
+
+def check_address(host: str, port: int) -> None:
+    """Bind all addresses of a host, and let go of them. Nobody can connect meanwhile: the sockets do not listen.
+
+    Raises:
+        OSError: See `listening_sockets`.
+    """
+    for one in _sockets(host, port, listen=False):
+        one.close()
+
+
+def _sockets(host: str, port: int, *, listen: bool) -> list[socket.socket]:
     try:
         addresses = list(_addresses(host, port))
         for _ in range(_PORTS_TRIED_MAX if port == 0 else 1):
-            bound, problem = _bound(addresses)
+            bound, problem = _bound(addresses, listen)
             if problem is None or port or problem.errno != errno.EADDRINUSE:
                 break
     except OSError as error:
@@ -54,13 +68,14 @@ def _addresses(host: str, port: int) -> Iterator[_Address]:
     return iter(dict.fromkeys((entry[0], entry[4]) for entry in found))
 
 
-def _bound(addresses: list[_Address]) -> tuple[list[socket.socket], OSError | None]:
+def _bound(addresses: list[_Address], listen: bool) -> tuple[list[socket.socket], OSError | None]:
     """Sockets at those of the addresses that are here; or none, and why."""
     bound: list[socket.socket] = []
     problem: OSError | None = None
     for family, (host, port, *rest) in addresses:
         try:
-            bound.append(_listening(family, (host, bound[0].getsockname()[1] if bound else port, *rest)))
+            address = (host, bound[0].getsockname()[1] if bound else port, *rest)
+            bound.append(_bound_to(family, address, listen))
         except OSError as error:
             problem = without_frames(error)
             if error.errno not in _NOT_HERE:
@@ -70,14 +85,15 @@ def _bound(addresses: list[_Address]) -> tuple[list[socket.socket], OSError | No
     return bound, None if bound else problem
 
 
-def _listening(family: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:
+def _bound_to(family: socket.AddressFamily, address: tuple[Any, ...], listen: bool) -> socket.socket:
     raw = socket.socket(family, socket.SOCK_STREAM)
     try:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         raw.bind(address)
-        raw.listen(BACKLOG)
+        if listen:
+            raw.listen(BACKLOG)
     except OSError:
         raw.close()
         raise

@@ -22,6 +22,34 @@ _PUBLISHED = "tests/storage/test_published_bugs.py"
 MUTATIONS = (
     # -- addresses and ports --------------------------------------------------------------------------------------
     Mutation(
+        "a node that checks its addresses accepts clients",
+        _SOCKETS,
+        "listen=False",
+        "listen=True",
+        (f"{_LISTENING}::test_while_an_address_is_checked_nobody_can_connect",),
+    ),
+    Mutation(
+        "the cleaner does not sleep",
+        "broker/partitions/log_cleaner.py",
+        "max(BACKOFF_MS_MIN, self._settings().backoff_ms)",
+        "self._settings().backoff_ms",
+        ("tests/broker/node/test_odd_settings.py",),
+    ),
+    Mutation(
+        "an interval of 0 repeats for ever",
+        "broker/partitions/log_housekeeping.py",
+        "        if interval_ms <= 0:\n            return\n",
+        "",
+        ("tests/broker/node/test_odd_settings.py",),
+    ),
+    Mutation(
+        "the codec of the offsets topic is not checked",
+        "broker/settings/rules.py",
+        "    _codecs_are_known,\n",
+        "",
+        ("tests/broker/settings/test_node_config.py",),
+    ),
+    Mutation(
         "a listener without a host serves IPv4 only",
         _SOCKETS,
         'WILDCARDS = ("0.0.0.0", "::")',

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 from collections.abc import AsyncIterator
 from random import Random
@@ -12,13 +11,14 @@ import pytest
 import structlog.testing
 import trio
 import trio.testing
+from support.memory_node import MemoryListeners, config, system
 
 from minikafka import __version__
 from minikafka.broker.connections.transport import StreamTransport
 from minikafka.broker.node.main import CannotStart, cause_of, make_node, serve
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.listeners import Listener
-from minikafka.broker.settings.node_config import NodeConfig, load_config
+from minikafka.broker.settings.node_config import load_config
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -26,38 +26,6 @@ from minikafka.storage.data_directory import WrongDirectory
 from minikafka.storage.memory_disk import MemoryDisk
 
 VERSION = 12
-
-
-class MemoryListeners:
-    """The client listeners of a node: `clients` takes the transports to accept."""
-
-    def __init__(self) -> None:
-        self.clients, self._accepted = trio.open_memory_channel[StreamTransport](math.inf)
-        self.address = "", 0
-        self.closed = False
-
-    def listen(self, listener: Listener) -> MemoryListeners:
-        self.address = listener.host, listener.port
-        return self
-
-    async def run(self) -> None:
-        await trio.sleep_forever()
-
-    async def accept(self) -> StreamTransport | None:
-        return await self._accepted.receive()
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def config(node_id: int) -> NodeConfig:
-    return load_config(
-        settings={"node.id": str(node_id), "listeners": "PLAINTEXT://node:9092", "log.dirs": "/data"}
-    )
-
-
-def system(disk: MemoryDisk, listeners: MemoryListeners) -> System:
-    return System(disk, lambda: 1_700_000_000_000, Random(1), listen=listeners.listen)
 
 
 async def first_signal(number: int) -> AsyncIterator[int]:

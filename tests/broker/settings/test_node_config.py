@@ -1,11 +1,19 @@
 """A node's settings: Apache Kafka's files, invalid values, defaults, the environment."""
 
+from contextlib import suppress
+from dataclasses import MISSING, fields
+
 import pytest
 
+from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
+from minikafka.broker.replication.follower_fetch_state import FetchSettings
 from minikafka.broker.settings.listeners import Listener
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
 from minikafka.broker.settings.properties_file import read_properties
-from minikafka.protocol.settings.registry import SECURITY_NAMES
+from minikafka.protocol.settings.dataclass_fields import from_values
+from minikafka.protocol.settings.registry import NODE_SETTINGS, SECURITY_NAMES
+from minikafka.storage.log_config import LogConfig
 
 FOR_KAFKA = """
 ############################# Server Basics #############################
@@ -228,3 +236,26 @@ def test_security_and_other_settings_are_told_apart() -> None:
     open_to_all, other = node.warnings()
     assert "ssl.keystore.location" in open_to_all
     assert other == "settings that minikafka does not support: num.io.threads"
+
+
+NUMBERS = [-(1 << 63), -(1 << 31), -(1 << 15), -2, -1, *range(6), (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1]
+WORDS = ["", "x", "x,y", "none", "classic", "range,range"]
+
+
+@pytest.mark.parametrize("cls", [GroupSettings, TransactionSettings, LogConfig, FetchSettings])
+def test_a_setting_that_is_accepted_has_a_value_that_a_node_can_use(cls: type) -> None:
+    """Whatever the numbers and words, a node is refused with a sentence, or its parts take the value."""
+    names = {item.metadata.get("setting") for item in fields(cls)} & NODE_SETTINGS.keys()
+    assert names
+    used = {item.name: 1 for item in fields(cls) if "setting" not in item.metadata and item.default is MISSING}
+    for name in names:
+        for text in [*map(str, NUMBERS), *WORDS]:
+            with suppress(ConfigError):
+                from_values(cls, load_config(settings={name: text}).values, **used)
+
+
+def test_an_unknown_codec_is_refused() -> None:
+    assert problems("offsets.topic.compression.codec=5") == [
+        "offsets.topic.compression.codec=5: Unknown compression type id (allowed: 0 is none, 1 is gzip, 2 is snappy, "
+        "3 is lz4, 4 is zstd)"
+    ]

@@ -15,7 +15,7 @@ import trio.testing
 from minikafka.broker.connections.tcp_listening import listen_on_tcp
 from minikafka.broker.settings.listeners import Listener
 from minikafka.controller.quorum import listening_sockets as module
-from minikafka.controller.quorum.listening_sockets import listening_sockets
+from minikafka.controller.quorum.listening_sockets import check_address, listening_sockets
 from minikafka.controller.quorum.peer_network import TcpNetwork
 
 HERE, ELSEWHERE = "127.0.0.1", "192.0.2.1"
@@ -75,6 +75,25 @@ def test_a_listener_serves_every_address_that_its_host_stands_for(host: str) -> 
         assert reached(sockets[0].getsockname()[1]) == REACHED[host]
 
 
+@pytest.mark.parametrize("host", ["", "localhost", FOUR])
+def test_while_an_address_is_checked_nobody_can_connect(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that wait for a node would be accepted, and disconnected."""
+    found: list[list[str]] = []
+
+    def letting_go(self: socket.socket) -> None:
+        monkeypatch.undo()  # what connects below is closed as ever
+        found.append(reached(port))
+        self.close()
+
+    with bound(host) as sockets:
+        port = sockets[0].getsockname()[1]
+        with pytest.raises(OSError, match="Address already in use"):
+            check_address(host, port)
+    monkeypatch.setattr(socket.socket, "close", letting_go)
+    check_address(host, port)
+    assert found == [[]]
+
+
 @here
 @pytest.mark.parametrize("address", [FOUR, SIX])
 def test_clients_of_both_families_are_accepted_under_their_own_address(address: str) -> None:
@@ -123,14 +142,14 @@ def test_controllers_listen_on_the_same_addresses(host: str) -> None:
 @pytest.mark.parametrize("error", [errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT])
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "localhost"])
 def test_a_machine_without_ipv6_serves_ipv4(host: str, error: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    listening = module._listening
+    bound_to = module._bound_to
 
-    def without_ipv6(family: socket.AddressFamily, address: Any) -> socket.socket:
+    def without_ipv6(family: socket.AddressFamily, address: Any, listen: bool) -> socket.socket:
         if family == socket.AF_INET6:
             raise OSError(error, "no IPv6")
-        return listening(family, address)
+        return bound_to(family, address, listen)
 
-    monkeypatch.setattr(module, "_listening", without_ipv6)
+    monkeypatch.setattr(module, "_bound_to", without_ipv6)
     with bound(host) as sockets:
         assert reached(sockets[0].getsockname()[1]) == [FOUR]
 
@@ -149,15 +168,15 @@ def test_a_port_in_use_in_one_family_is_in_use() -> None:
 
 @here
 def test_any_port_is_one_that_is_free_in_both_families(monkeypatch: pytest.MonkeyPatch) -> None:
-    listening = module._listening
+    bound_to = module._bound_to
     refusals = [OSError(errno.EADDRINUSE, "in use"), OSError(errno.EADDRINUSE, "in use")]
 
-    def taken_twice(family: socket.AddressFamily, address: Any) -> socket.socket:
+    def taken_twice(family: socket.AddressFamily, address: Any, listen: bool) -> socket.socket:
         if family == socket.AF_INET6 and refusals:
             raise refusals.pop()
-        return listening(family, address)
+        return bound_to(family, address, listen)
 
-    monkeypatch.setattr(module, "_listening", taken_twice)
+    monkeypatch.setattr(module, "_bound_to", taken_twice)
     with bound("") as sockets:
         assert reached(sockets[0].getsockname()[1]) == [FOUR, SIX]
 
