@@ -62,7 +62,8 @@ def cluster(
 
     Each node is a process with its files in DIR/node-ID: server.properties, pid, server.log and data. After a node
     was killed, `minikafka cluster restart ID` starts it again, and so does `minikafka server --config
-    DIR/node-ID/server.properties`. SIGTERM and Ctrl-C stop all nodes.
+    DIR/node-ID/server.properties`. SIGTERM and Ctrl-C stop all nodes. Settings that are given with --set are checked
+    first, and written to the files of all nodes; those of a start that fails are taken back.
 
     \b
     Examples:
@@ -86,7 +87,9 @@ def cluster(
             settings=dict(settings),
             metrics=True,
         )
-        with removed_unless_started(nodes), supervising(nodes.directory), signals() as stopping:
+        for warning in nodes.warnings:
+            echo(warning, err=True)
+        with taken_back_unless_started(nodes), supervising(nodes.directory), signals() as stopping:
             number = run(nodes, stopping, attach=attach)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
@@ -99,15 +102,15 @@ for subcommand in (status, stop, restart):
 
 
 @contextmanager
-def removed_unless_started(nodes: LocalCluster) -> Iterator[None]:
-    """A cluster whose nodes cannot start leaves no files that the next try would take for its own."""
+def taken_back_unless_started(nodes: LocalCluster) -> Iterator[None]:
+    """A cluster whose nodes cannot start leaves neither files nor settings that the next try would take for its own."""
     from minikafka.cli.cluster_layout import ClusterError
 
     try:
         yield
     except ClusterError:
         if not nodes.was_ready:
-            nodes.remove_new_folders()
+            nodes.take_back()
         raise
 
 

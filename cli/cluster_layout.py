@@ -32,6 +32,8 @@ FAST_FAILOVER = {
 }
 """Short timeouts, as nodes on one machine have no network latency: session timeout 1 s (Kafka's default: 9 s)."""
 
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
+
 
 class ClusterError(Exception):
     """A cluster that cannot be created, started or stopped; the message is for the user."""
@@ -99,10 +101,8 @@ def voters(nodes: Iterable[NodeLayout]) -> str:
     return ",".join(f"{node.node_id}@{HOST}:{node.controller_port}" for node in nodes if node.controller_port)
 
 
-def properties(
-    node: NodeLayout, nodes: Iterable[NodeLayout], folder: Path, settings: Mapping[str, str]
-) -> dict[str, str]:
-    """The settings of one node; `settings` take precedence over defaults."""
+def properties(node: NodeLayout, nodes: Iterable[NodeLayout], folder: Path) -> dict[str, str]:
+    """The settings of one new node."""
     nodes = list(nodes)
     brokers = sum(1 for one in nodes if one.port)
     replicas = min(3, brokers)
@@ -126,7 +126,7 @@ def properties(
     if not node.port:
         del given["advertised.listeners"]
         del given["inter.broker.listener.name"]
-    return {**given, **settings}
+    return given
 
 
 def metrics_listener(node: NodeLayout) -> str:
@@ -163,5 +163,6 @@ def layout_of(given: Mapping[str, str]) -> NodeLayout:
 
 
 def _escaped(value: str) -> str:
-    """A value for a `.properties` file, in which `\\` is the escape character."""
-    return value.replace("\\", "\\\\")
+    """A value for a `.properties` file, in which `\\` is the escape character, and leading blanks are none of it."""
+    text = "".join(_ESCAPES.get(letter, letter) for letter in value)
+    return f"\\{text}" if text[:1] == " " else text

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -40,11 +39,10 @@ from minikafka.cli.cluster_layout import (
     metrics_listener,
     ports,
     properties,
-    properties_text,
     voters,
-    with_settings,
 )
 from minikafka.cli.contexts import DEFAULT_PORT
+from minikafka.cli.node_files import NodeFiles, Wanted
 from minikafka.cli.node_process import has_ended, pid_of_node, send
 from minikafka.protocol.counted import counted
 
@@ -77,7 +75,8 @@ class LocalCluster:
     Attributes:
         was_ready: whether all nodes were ready at some time, as whoever starts them says.
 
-    Raises ClusterError for an impossible layout, or another port than that of an existing cluster.
+    Raises ClusterError, before anything is written, for an impossible layout, another port than that of an existing
+    cluster, or settings with which a node cannot start.
     """
 
     READY = re.compile(rb"^ready ", re.MULTILINE)
@@ -98,7 +97,7 @@ class LocalCluster:
         self.directory = directory.resolve()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._log_starts: dict[int, int] = {}
-        self._new_folders: list[Path] = []
+        self._files = NodeFiles()
         self.was_ready = False
         existing = _existing(self.directory)
         grows = (brokers or 0) > sum(1 for node in existing.values() if node.port)
@@ -141,6 +140,11 @@ class LocalCluster:
     def bootstrap(self) -> str:
         """The `bootstrap.servers` of all brokers."""
         return ",".join(self.address(node_id) for node_id in self.broker_ids)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What nodes will warn of when they start, such as misspelled settings; only of settings that were written."""
+        return self._files.warnings
 
     def address(self, node_id: int) -> str:
         """`host:port` of a broker."""
@@ -324,38 +328,38 @@ class LocalCluster:
                 "--port to start it there, or use a new directory"
             )
 
-    def remove_new_folders(self) -> None:
-        """Remove the folders that this object has made, and all that nodes have written there. No node may run."""
-        for folder in self._new_folders:
-            shutil.rmtree(folder, ignore_errors=True)
+    def take_back(self) -> None:
+        """Undo what the constructor wrote: new folders, with all that nodes have written there, and changed settings.
+
+        No node may run.
+        """
+        self._files.take_back()
 
     def _write(self, settings: Mapping[str, str], of_nodes: Mapping[int, Mapping[str, str]]) -> None:
+        files = {}
         for node_id, node in self.nodes.items():
-            if not self.folder(node_id).exists():
-                missing = [one for one in (self.folder(node_id), *self.folder(node_id).parents) if not one.exists()]
-                self._new_folders.append(missing[-1])
-                self.folder(node_id).mkdir(parents=True)
-            config, chosen = self.config(node_id), {**settings, **of_nodes.get(node_id, {})}
+            chosen = {**settings, **of_nodes.get(node_id, {})}
             if node.metrics_port and not self._names_metrics(node_id):
                 chosen.setdefault("metrics.listener", metrics_listener(node))
-            if not config.exists():
-                given = properties(node, self.nodes.values(), self.folder(node_id), chosen)
-                config.write_text(properties_text(given))
-            elif chosen:
-                config.write_text(with_settings(config.read_text(), chosen))
+            basis = properties(node, self.nodes.values(), self.folder(node_id))
+            files[self.config(node_id)] = Wanted(basis, chosen)
+        self._files.write(files)
 
     def _names_metrics(self, node_id: int) -> bool:
         config = self.config(node_id)
         return config.exists() and "metrics.listener" in read_properties(config.read_bytes())
 
     def _is_ready(self, node_id: int) -> bool:
+        return self.READY.search(self._log_of_this_start(node_id)) is not None
+
+    def _log_of_this_start(self, node_id: int) -> bytes:
         with (self.folder(node_id) / "server.log").open("rb") as log:
             log.seek(self._log_starts.get(node_id, 0))
-            return self.READY.search(log.read()) is not None
+            return log.read()
 
     def _failure(self, node_id: int, what: str) -> ClusterError:
-        log = self.folder(node_id) / "server.log"
-        return ClusterError(f"node {node_id} {what}; {log} ends:\n{self.log_tail(node_id)}")
+        lines = self._log_of_this_start(node_id).decode(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        return ClusterError("\n".join([f"node {node_id} {what}; {self.folder(node_id) / 'server.log'} ends:", *lines]))
 
     def _signal(self, number: signal.Signals, node_ids: Collection[int]) -> None:
         for node_id in node_ids:

@@ -6,7 +6,7 @@ Without any setting, a node is a single-node cluster: see `OWN_DEFAULTS`.
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from minikafka.broker.settings.container import container_defaults
@@ -33,6 +33,7 @@ from minikafka.protocol.settings.registry import (
     NODE_SETTINGS,
     SECURITY_NAMES,
     STATIC_SETTINGS,
+    TOPIC_SETTINGS,
     InvalidSetting,
     SettingValue,
     listener_base_name,
@@ -277,7 +278,13 @@ def _listener_setting_problems(name: str, base: str, text: str) -> Iterator[Prob
 def _unknown(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     known = (*STATIC_SETTINGS, *OWN_SETTINGS)
     names = [name for name in given if name not in known and not _is_listener_setting(name)]
-    return tuple((name, "".join(difflib.get_close_matches(name, known, 1, 0.85))) for name in names)
+    return tuple((name, _meant(name, known)) for name in names)
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    """The setting of a node that was probably meant; for a topic's, the one with its default. "" if none is close."""
+    found = "".join(difflib.get_close_matches(name, (*known, *TOPIC_SETTINGS), 1, 0.85))
+    return found if found in known or not found else TOPIC_SETTINGS[found].synonym or ""
 
 
 def _is_of_security(name: str) -> bool:

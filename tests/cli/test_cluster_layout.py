@@ -18,6 +18,7 @@ from minikafka.cli.cluster_layout import (
     voters,
     with_settings,
 )
+from minikafka.cli.node_files import NodeFiles, Wanted
 
 
 def roles(**wanted: int | bool | None) -> list[str]:
@@ -56,13 +57,13 @@ def test_layouts_survive_the_round_trip_through_a_file(isolated: bool, tmp_path:
     nodes = layout(brokers=4, controllers=1, isolated=isolated, port=9092)
     assert {node.metrics_port for node in nodes} == {0}
     for node in nodes:
-        text = properties_text(properties(node, nodes, tmp_path, {}))
+        text = properties_text(properties(node, nodes, tmp_path))
         assert layout_of(read_properties(text)) == node
 
 
 def test_a_node_accepts_its_file(tmp_path: Path) -> None:
     nodes = layout(brokers=1, port=9092)
-    config = load_config(properties=read_properties(properties_text(properties(nodes[0], nodes, tmp_path, {}))))
+    config = load_config(properties=read_properties(properties_text(properties(nodes[0], nodes, tmp_path))))
     assert list(config.warnings()) == [], "nothing is said about settings that we wrote"
     assert config.log_dirs == (str(tmp_path / "data"),)
     assert [str(listener) for listener in config.client_listeners] == ["PLAINTEXT://127.0.0.1:9092"]
@@ -71,8 +72,16 @@ def test_a_node_accepts_its_file(tmp_path: Path) -> None:
 def test_settings_of_the_user_take_precedence(tmp_path: Path) -> None:
     nodes = layout(brokers=3, port=9092)
     settings = {"broker.session.timeout.ms": "9000", "log.retention.ms": "5", "log.dirs": "a\\b"}
-    given = read_properties(properties_text(properties(nodes[0], nodes, tmp_path, settings)))
+    path = tmp_path / "server.properties"
+    NodeFiles().write({path: Wanted(properties(nodes[0], nodes, tmp_path), settings)})
+    given = read_properties(path.read_bytes())
     assert {name: given[name] for name in settings} == settings
+
+
+@pytest.mark.parametrize("value", ["", " a", "a\\", "\\u", "a\nb=c", "a\r\tb\f", "é€😀", "#!=: "])
+def test_any_value_is_read_back(value: str) -> None:
+    assert read_properties(properties_text({"first": value, "last": "1"})) == {"first": value, "last": "1"}
+    assert read_properties(with_settings("first=1\nlast=1\n", {"first": value})) == {"first": value, "last": "1"}
 
 
 def test_settings_are_changed_in_place_or_added() -> None:

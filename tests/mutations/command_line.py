@@ -39,9 +39,30 @@ MUTATIONS = (
     Mutation(
         "a cluster that cannot start leaves its settings",
         "cli/cluster.py",
-        "            nodes.remove_new_folders()\n",
+        "            nodes.take_back()\n",
         "            pass\n",
         ("tests/cli/test_cluster.py::test_a_cluster_that_cannot_start_leaves_nothing",),
+    ),
+    Mutation(
+        "the settings of a cluster are written before all are checked",
+        "cli/node_files.py",
+        "        raise ClusterError(str(error)) from error\n",
+        "        return iter(map(str, error.problems))\n",
+        ("tests/cli/test_cluster_settings.py::test_settings_that_no_node_can_start_with_are_not_written",),
+    ),
+    Mutation(
+        "a cluster that cannot start keeps the settings of the attempt",
+        "cli/node_files.py",
+        "            path.write_text(text)\n\n    def _make",
+        "            pass\n\n    def _make",
+        ("tests/cli/test_cluster_settings.py::test_a_start_that_fails_takes_its_settings_back",),
+    ),
+    Mutation(
+        "a start that fails is explained by the log of earlier ones",
+        "cli/local_cluster.py",
+        "            log.seek(self._log_starts.get(node_id, 0))\n",
+        "",
+        ("tests/cli/test_cluster_settings.py::test_a_start_that_fails_takes_its_settings_back",),
     ),
     Mutation(
         "garbage is a good index",

@@ -172,6 +172,11 @@ def test_unknown_settings_are_warnings_with_the_closest_name() -> None:
     ]
 
 
+def test_for_a_setting_of_a_topic_the_one_of_a_node_is_named() -> None:
+    node = load_config(settings={"retentoin.ms": "1", "max.message.bytes": "1", "min.insync.replica": "1"})
+    assert [meant for _, meant in node.unknown] == ["log.retention.ms", "message.max.bytes", "min.insync.replicas"]
+
+
 def test_settings_of_a_listener_are_known_and_ignored() -> None:
     names = ["listener.name.inside.ssl.key.password", "listener.name.inside.plain.sasl.jaas.config"]
     node = load_config(settings=dict.fromkeys(names, "secret"))

@@ -1,0 +1,81 @@
+"""The `server.properties` of a local cluster: all are checked before one is written, and changes can be taken back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from minikafka.broker.settings.properties_file import PropertiesError, lines_of, read_properties
+from minikafka.cli.cluster_layout import ClusterError, properties_text, with_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a file is to say.
+
+    Attributes:
+        basis: the settings of a new file; an existing one keeps its own.
+        chosen: settings that are added or changed.
+    """
+
+    basis: Mapping[str, str]
+    chosen: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class NodeFiles:
+    """Writes files of settings.
+
+    Attributes:
+        warnings: what nodes will warn of when they start, such as settings that do not exist.
+    """
+
+    warnings: list[str] = field(default_factory=list[str])
+    _new_folders: list[Path] = field(default_factory=list[Path])
+    _replaced: dict[Path, str] = field(default_factory=dict[Path, str])
+
+    def write(self, files: Mapping[Path, Wanted]) -> None:
+        """Make or change files. Raises ClusterError, before the first is written, if a node cannot start with one."""
+        texts = {path: _text(path, wanted) for path, wanted in files.items() if wanted.chosen or not path.exists()}
+        checked = [one for path, text in texts.items() for one in _warnings(path, text, files[path].chosen)]
+        self.warnings += dict.fromkeys(checked)
+        for path, text in texts.items():
+            if path.exists():
+                self._replaced[path] = path.read_text()
+            else:
+                self._make(path.parent)
+            path.write_text(text)
+
+    def take_back(self) -> None:
+        """Remove the folders that were made, with all that nodes have written there, and undo other changes."""
+        for folder in self._new_folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        for path, text in self._replaced.items():
+            path.write_text(text)
+
+    def _make(self, folder: Path) -> None:
+        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        self._new_folders += missing[-1:]
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def _text(path: Path, wanted: Wanted) -> str:
+    if path.exists():
+        return with_settings(path.read_text(), wanted.chosen)
+    return properties_text({**wanted.basis, **wanted.chosen})
+
+
+def _warnings(path: Path, text: str, chosen: Collection[str]) -> Iterator[str]:
+    """What a node with this text will warn of. Raises ClusterError if it cannot start with it."""
+    from minikafka.broker.settings.node_config import ConfigError, load_config
+
+    try:
+        places = {name: f"{path}, line {line}" for name, line in lines_of(text).items() if name not in chosen}
+        return load_config(properties=read_properties(text), environment=os.environ, places=places).warnings()
+    except PropertiesError as error:
+        raise ClusterError(f"{path}, {error}") from error
+    except ConfigError as error:
+        raise ClusterError(str(error)) from error
