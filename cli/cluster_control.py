@@ -83,13 +83,12 @@ def stop(context: click.Context, data_dir: Path | None, node_ids: tuple[int, ...
     from minikafka.cli.cluster_layout import ClusterError
 
     nodes = cluster_at(context, data_dir)
-    check_nodes(nodes, node_ids)
-    before = {node_id for node_id in node_ids or nodes.node_ids if nodes.running(node_id)}
     try:
+        before = {node_id for node_id in nodes.chosen(*node_ids) if nodes.running(node_id)}
         if not node_ids:
             stop_supervisor(nodes.directory)
         nodes.stop(*node_ids)
-    except ClusterError as error:
+    except (ClusterError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     said = f"Stopped {shown(sorted(before))}." if before else "Nothing ran."
     output({"stopped": sorted(before)}, [said], as_json=as_json)
@@ -113,10 +112,9 @@ def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, 
     from minikafka.cli.cluster_layout import ClusterError
 
     nodes = cluster_at(context, data_dir)
-    check_nodes(nodes, node_ids)
-    chosen = list(node_ids or nodes.node_ids)
-    down = [node_id for node_id in chosen if not nodes.running(node_id)]
     try:
+        chosen = nodes.chosen(*node_ids)
+        down = [node_id for node_id in chosen if not nodes.running(node_id)]
         if down:
             nodes.start(*down)
             say(f"Started {shown(down)}.", as_json=as_json)
@@ -127,7 +125,7 @@ def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, 
                 say(f"Restarted node {node_id} (pid {nodes.pid(node_id)}).", as_json=as_json)
         restarted = [{"node": node_id, "pid": nodes.pid(node_id)} for node_id in chosen if node_id not in down]
         output({"started": down, "restarted": restarted}, [], as_json=as_json)
-    except ClusterError as error:
+    except (ClusterError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     finally:
         nodes.release()
@@ -157,13 +155,6 @@ def cluster_at(context: click.Context, data_dir: Path | None) -> LocalCluster:
         return LocalCluster(directory)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-
-
-def check_nodes(nodes: LocalCluster, node_ids: Sequence[int]) -> None:
-    """Raise click.ClickException for a node that the cluster has not."""
-    for node_id in node_ids:
-        if node_id not in nodes.nodes:
-            raise click.ClickException(f"{nodes.directory} has no node {node_id}: it has {numbers(nodes.node_ids)}")
 
 
 def asked(nodes: LocalCluster) -> tuple[QuorumDescription | None, list[Topic], str]:

@@ -1,7 +1,7 @@
 """A cluster of processes on this machine, for the command line, tests, benchmarks and fault injection.
 
     with LocalCluster(Path("/tmp/three"), brokers=3) as cluster:
-        connect(cluster.bootstrap)
+        Producer(bootstrap_servers=cluster.bootstrap_servers)
         cluster.kill(1)             # SIGKILL
         cluster.start(1)            # same port, same data
         cluster.pause(2)            # SIGSTOP
@@ -44,6 +44,7 @@ from minikafka.cli.cluster_layout import (
 from minikafka.cli.contexts import DEFAULT_PORT
 from minikafka.cli.node_files import NodeFiles, Wanted
 from minikafka.cli.node_process import has_ended, pid_of_node, send
+from minikafka.cli.tables import numbers
 from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ _PORTS = (15_000, 32_000)
 
 class LocalCluster:
     """Nodes by id, from 1. Methods that take node ids act on all nodes if none is given.
+
+    They raise ValueError for a node that the cluster has not.
 
     Args:
         directory: created if missing; an existing cluster is restarted, on its ports.
@@ -118,6 +121,7 @@ class LocalCluster:
         nodes = [node for node in nodes if node.node_id in existing or not existing or grows]
         kept = {node.node_id: _kept(existing.get(node.node_id), node) for node in nodes}
         self.nodes = dict(sorted({**existing, **kept}.items()))
+        self.chosen(*(node_settings or {}))
         self._write(_texts(settings or {}), {n: _texts(some) for n, some in (node_settings or {}).items()})
         weakref.finalize(self, _kill_all, self._processes)
 
@@ -138,8 +142,13 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The `bootstrap.servers` of all brokers."""
+        """`host:port` of all brokers, with commas."""
         return ",".join(self.address(node_id) for node_id in self.broker_ids)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The same as `bootstrap`, by the name of the argument of clients."""
+        return self.bootstrap
 
     @property
     def warnings(self) -> list[str]:
@@ -147,7 +156,10 @@ class LocalCluster:
         return self._files.warnings
 
     def address(self, node_id: int) -> str:
-        """`host:port` of a broker."""
+        """`host:port` of a broker. Raises ValueError for a node that is none."""
+        self.chosen(node_id)
+        if not self.nodes[node_id].port:
+            raise ValueError(f"node {node_id} is no broker: it has no address for clients")
         return f"{HOST}:{self.nodes[node_id].port}"
 
     def metrics_url(self, node_id: int) -> str:
@@ -157,6 +169,7 @@ class LocalCluster:
 
     def folder(self, node_id: int) -> Path:
         """The folder of a node."""
+        self.chosen(node_id)
         return self.directory / f"node-{node_id}"
 
     def config(self, node_id: int) -> Path:
@@ -169,10 +182,18 @@ class LocalCluster:
 
     def pid(self, node_id: int) -> int:
         """The pid of a node, also if it was started by hand; 0 if it does not run."""
+        self.chosen(node_id)
         process = self._processes.get(node_id)
         if process is not None and process.poll() is None:
             return process.pid
         return pid_of_node(self.folder(node_id) / "pid", self.config(node_id), self.data(node_id))
+
+    def chosen(self, *node_ids: int) -> list[int]:
+        """These nodes, or all. Raises ValueError for one that the cluster has not."""
+        for node_id in node_ids:
+            if node_id not in self.node_ids:
+                raise ValueError(f"{self.directory} has no node {node_id!r}: it has {numbers(self.node_ids)}")
+        return list(node_ids) or self.node_ids
 
     def running(self, node_id: int) -> bool:
         """Whether a node's process exists, paused or not."""
@@ -180,6 +201,7 @@ class LocalCluster:
 
     def exit_code(self, node_id: int) -> int | None:
         """Exit code of the process started by this object (-N for signal N); None while it runs or if there is none."""
+        self.chosen(node_id)
         process = self._processes.get(node_id)
         return None if process is None else process.poll()
 
@@ -203,10 +225,10 @@ class LocalCluster:
 
     def launch(self, *node_ids: int) -> None:
         """Start nodes without waiting. Raises ClusterError, before any is started, if one runs already."""
-        for node_id in node_ids or self.node_ids:
+        for node_id in (chosen := self.chosen(*node_ids)):
             if self.running(node_id):
                 raise ClusterError(f"node {node_id} of {self.directory} is already running (pid {self.pid(node_id)})")
-        for node_id in node_ids or self.node_ids:
+        for node_id in chosen:
             log = self.folder(node_id) / "server.log"
             self._log_starts[node_id] = log.stat().st_size if log.exists() else 0
             with log.open("ab") as output:
@@ -229,7 +251,7 @@ class LocalCluster:
 
     def not_ready(self, *node_ids: int) -> list[int]:
         """The launched nodes that are not ready yet. Raises ClusterError if one has ended."""
-        waiting = [node_id for node_id in node_ids or self.node_ids if not self._is_ready(node_id)]
+        waiting = [node_id for node_id in self.chosen(*node_ids) if not self._is_ready(node_id)]
         for node_id in waiting:
             if self.exit_code(node_id) is not None:
                 raise self._failure(node_id, "exited")
@@ -240,7 +262,7 @@ class LocalCluster:
 
         Raises ClusterError for nodes that take longer than `timeout_s`, after killing them.
         """
-        chosen = node_ids or self.node_ids
+        chosen = self.chosen(*node_ids)
         late = []
         for is_controller in (False, True):
             wave = [n for n in chosen if bool(self.nodes[n].controller_port) == is_controller]
@@ -258,17 +280,17 @@ class LocalCluster:
 
     def kill(self, *node_ids: int) -> None:
         """Send SIGKILL, which has the effect of a crash, and wait until the processes have ended."""
-        pids = self._pids(node_ids or self.node_ids)
+        pids = self._pids(self.chosen(*node_ids))
         self._signal(signal.SIGKILL, pids)
         self._wait_ended(pids, STOP_TIMEOUT_S)
 
     def pause(self, *node_ids: int) -> None:
         """Send SIGSTOP: connections stay open, but nothing is answered."""
-        self._signal(signal.SIGSTOP, node_ids or self.node_ids)
+        self._signal(signal.SIGSTOP, self.chosen(*node_ids))
 
     def resume(self, *node_ids: int) -> None:
         """Send SIGCONT."""
-        self._signal(signal.SIGCONT, node_ids or self.node_ids)
+        self._signal(signal.SIGCONT, self.chosen(*node_ids))
 
     def restart(self, *node_ids: int) -> Self:
         """Stop nodes, then start them, all at the same time."""

@@ -133,6 +133,34 @@ def test_settings_of_single_nodes(tmp_path: Path) -> None:
     assert "num.partitions=2\nbroker.rack=b\n" in texts[2]
 
 
+METHODS = (
+    "address metrics_url folder config data pid running exit_code log_tail command chosen "
+    "start launch wait_ready not_ready stop kill pause resume restart"
+)
+
+
+@pytest.mark.parametrize("method", METHODS.split())
+@pytest.mark.parametrize("node_id", [0, 3, -1, "1", None, [1, 2]])
+def test_a_node_that_the_cluster_has_not_is_refused(method: str, node_id: object, tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path, brokers=2)
+    with pytest.raises(ValueError, match=r"has no node .*: it has 1,2$") as raised:
+        getattr(cluster, method)(node_id)
+    assert repr(node_id) in str(raised.value)
+
+
+def test_settings_of_a_node_that_the_cluster_has_not_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has no node 3: it has 1,2"):
+        LocalCluster(tmp_path / "x", brokers=2, node_settings={3: {}})
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_addresses_of_brokers_only(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path, brokers=2, controllers=1, isolated=True, port=9092)
+    assert cluster.bootstrap_servers == "127.0.0.1:9092,127.0.0.1:9093"
+    with pytest.raises(ValueError, match="node 3 is no broker"):
+        cluster.address(3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_the_command_runs_until_a_signal(number: signal.Signals, code: int, tmp_path: Path) -> None:

@@ -65,6 +65,13 @@ MUTATIONS = (
         ("tests/cli/test_cluster_settings.py::test_a_start_that_fails_takes_its_settings_back",),
     ),
     Mutation(
+        "a cluster takes ids of nodes that it has not",
+        "cli/local_cluster.py",
+        "            if node_id not in self.node_ids:\n",
+        "            if node_id is None:\n",
+        ("tests/cli/test_cluster.py::test_a_node_that_the_cluster_has_not_is_refused",),
+    ),
+    Mutation(
         "garbage is a good index",
         "cli/dump_log.py",
         "return line if entry[0] >= last[0] and entry[1] >= last[1] else",
