@@ -90,7 +90,7 @@ def produce(
 
     Progress and a summary go to standard error. Ctrl-C delivers the lines read so far and exits;
     SIGTERM does so within five seconds, or gives up. With --transactional-id consumers with isolation level
-    read_committed see all lines or none: Ctrl-C and errors abort.
+    read_committed see all lines or none: Ctrl-C and errors abort, which the summary says.
 
     \b
     Examples:
@@ -128,6 +128,10 @@ def check_format(key_separator: bytes | None, null: bytes | None, *, as_json: bo
         raise click.UsageError("--json excludes --key-separator and --null: a JSON object has a key, and null")
 
 
+class _Aborted(Exception):
+    """Ctrl-C, or an error of a line, ends the transaction."""
+
+
 @dataclass(frozen=True)
 class Job:
     """The destination of lines, and how they become records."""
@@ -161,9 +165,9 @@ class Sending:
         self._quiet = quiet
         self._waiting: deque[Delivery] = deque()
         self._read = self._sent = self._delivered = self._size_bytes = 0
-        self._error = ""
+        self._error = self._outcome = ""
         self._counting = Lock()
-        self._is_summed_up = False
+        self._is_summed_up = self._commits = False
         self._spread = Spread(Random())
 
     async def run(self, arguments: dict[str, Any], stop: Stop) -> None:
@@ -195,7 +199,8 @@ class Sending:
         self._settle(all_of_them=True)
         with self._counting:
             is_first, self._is_summed_up = not self._is_summed_up, True
-        if is_first and self._read and (not self._quiet or self._delivered < self._read):
+        is_whole = self._delivered == self._read and not self._outcome
+        if is_first and self._read and (not self._quiet or not is_whole):
             echo(self.summary(time.monotonic() - started), err=True)
 
     async def _send_and_deliver(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
@@ -205,11 +210,27 @@ class Sending:
         self._settle()
 
     async def _send_in_transaction(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
-        """Commit all lines, or abort. Raises click.ClickException after an abort because of Ctrl-C."""
-        async with producer.transaction():
-            await self._send_and_deliver(producer, arguments, stop)
-            if stop.signal or self._error:
-                raise click.ClickException(self._error or "the transaction was aborted")
+        """Commit all lines, or abort; the summary says if they are not committed. The first Ctrl-C aborts."""
+        from minikafka.client.options import ProducerOptions
+
+        limit_ms = arguments.get("transaction_timeout_ms", ProducerOptions.defaults()["transaction_timeout_ms"])
+        stop.doing = lambda: f"{'committing' if self._commits else 'aborting'} the transaction"
+        self._outcome = f"the transaction is not ended: the cluster aborts it after {limit_ms / 1000:g} s"
+        try:
+            async with producer.transaction():
+                with stop.interruptible():
+                    await self._send_and_deliver(producer, arguments, stop)
+                if stop.signal or self._error:
+                    raise _Aborted
+                self._commits = True
+                self._outcome = "it is not known whether the transaction is committed"
+            self._outcome = ""
+        except Exception as error:
+            if not self._commits:
+                self._outcome = "; ".join(getattr(error, "__notes__", [])) or "the transaction was aborted"
+            if not isinstance(error, _Aborted):
+                raise
+            self._settle(all_of_them=True, fails=False)
 
     def summary(self, elapsed_s: float) -> str:
         """The number of records, and the rate."""
@@ -220,7 +241,8 @@ class Sending:
             records = f"{self._delivered:,} of {counted(self._read, 'record')}"
         missing = f"; {self._read - self._delivered:,} not delivered" if self._delivered < self._read else ""
         speed = f"{rate:,.0f} records/s, {megabytes:.2f} MB/s"
-        return f"{records} to {self._job.topic} in {elapsed_s:.2f} s: {speed}{missing}"
+        outcome = f"; {self._outcome}" if self._outcome else ""
+        return f"{records} to {self._job.topic} in {elapsed_s:.2f} s: {speed}{missing}{outcome}"
 
     def _doing(self) -> str:
         """What the first Ctrl-C leaves to be done."""
@@ -325,17 +347,20 @@ class Sending:
             places += [partition] * len(range(count)[piece])
         return places
 
-    def _settle(self, *, all_of_them: bool = False) -> None:
+    def _settle(self, *, all_of_them: bool = False, fails: bool = True) -> None:
         """Count completed deliveries, oldest first up to one that is not; in the end all of them.
 
         The lock: the end by force counts in another thread.
+
+        Args:
+            fails: whether one that failed is an error of the command.
         """
         waiting = self._waiting
         with self._counting:
             while waiting and (waiting[0].done or all_of_them):
-                self._count(waiting.popleft())
+                self._count(waiting.popleft(), fails=fails)
 
-    def _count(self, delivery: Delivery) -> None:
+    def _count(self, delivery: Delivery, *, fails: bool) -> None:
         from minikafka.protocol.errors import KafkaError
 
         if delivery.done:
@@ -343,4 +368,4 @@ class Sending:
                 delivery.result()
                 self._delivered += 1
             except KafkaError as error:
-                self._error = self._error or f"record not delivered: {error}"
+                self._error = self._error or (f"record not delivered: {error}" if fails else "")

@@ -20,6 +20,8 @@ from support.node import NodeProcess
 
 from minikafka.cli.produce import Job, Sending
 from minikafka.cli.progress import NoProgress
+from minikafka.client.blocking import Admin
+from minikafka.protocol.errors import CoordinatorLoadInProgressError
 
 
 def test_each_line_becomes_a_record(minikafka: Minikafka, judge: Client, topic: str) -> None:
@@ -259,9 +261,55 @@ def test_a_second_ctrl_c_ends_what_would_wait_for_the_cluster(
             assert said
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
-        assert b"Traceback" not in process.stderr.read()
+        said = process.stderr.read()
+        assert b"Traceback" not in said
+        assert (b"; the transaction is not ended: the cluster aborts it after 60 s\n" in said) == ("produce" in words)
     finally:
         node.resume()
+
+
+def has_open(admin: Admin, transactional_id: str) -> bool:
+    try:
+        return transactional_id in [one.transactional_id for one in admin.list_transactions(states=["Ongoing"])]
+    except CoordinatorLoadInProgressError:
+        return False
+
+
+def test_ctrl_c_does_not_deliver_what_it_aborts(started: Start, judge: Client, topic: str) -> None:
+    process = started("produce", topic, "--transactional-id", topic, "--option", "linger.ms=60000")
+    assert process.stdin is not None
+    process.stdin.write(b"one\n")
+    process.stdin.flush()
+    descriptor = process.stdin.fileno()
+    eventually(lambda: waiting_bytes(descriptor) == 0)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert judge.offsets(topic) == (0, 0), "neither the record nor a marker"
+
+
+def test_ctrl_c_aborts_a_transaction(started: Start, node: NodeProcess, judge: Client, topic: str) -> None:
+    process = started("produce", topic, "--transactional-id", topic)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(b"one\n")
+    process.stdin.flush()
+    with Admin(node.bootstrap) as admin:
+        eventually(lambda: has_open(admin, topic))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert process.stderr.read().splitlines()[-1].endswith(b"; the transaction was aborted")
+    assert judge.offsets(topic)[1] == 2, "the marker of the abort"
+
+
+def test_a_line_in_error_aborts_the_transaction(minikafka: Minikafka, judge: Client, topic: str) -> None:
+    words = ["produce", topic, "--transactional-id", topic, "--json", "--quiet"]
+    ran = minikafka(*words, stdin=b'{"value": "good"}\n{"value": 1}\n')
+    assert ran.code == 1
+    summary, error = ran.err.splitlines()
+    assert summary.endswith("; the transaction was aborted")
+    assert error.startswith("Error: line 2: ")
+    committed = minikafka(*words, stdin=b'{"value": "good"}\n')
+    assert (committed.code, committed.err) == (0, "")
 
 
 @pytest.mark.parametrize(

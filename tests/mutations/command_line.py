@@ -28,6 +28,20 @@ MUTATIONS = (
         "",
         ("tests/cli/test_produce.py::test_a_second_ctrl_c_aborts_pending_deliveries",),
     ),
+    Mutation(
+        "Ctrl-C delivers the lines of a transaction before it aborts",
+        "cli/produce.py",
+        "                with stop.interruptible():\n                    await self._send_and_deliver",
+        "                if True:\n                    await self._send_and_deliver",
+        ("tests/cli/test_produce.py::test_ctrl_c_does_not_deliver_what_it_aborts",),
+    ),
+    Mutation(
+        "the summary does not say that a transaction was aborted",
+        "cli/produce.py",
+        '        outcome = f"; {self._outcome}" if self._outcome else ""\n',
+        '        outcome = ""\n',
+        ("tests/cli/test_produce.py::test_ctrl_c_aborts_a_transaction",),
+    ),
     # -- what is well ----------------------------------------------------------------------------------------------
     Mutation(
         "health counts replicas in sync at brokers that are gone",
