@@ -7,12 +7,14 @@ acknowledgement. With --rate a slice holds the records of a hundredth of a secon
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from minikafka.cli.failures import Failed, failure
 from minikafka.cli.numbers import Whole
 from minikafka.cli.options import CODECS, NameValue, client_arguments, client_options, find_topic, found_or_created
 from minikafka.cli.output import echo, json_option, output
@@ -21,7 +23,7 @@ from minikafka.cli.statistics import Latencies, rates, read, total, total_line, 
 from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
-    from minikafka.client import KafkaError, Producer, RecordMetadata
+    from minikafka.client import Delivery, KafkaError, Producer, RecordMetadata
 
 WINDOW_S = 5.0
 SLICE_RECORDS = 256
@@ -33,9 +35,7 @@ PAYLOADS_BYTES_MAX = 64 << 20
 records_option = click.option(
     "--records", type=Whole(1), default=1_000_000, show_default=True, help="Number of records."
 )
-size_option = click.option(
-    "--size", type=Whole(0), default=100, show_default=True, help="Size of each value in bytes."
-)
+size_option = click.option("--size", type=Whole(0), default=100, show_default=True, help="Size of each value in bytes.")
 acks_choice = click.Choice(["all", "1", "0"])
 option_option = click.option(
     "--option",
@@ -76,7 +76,7 @@ def produce(
     options: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Send records as fast as possible, or at a given --rate.
+    """Send records as fast as possible, or at a given --rate; what was acknowledged is counted.
 
     \b
     Examples:
@@ -103,9 +103,7 @@ def produce(
 @perf.command()
 @client_options
 @click.argument("topic")
-@click.option(
-    "--records", metavar="N", type=Whole(1), help="Exit after N records.  [default: all existing records]"
-)
+@click.option("--records", metavar="N", type=Whole(1), help="Exit after N records.  [default: all existing records]")
 @click.option(
     "--timeout-ms",
     type=Whole(1),
@@ -200,62 +198,94 @@ def payloads(size: int, arguments: Mapping[str, Any]) -> list[bytes]:
 
 
 class Load:
-    """Sends records and measures rate and latency."""
+    """Sends records, and measures the rate of deliveries and their latency."""
 
-    def __init__(
-        self, producer: Producer, topic: str, values: list[bytes], rate: int | None, *, as_json: bool
-    ) -> None:
+    def __init__(self, producer: Producer, topic: str, values: list[bytes], rate: int | None, *, as_json: bool) -> None:
         self._as_json = as_json
         self._producer = producer
         self._topic = topic
+        self._size = len(values[0])
         self._values = values * (SLICE_RECORDS // len(values) + 2)
         self._distinct = len(values)
         self._rate = rate
         self._slice = SLICE_RECORDS if rate is None else max(1, min(SLICE_RECORDS, rate // SLICES_PER_S))
         self._all, self._window = Latencies(), Latencies()
+        self._sent = self._delivered = 0
+        self._waiting: deque[Delivery] = deque()
         self._failure: KafkaError | None = None
+        self._started = time.monotonic()
+        self._is_reported = False
 
     async def run(self, records: int, stop: Stop) -> None:
-        """Send records and print statistics. Raises the first KafkaError of a sampled record."""
-        started = window_started = time.monotonic()
-        sent = window_sent = 0
-        size = len(self._values[0])
-        while sent < records and not stop.signal and self._failure is None:
-            count = min(self._slice, records - sent)
-            await self._send(sent, count)
-            sent += count
+        """Send records until one fails, and print statistics. Raises click.ClickException if some are not delivered."""
+        stop.doing = lambda: f"delivering {counted(len(self._waiting), 'record')}"
+        stop.last_words = self._report
+        try:
+            await self._send_all(records, stop)
+            await self._producer.flush()
+        finally:
+            self._report()
+        if self._failure is not None:
+            of_all = f"{self._sent - self._delivered:,} of {counted(self._sent, 'record')} not delivered"
+            raise Failed([failure(self._failure, f"{of_all}: {self._failure}")])
+
+    async def _send_all(self, records: int, stop: Stop) -> None:
+        window_started, before = self._started, 0
+        while self._sent < records and not stop.signal and self._failure is None:
+            await self._send(min(self._slice, records - self._sent))
+            self._settle()
             now = time.monotonic()
             if now - window_started >= WINDOW_S:
-                count = sent - window_sent
+                count = self._delivered - before
                 if not self._as_json:
-                    echo(window_line(count, count * size, now - window_started, self._window))
-                window_started, window_sent, self._window = now, sent, Latencies()
-            await self._throttle(started, sent, stop)
-        await self._producer.flush()
-        if self._failure is not None:
-            raise self._failure
-        shown = sent, sent * size, time.monotonic() - started, self._all
-        output(total(*shown), [total_line(*shown)], as_json=self._as_json)
+                    echo(window_line(count, count * self._size, now - window_started, self._window))
+                window_started, before, self._window = now, self._delivered, Latencies()
+            await self._throttle(stop)
 
-    async def _send(self, number: int, count: int) -> None:
-        first = number % self._distinct
-        await self._producer.send_many(self._topic, self._values[first : first + count - 1])
+    async def _send(self, count: int) -> None:
+        first = self._sent % self._distinct
+        self._waiting += await self._producer.send_many(self._topic, self._values[first : first + count - 1])
+        self._sent += count - 1
         sent_at = time.monotonic()
 
-        def done(metadata: RecordMetadata | None, error: KafkaError | None) -> None:
-            latency_ms = (time.monotonic() - sent_at) * 1000
-            self._all.add(latency_ms)
-            self._window.add(latency_ms)
-            self._failure = self._failure or error
+        def done(_metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+            if error is None:
+                latency_ms = (time.monotonic() - sent_at) * 1000
+                self._all.add(latency_ms)
+                self._window.add(latency_ms)
 
-        await self._producer.send(self._topic, self._values[first], on_delivery=done)
+        self._waiting.append(await self._producer.send(self._topic, self._values[first], on_delivery=done))
+        self._sent += 1
 
-    async def _throttle(self, started: float, sent: int, stop: Stop) -> None:
+    def _settle(self) -> None:
+        """Count completed deliveries, oldest first up to one that is not."""
+        from minikafka.protocol.errors import KafkaError
+
+        waiting = self._waiting
+        while waiting and waiting[0].done:
+            try:
+                waiting.popleft().result()
+                self._delivered += 1
+            except KafkaError as error:
+                self._failure = self._failure or error
+
+    def _report(self) -> None:
+        """Print the statistics, once."""
+        if self._is_reported or not self._sent:
+            return
+        self._is_reported = True
+        self._settle()
+        shown = self._delivered, self._delivered * self._size, time.monotonic() - self._started, self._all
+        missing = self._sent - self._delivered
+        lines = [total_line(*shown), *([f"{counted(missing, 'record')} not delivered."] if missing else [])]
+        output({**total(*shown), "not_delivered": missing}, lines, as_json=self._as_json)
+
+    async def _throttle(self, stop: Stop) -> None:
         import anyio
 
         if self._rate is not None:
             with stop.interruptible():
-                await anyio.sleep(max(0.0, started + sent / self._rate - time.monotonic()))
+                await anyio.sleep(max(0.0, self._started + self._sent / self._rate - time.monotonic()))
 
 
 async def one_at_a_time(
@@ -269,8 +299,9 @@ async def one_at_a_time(
         if stop.signal:
             break
         sent_at = time.monotonic()
-        await producer.send_and_wait(topic, values[number % len(values)])
-        latencies.add((time.monotonic() - sent_at) * 1000)
+        with stop.interruptible():
+            await producer.send_and_wait(topic, values[number % len(values)])
+            latencies.add((time.monotonic() - sent_at) * 1000)
     shown = len(latencies), len(latencies) * len(values[0]), time.monotonic() - started, latencies
     output(total(*shown), [total_line(*shown)], as_json=as_json)
 

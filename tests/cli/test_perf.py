@@ -1,11 +1,14 @@
 """`minikafka perf` sends and reads as many records as it reports; rates are not checked."""
 
+import json
 import re
+import signal
 
 import click
 import pytest
-from support.clients import Client
-from support.command_line import Minikafka
+from support.clients import Client, eventually
+from support.command_line import Minikafka, Start
+from support.node import NodeProcess
 
 from minikafka.cli.perf import payloads
 
@@ -71,6 +74,46 @@ def test_an_error_of_the_broker_is_reported(minikafka: Minikafka, judge: Client,
         ran = minikafka("perf", command, topic, "--records", "1", "--size", "1000")
         assert ran.code == 1
         assert ran.err.splitlines()[-1].startswith("Error: ")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_was_not_delivered_is_not_counted(as_json: bool, minikafka: Minikafka, judge: Client, topic: str) -> None:
+    judge.alter_settings(topic, {"max.message.bytes": "200"})
+    words = ["--records", "3", "--size", "1000", *(["--json"] if as_json else [])]
+    ran = minikafka("perf", "produce", topic, *words)
+    assert ran.code == 1
+    if as_json:
+        assert {name: json.loads(ran.out)[name] for name in ("records", "bytes", "not_delivered")} == {
+            "records": 0,
+            "bytes": 0,
+            "not_delivered": 3,
+        }
+        assert json.loads(ran.err.splitlines()[-1])["errors"][0]["code"] == "MESSAGE_TOO_LARGE"
+    else:
+        assert sent(ran.out.removesuffix("3 records not delivered.\n")) == 0
+        assert ran.err.splitlines()[-1].startswith("Error: 3 of 3 records not delivered: ")
+
+
+@pytest.mark.slow
+def test_ctrl_c_reports_what_was_delivered(started: Start, node: NodeProcess, judge: Client, topic: str) -> None:
+    process = started("perf", "produce", topic, "--rate", "100", "--option", "linger.ms=0")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    eventually(lambda: judge.offsets(topic)[1] > 10)
+    node.pause()
+    try:
+        while not process.stdout.readline().startswith(b"0 records sent, "):  # of the last five seconds
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        while b"Still delivering " not in (said := process.stderr.readline()):
+            assert said
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        counted, missing = process.stdout.read().decode().splitlines()[-2:]
+    finally:
+        node.resume()
+    assert sent(f"{counted}\n") >= 10
+    assert re.fullmatch(r"[\d,]+ records? not delivered\.", missing)
 
 
 def test_payloads_are_capital_letters_and_mostly_differ() -> None:

@@ -42,6 +42,13 @@ MUTATIONS = (
         '        outcome = ""\n',
         ("tests/cli/test_produce.py::test_ctrl_c_aborts_a_transaction",),
     ),
+    Mutation(
+        "perf counts what is queued",
+        "cli/perf.py",
+        "        shown = self._delivered, self._delivered * self._size,",
+        "        shown = self._sent, self._sent * self._size,",
+        ("tests/cli/test_perf.py::test_what_was_not_delivered_is_not_counted",),
+    ),
     # -- what is well ----------------------------------------------------------------------------------------------
     Mutation(
         "health counts replicas in sync at brokers that are gone",
