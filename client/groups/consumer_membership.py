@@ -72,7 +72,8 @@ class ConsumerMembership:
         self.heartbeat_interval_ms = _HEARTBEAT_INTERVAL_MS
         self._group_id = options.group_id
         self._options = options
-        self._sent: tuple[tuple[str, ...], str | None, Assigned] | None = None
+        self._sent: tuple[tuple[str, ...], str | None, Assigned | None] | None = None
+        """What the coordinator knows: topics, pattern, partitions; None instead of partitions that it waits for."""
         self._pattern_was_sent = False
 
     def heartbeat_request(self, topics: Sequence[str], pattern: str | None) -> ConsumerGroupHeartbeatRequest:
@@ -104,15 +105,17 @@ class ConsumerMembership:
         response: ConsumerGroupHeartbeatResponse,
         subscription: tuple[Sequence[str], str | None],
     ) -> None:
-        """Handle the response to `request`, which was built from `subscription`. Raises the response's KafkaError."""
+        """Handle the response to `request`, which was built from `subscription`. Raises the response's KafkaError.
+
+        An assignment has to be acknowledged by a list of partitions, even if it is the list that was sent before, since
+        the coordinator does not remember lists. Kafka's client does so by the `localEpoch` of its assignment. If the
+        request had a list, the assignment is the answer to it: another list is due only if it changes.
+        """
         if response.error_code:
             text = response.error_message or str(error_for(response.error_code))
             raise error_for(response.error_code, f"group {self._group_id!r}: {text}")
         topics, pattern = subscription
-        sent_before = {} if self._sent is None else self._sent[2]
-        listed = request.topic_partitions
-        owned = sent_before if listed is None else {one.topic_id: tuple(one.partitions) for one in listed}
-        self._sent = tuple(sorted(topics)), pattern, owned
+        self._sent = tuple(sorted(topics)), pattern, self._told_of_owned(request, response)
         self._pattern_was_sent = self._pattern_was_sent or pattern is not None
         self.member_id = response.member_id or self.member_id
         self.epoch = response.member_epoch
@@ -121,6 +124,13 @@ class ConsumerMembership:
             self.target = {
                 one.topic_id: tuple(sorted(one.partitions)) for one in response.assignment.topic_partitions
             }
+
+    def _told_of_owned(
+        self, request: ConsumerGroupHeartbeatRequest, response: ConsumerGroupHeartbeatResponse
+    ) -> Assigned | None:
+        if request.topic_partitions is not None:
+            return {one.topic_id: tuple(one.partitions) for one in request.topic_partitions}
+        return None if self._sent is None or response.assignment is not None else self._sent[2]
 
     @property
     def must_acknowledge(self) -> bool:

@@ -177,6 +177,17 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "a member does not acknowledge an assignment that is the list of partitions which it sent before",
+        "client/groups/consumer_membership.py",
+        "        return None if self._sent is None or response.assignment is not None else self._sent[2]\n",
+        "        return None if self._sent is None else self._sent[2]\n",
+        (
+            "tests/client/groups/test_topics_made_anew_in_any_order.py"
+            "::test_each_record_of_the_new_topic_is_read_once[consumer-alone]",
+        ),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a member gives up all its partitions where some of them move",
         "client/groups/consumer_session.py",
         "        if removed:\n            await self._revoke(removed)\n",

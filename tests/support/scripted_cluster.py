@@ -114,9 +114,9 @@ class ScriptedCluster(FakeNetwork):
 
     # What a test does.
 
-    def create(self, name: str, partitions: int = 1) -> None:
+    def create(self, name: str, partitions: int = 1, topic_id: bytes = b"") -> None:
         self._made += 1
-        self.ids[name] = b"%016d" % self._made
+        self.ids[name] = topic_id or b"%016d" % self._made
         self.logs[self.ids[name]] = [[] for _ in range(partitions)]
         self.wake()
 

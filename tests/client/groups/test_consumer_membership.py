@@ -76,6 +76,20 @@ def test_the_first_heartbeat_names_everything_and_the_next_ones_what_has_changed
     assert member.heartbeat_request(["t", "a"], None).subscribed_topic_names == ["a", "t"]
 
 
+def test_each_assignment_that_comes_unasked_is_acknowledged_by_a_list_even_by_the_one_sent_before() -> None:
+    """The member gave up all it had before the coordinator took it away, which waits for a list since."""
+    member = membership()
+    beat(member, 1, [0])
+    member.own({TOPIC: [0]})
+    beat(member, 2)
+    member.own({})
+    assert changes(beat(member, 2)) == {"topic_partitions": []}
+    assert changes(beat(member, 2, [])) == {}
+    assert member.must_acknowledge
+    assert changes(beat(member, 3, [1])) == {"topic_partitions": []}
+    assert not member.must_acknowledge, "it is the answer to a list"
+
+
 def test_a_pattern_replaces_names_and_names_replace_a_pattern() -> None:
     member = membership()
     assert changes(beat(member, 1))["subscribed_topic_names"] == ["t"]

@@ -27,8 +27,6 @@ def anyio_backend() -> str:
 @pytest.mark.parametrize("count", [5, 40])
 async def test_each_record_of_the_new_topic_is_read_once(bootstrap: str, topic: str, protocol: str, count: int) -> None:
     """Whether the new log is shorter or longer than what was read of the old one."""
-    if protocol == "consumer" and "-kafka-" in topic:
-        pytest.skip("now and then Kafka's coordinator assigns the new topic only minutes later")
     options = {"metadata_max_age_ms": 500, "auto_commit_interval_ms": 200, **PROTOCOLS[protocol]}
     async with Admin(bootstrap_servers=bootstrap) as admin, Producer(bootstrap_servers=bootstrap) as producer:
         await admin.create_topics([NewTopic(topic, 2)])
