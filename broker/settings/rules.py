@@ -230,16 +230,19 @@ def _protocols_are_supported(values: Values, listeners: Listeners) -> Iterator[P
 
 
 def _advertised_listeners_exist(values: Values, listeners: Listeners) -> Iterator[Problem]:
-    known = [listener.name for listener in listeners.for_clients]
+    """Source: `KafkaConfig.validateValues`."""
+    name, known = "advertised.listeners", [listener.name for listener in listeners.for_clients]
     if any(listener.name not in known for listener in listeners.advertised):
-        yield values.problem(
-            "advertised.listeners", f"names must be among those of 'listeners' (allowed: {', '.join(known)})"
-        )
-    for listener in listeners.advertised:
-        if listener.host in ("0.0.0.0", "::") and "advertised.listeners" in values.given:
+        yield values.problem(name, f"names must be among those of 'listeners' (allowed: {', '.join(known)})")
+    if name not in values.given:
+        return
+    if known and not listeners.advertised:
+        yield values.problem(name, "must contain a listener for clients besides controller.listener.names")
+    given = {entry.partition(":")[0].upper() for entry in values.items(name)}
+    for listener in (*listeners.advertised, *listeners.advertised_for_controllers):
+        if listener.name in given and listener.host in ("0.0.0.0", "::"):
             yield values.problem(
-                "advertised.listeners",
-                f"must not be the wildcard address {listener.host}, which clients cannot connect to",
+                name, f"must not be the wildcard address {listener.host}, which clients cannot connect to"
             )
 
 

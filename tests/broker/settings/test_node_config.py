@@ -97,6 +97,15 @@ def test_a_port_may_serve_ipv4_and_ipv6() -> None:
     assert [listener.name for listener in node.client_listeners] == ["A", "B"]
 
 
+def test_a_controller_that_is_not_advertised_may_listen_everywhere() -> None:
+    node = config(
+        listeners="PLAINTEXT://:1,CTRL://0.0.0.0:2",
+        controller_listener_names="CTRL",
+        advertised_listeners="PLAINTEXT://h:1",
+    )
+    assert [one.host for one in node.listeners.advertised_for_controllers] == ["0.0.0.0"]
+
+
 def test_a_controller_listener_is_plaintext_unless_mapped_otherwise() -> None:
     node = config(listeners="PLAINTEXT://:1,CTRL://:2", controller_listener_names="CTRL")
     assert node.listeners.all[1].protocol == "PLAINTEXT"
@@ -118,6 +127,14 @@ REFUSED = [
     ("listener.security.protocol.map=PLAINTEXT:PLAIN", ["PLAINTEXT:PLAIN is not NAME:PROTOCOL"]),
     ("advertised.listeners=SSL://x:1", ["names must be among those of 'listeners' (allowed: PLAINTEXT)"]),
     ("advertised.listeners=PLAINTEXT://0.0.0.0:1", ["must not be the wildcard address 0.0.0.0"]),
+    (
+        "advertised.listeners=CONTROLLER://h:2",
+        ["CONTROLLER://h:2: must contain a listener for clients besides controller.listener.names"],
+    ),
+    (
+        "advertised.listeners=PLAINTEXT://h:1,CONTROLLER://0.0.0.0:2",
+        ["advertised.listeners=PLAINTEXT://h:1,CONTROLLER://0.0.0.0:2: must not be the wildcard address 0.0.0.0"],
+    ),
     ("inter.broker.listener.name=CONTROLLER", ["must be an advertised listener (allowed: PLAINTEXT)"]),
     (
         "inter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT",
