@@ -158,7 +158,8 @@ def encode_parts(message: Any, version: int, elements_max: int = UNLIMITED) -> l
     """Like `encode`, but records that are not bytes-like, such as slices of a file, are kept as objects.
 
     Args:
-        elements_max: as for `decode`; 16 numbers count as one.
+        elements_max: as for `decode`; 16 numbers count as one, and so do 256 bytes of what has 1 KiB or more, but for
+            records.
 
     Returns:
         bytes and, between them, the objects given for `records`, in order.

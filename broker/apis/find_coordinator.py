@@ -42,7 +42,7 @@ async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoord
         pause, response = Pauses(every=64), FindCoordinatorResponse()
         for key in request.coordinator_keys:
             response.coordinators.append(await _find(request.key_type, key, context))
-            await pause()
+            await pause(key)
         return response
     found = await _find(request.key_type, request.key, context)
     return FindCoordinatorResponse(

@@ -41,7 +41,7 @@ one of them waits: those before it are sent first.
 A connection whose request does not fit into `queued.max.request.bytes` is not read from until it does. A request counts
 as in Kafka, from the time when its size is known until it is answered; except for the first MiB of requests that have
 not been admitted yet, for requests that were read whole and are answered at once, and for Fetch, JoinGroup and
-SyncGroup of up to 1 MiB.
+SyncGroup of up to 1 MiB. A large response is encoded when there is room for it, and counts until it is sent.
 
 *Caveats*: PLAINTEXT only, so every principal is `User:ANONYMOUS`. The authorizer sees whole requests; rights to single
 topics and groups will be checked by handlers. No client quotas. One request of a connection is in progress at a time,

@@ -143,6 +143,7 @@ class Connection:
             if self._started is not None:
                 self._started.close()
             self._release()
+            self._release_unsent()
             self.transport.close()
 
     async def _serve(self) -> None:
@@ -165,6 +166,12 @@ class Connection:
             self._progress_seen = self.transport.progress
             self.last_active = now
         return now - self.last_active > longer_than_s
+
+    @property
+    def is_in_the_way(self) -> bool:
+        """Whether others wait for the memory that a response takes which its client has not read."""
+        unsent = self.info.unsent
+        return unsent is not None and unsent.memory.is_waited_for
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -288,6 +295,7 @@ class Connection:
         unsent, self._unsent = self._unsent, []
         if unsent:
             await self.transport.send(unsent)
+            unsent.clear()
             self.last_active = self._current_time()
             if self._measured:
                 self._sent()
@@ -320,6 +328,7 @@ class Connection:
         """
         ready: list[Any] = []
         size_bytes = 0
+        is_alone = len(frames) + (started is not None) == 1
         for number, (frame, answering) in enumerate(self._answers(frames, started)):
             if size_bytes >= READY_BYTES_MAX or (ready and number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
                 await self._send_before(ready, answering)
@@ -328,8 +337,9 @@ class Connection:
             ready += parts
             if self._times is not None:
                 self._answered(frame, sum(map(len, parts)), throttle_ms)
-            if len(frames) > 1:
+            if not is_alone:
                 size_bytes += sum(map(len, parts))
+            del parts  # They are free as soon as they are sent, though another request may wait then.
             if throttle_ms > 0:
                 await self._throttle(ready, throttle_ms)
                 ready, size_bytes = [], 0
@@ -402,6 +412,8 @@ class Connection:
             await self._rest_sent.wait()
         if ready:
             await self.transport.send(ready)
+            ready.clear()
+        self._release_unsent()
         if self._measured:
             self._sent()
 
@@ -429,6 +441,11 @@ class Connection:
         if self._held_bytes:
             held_bytes, self._held_bytes = self._held_bytes, 0
             self._memory.release(held_bytes)
+
+    def _release_unsent(self) -> None:
+        unsent, self.info.unsent = self.info.unsent, None
+        if unsent is not None:
+            unsent.release()
 
     async def _make_room(self) -> None:
         """Wait until the frame of which a part was received may be read."""

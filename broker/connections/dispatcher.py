@@ -238,7 +238,9 @@ class Dispatcher(Generic[S]):
 
     async def _encode_large(self, step: "_Request[S]", response: Any, throttle_ms: int) -> Answer:
         version, correlation_id = step.context.version, step.correlation_id
-        parts = await self._large_messages.run(_encode_and_free, step.request, response, version, correlation_id)
+        parts, step.context.connection.unsent = await self._large_messages.encoded(
+            step.route.key, _encode_and_free, step.request, response, version, correlation_id
+        )
         return self._measured(step, parts, throttle_ms)
 
     def _measured(self, step: "_Request[S]", parts: list[Any], throttle_ms: int) -> Answer:

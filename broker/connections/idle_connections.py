@@ -1,4 +1,5 @@
-"""Closes connections that are idle, or whose client disconnected while its request waits."""
+"""Closes connections that are idle, whose client disconnected while its request waits, or does not read a large
+response while others wait for its memory."""
 
 from collections.abc import Collection
 
@@ -11,6 +12,11 @@ from minikafka.broker.connections.pauses import Pauses
 log = structlog.get_logger("minikafka.server")
 
 CHECK_INTERVAL_S = 5.0
+IDLE = "idle for connections.max.idle.ms"
+GONE = "client disconnected during a request"
+IN_THE_WAY = "client does not read a response, and others wait for the memory that it takes"
+IN_THE_WAY_S_MAX = 10.0
+"""How long a client may take no byte of a response for whose memory others wait."""
 
 
 async def close_idle_connections(connections: Collection[Connection], idle_ms_max: int) -> None:
@@ -32,11 +38,19 @@ async def close_idle_connections(connections: Collection[Connection], idle_ms_ma
             await pause()
             if connection not in connections:  # It was closed meanwhile.
                 continue
-            idle = connection.is_idle(idle_s_max)
-            if idle or (connection.busy and connection.transport.peer_is_gone()):
-                log.debug(
-                    "connection closed",
-                    client=connection.info.client_host,
-                    reason="idle for connections.max.idle.ms" if idle else "client disconnected during a request",
-                )
+            reason = _reason_to_close(connection, idle_s_max)
+            if reason is IN_THE_WAY:
+                log.info("connection closed", client=connection.info.client_host, reason=reason)
+            elif reason:
+                log.debug("connection closed", client=connection.info.client_host, reason=reason)
+            if reason:
                 connection.scope.cancel()
+
+
+def _reason_to_close(connection: Connection, idle_s_max: float) -> str:
+    """Why a connection is to be closed; "" if it is not."""
+    if connection.is_idle(idle_s_max):
+        return IDLE
+    if connection.is_in_the_way and connection.is_idle(IN_THE_WAY_S_MAX):
+        return IN_THE_WAY
+    return GONE if connection.busy and connection.transport.peer_is_gone() else ""

@@ -15,6 +15,11 @@ That cannot be a deadlock, since what holds room of a pool never waits for a req
 - *writes*: Produce waits for its followers, that is for reads.
 - *others* wait for followers and for the controller: for its quorum, which sends no requests of these APIs.
 - `UNCOUNTED` APIs hold nothing: members of a group wait for each other's, and other nodes' transactions for the rest.
+
+A response may be large though its request is small, as one that lists all groups is. Its bytes count from before it is
+encoded until it is sent, for each of the same pools. Others wait as messages, which is little where names are long:
+they refer to what the node has anyway. They wait for nothing but clients that read; those that do not are disconnected
+(`idle_connections.py`).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,7 +28,8 @@ from typing import Any
 
 import trio
 
-from minikafka.broker.connections.request_memory import RequestMemory
+from minikafka.broker.connections.request_memory import HeldRoom, RequestMemory
+from minikafka.storage.disk import FileSlice
 
 ELEMENTS_AT_ONCE = 4_000
 SIZE_BYTES_AT_ONCE = 1 << 20
@@ -36,12 +42,14 @@ ELEMENT_SIZE_BYTES = 1_300
 """What an element takes in memory with what is answered about it, measured with Metadata, Fetch and ListOffsets."""
 MEMORY_SIZE_BYTES_MAX = 128 << 20
 """Of each pool: while less is held, one more request is admitted."""
+UNSENT_SIZE_BYTES_MAX = 64 << 20
 FETCH_WAITS_MS_MAX = 500
 """How long a large Fetch may wait for records; the default of Kafka's consumers and followers."""
 UNCOUNTED = {11: "JoinGroup", 14: "SyncGroup", 24: "AddPartitionsToTxn", 27: "WriteTxnMarkers"}
 """By API key; of `ELEMENTS_MAX` elements at most."""
 _POOLS = {1: "reads", 23: "reads", 0: "writes"}
 """By API key, Fetch, OffsetForLeaderEpoch and Produce; all else is in "others"."""
+_POOL_NAMES = ("reads", "writes", "others")
 
 _PRODUCE = b"\x00\x00"
 
@@ -53,12 +61,15 @@ class LargeMessages:
 
     Args:
         run: Calls a function in a worker thread, as `Disk.run`.
+        unsent_size_bytes_max: Of large responses of each pool: while less is unsent, one more is encoded.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, unsent_size_bytes_max: int = UNSENT_SIZE_BYTES_MAX) -> None:
         self._run = run
         self._free = trio.Semaphore(1)
-        self._memory = {name: RequestMemory(MEMORY_SIZE_BYTES_MAX) for name in ("reads", "writes", "others")}
+        self._memory = {name: RequestMemory(MEMORY_SIZE_BYTES_MAX) for name in _POOL_NAMES}
+        self._unsent_size_bytes_max = unsent_size_bytes_max
+        self._unsent = {name: RequestMemory(unsent_size_bytes_max) for name in _POOL_NAMES}
 
     @asynccontextmanager
     async def room(self, api_key: int, elements_max: int) -> AsyncIterator[Callable[[int], None]]:
@@ -87,6 +98,23 @@ class LargeMessages:
             yield counted
         finally:
             memory.release(held_bytes)
+
+    async def encoded(
+        self, api_key: int, encode: Callable[..., list[Any]], *args: object
+    ) -> tuple[list[Any], HeldRoom]:
+        """The parts of a large response, and the room that they hold until they are sent.
+
+        Cancellation, and an error of `encode`, hold nothing.
+        """
+        room = HeldRoom(self._unsent[_POOLS.get(api_key, "others")], self._unsent_size_bytes_max)
+        await room.memory.reserve(room.size_bytes)  # No other is encoded before the size of this one is known.
+        try:
+            parts = await self.run(encode, *args)
+        except BaseException:
+            room.release()
+            raise
+        room.become(sum(len(part) for part in parts if not isinstance(part, FileSlice)))
+        return parts, room
 
     async def run(self, function: Callable[..., Any], *args: object) -> Any:
         """The function's result. Cancellation waits for the function to return.

@@ -5,11 +5,13 @@ They count instead of measuring time, so that a simulation has the same pauses.
 
 import trio
 
+from minikafka.protocol.elements import weight
+
 EVERY = 256
 
 
 class Pauses:
-    """`await pauses()` once for each item; every so many times other tasks run.
+    """`await pauses()` once for each item, or with a name of it that may be long; every so many times other tasks run.
 
     Args:
         every: Items between two pauses; together they should take about 5 ms.
@@ -20,13 +22,13 @@ class Pauses:
     def __init__(self, every: int = EVERY) -> None:
         self._every = self._left = every
 
-    async def __call__(self) -> None:
-        if self.is_due():
+    async def __call__(self, name: str = "") -> None:
+        if self.is_due(name):
             await trio.lowlevel.checkpoint()
 
-    def is_due(self) -> bool:
+    def is_due(self, name: str = "") -> bool:
         """Count an item, for a caller that cannot wait here; every so many times the caller has to pause itself."""
-        self._left -= 1
+        self._left -= weight(name)
         if self._left > 0:
             return False
         self._left = self._every

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from minikafka.broker.connections.request_memory import HeldRoom
+
 S = TypeVar("S", covariant=True)
 
 
@@ -38,6 +40,7 @@ class ConnectionInfo:
         client_port: The client's port.
         software_name, software_version: What the client said of itself in ApiVersions; "" before.
         follows: Whether a follower fetches on it; set by its first Fetch.
+        unsent: The room of a large response that is not sent yet, see `LargeMessages.encoded`.
     """
 
     listener: str
@@ -48,6 +51,7 @@ class ConnectionInfo:
     software_name: str = ""
     software_version: str = ""
     follows: bool = False
+    unsent: HeldRoom | None = None
 
 
 @dataclass(slots=True)

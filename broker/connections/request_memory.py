@@ -1,4 +1,5 @@
-"""`RequestMemory`: how many bytes of requests a node holds for all connections together (`queued.max.request.bytes`).
+"""`RequestMemory`: how many bytes of requests a node holds for all connections together (`queued.max.request.bytes`),
+or of large responses that are not sent yet.
 
 Trio: connections wait for room. The bytes of a request count from the time when its size is known, before it is read,
 until it is answered. A request is admitted while there is any room: it may exceed the limit, so that one always fits,
@@ -19,19 +20,24 @@ class _Waiter:
 
 
 class RequestMemory:
-    """The bytes of requests that are in memory.
+    """The bytes of requests, or of responses, that are in memory.
 
     Args:
         size_bytes_max: `queued.max.request.bytes`; 0 or less is unlimited.
 
     Attributes:
         held_bytes: The sum of all requests that count. *Invariant:* 0 when all are answered.
+        is_waited_for: Whether anybody waits for room.
     """
 
     def __init__(self, size_bytes_max: int = -1) -> None:
         self.held_bytes = 0
         self._limit = size_bytes_max if size_bytes_max > 0 else float("inf")
         self._waiting: deque[_Waiter] = deque()
+
+    @property
+    def is_waited_for(self) -> bool:
+        return bool(self._waiting)
 
     async def reserve(self, size_bytes: int) -> None:
         """Hold bytes as soon as there is room, in the order of the calls. Cancellation while it waits holds nothing."""
@@ -59,3 +65,22 @@ class RequestMemory:
             waiter = self._waiting.popleft()
             self.held_bytes += waiter.size_bytes
             trio.lowlevel.reschedule(waiter.task)
+
+
+@dataclass(slots=True, eq=False)
+class HeldRoom:
+    """Room that is held until `release`, such as that of a response until it is sent."""
+
+    memory: RequestMemory
+    size_bytes: int
+
+    def become(self, size_bytes: int) -> None:
+        """Hold so much instead, without waiting."""
+        self.memory.hold(size_bytes)
+        self.release()
+        self.size_bytes = size_bytes
+
+    def release(self) -> None:
+        """Hold nothing."""
+        size_bytes, self.size_bytes = self.size_bytes, 0
+        self.memory.release(size_bytes)

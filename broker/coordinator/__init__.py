@@ -13,6 +13,7 @@ different. What a deadline decides about very many groups or transactions is sev
     replay.py           replays the log of a partition into its state, in steps (pure)
     environment.py      Environment: what the runtime needs from its node
     error_mapping.py    maps errors of the log to errors of the coordinator
+    java_hash.py        string_hash: Java's, by which a key has its partition
     internal_topic.py   InternalTopic: the runtime's access to the partitions of an internal topic
     patterns.py         regular expressions (RE2)
     groups/             consumer groups and their offsets

@@ -10,7 +10,7 @@ committed. One task per shard fires its deadlines. Source: Kafka's `CoordinatorR
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterator
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -21,6 +21,7 @@ from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Producer
 from minikafka.broker.coordinator.environment import Environment
 from minikafka.broker.coordinator.error_mapping import coordinator_error
+from minikafka.broker.coordinator.java_hash import string_hash
 from minikafka.broker.coordinator.replay import ReplayedState, replay
 from minikafka.broker.coordinator.shard import PendingReply, Shard, Status
 from minikafka.broker.coordinator.timer import TimedState, Timer
@@ -452,12 +453,8 @@ class CoordinatorRuntime(Generic[S]):
             log.debug("coordinator loaded", partition=str(shard.partition), offset=offset, seconds=seconds)
 
 
-@lru_cache(maxsize=256)
 def partition_for(key: str, partition_count: int) -> int:
     """The partition of `key`: Java's `String.hashCode`, made non-negative, modulo the partition count."""
-    units = key.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFF_FFFF
+    code = string_hash(key)
     signed = code - (1 << 32) if code >> 31 else code
     return (0 if signed == -(1 << 31) else abs(signed)) % partition_count

@@ -13,6 +13,7 @@ from minikafka.protocol.codec.compile_decoder import STRING_SIZE_MAX, UNLIMITED,
 from minikafka.protocol.codec.generated_source import ARRAYS_READY, Source
 from minikafka.protocol.codec.schema import IMPLIED, Field, declaration_of, fields_of
 from minikafka.protocol.codec.varint import SHORT, UVARINTS, uvarint
+from minikafka.protocol.elements import BYTES_PER_ELEMENT
 from minikafka.protocol.message_errors import ManyElements, UnencodableMessage, UnsupportedField
 from minikafka.protocol.types import RECORDS, STRING
 
@@ -21,7 +22,7 @@ NUMBERS_PER_ELEMENT = 16
 
 
 def encoder_source(cls: Any, version: int) -> Source:
-    """``encode(message, left) -> parts`` as source; `left` is how many elements arrays may have."""
+    """``encode(message, left) -> parts`` as source; `left` is how many elements there may be."""
     declaration = declaration_of(cls)
     source = Source(f"{declaration.name} v{version} encoder")
     source.names |= {
@@ -165,7 +166,15 @@ class _Encoder:
             self.source.line(f"{text} = {value}.encode()")
             self.source.line(f"{size} = len({text})")
         self.size(size, "string_size" if compact else "", "h")
+        self.long(size)
         self.source.line(f"{self.add}({text})")
+
+    def long(self, size: str) -> None:
+        """Count what is long, 1 KiB or more, before the next piece is made. Records do not count."""
+        with self.source.block(f"if {size} >= {SHORT - 1}:"):
+            self.source.line(f"left -= {size} // {BYTES_PER_ELEMENT}")
+            with self.source.block("if left < 0:"):
+                self.source.line("raise ManyElements")
 
     def bytes(self, value: str, nullable: bool, compact: bool, is_records: bool) -> None:
         data, size = self.source.variable("b"), self.source.variable("n")
@@ -174,6 +183,7 @@ class _Encoder:
         self.size(size, "uvarint" if compact else "", "i")
         with self.source.block(f"if {size} > 0:"):
             if not is_records:
+                self.long(size)
                 self.source.line(f"{self.add}({data})")
                 return
             with self.source.block(f"if isinstance({data}, BYTES_LIKE):"):

@@ -3,6 +3,7 @@
 from mutations import Mutation
 
 _FREED = "tests/broker/connections/test_frames_are_freed.py"
+_UNSENT = "tests/broker/connections/test_unsent_responses.py"
 
 MUTATIONS = (
     Mutation(
@@ -165,5 +166,40 @@ MUTATIONS = (
         "        size_bytes += MEMBER_SIZE_BYTES\n",
         "",
         ("tests/broker/coordinator/groups/classic/test_members_size.py",),
+    ),
+    Mutation(
+        "a large response that nobody reads takes no room",
+        "broker/connections/large_messages.py",
+        "        room.become(sum(len(part) for part in parts if not isinstance(part, FileSlice)))\n",
+        "        room.become(0)\n",
+        (_UNSENT,),
+    ),
+    Mutation(
+        "few elements of many bytes are encoded at once, without room",
+        "protocol/codec/compile_encoder.py",
+        'f"left -= {size} // {BYTES_PER_ELEMENT}"',
+        'f"left -= {size} // {1 << 30}"',
+        (_UNSENT,),
+    ),
+    Mutation(
+        "clients that do not read a response keep others waiting",
+        "broker/connections/idle_connections.py",
+        "    if connection.is_in_the_way and ",
+        "    if not IDLE and ",
+        (_UNSENT,),
+    ),
+    Mutation(
+        "the room of a response that nobody read is lost",
+        "broker/connections/connection.py",
+        "            self._release()\n            self._release_unsent()\n",
+        "            self._release()\n",
+        (_UNSENT,),
+    ),
+    Mutation(
+        "the hash of each name that clients choose is kept, however long it is",
+        "broker/coordinator/java_hash.py",
+        "if len(text) <= CACHED_LENGTH_MAX else",
+        "if len(text) >= 0 else",
+        ("tests/broker/coordinator/test_java_hash.py",),
     ),
 )

@@ -230,8 +230,8 @@ MUTATIONS = (
     Mutation(
         "the fetches of followers wait for room that requests hold which wait for followers",
         _LARGE,
-        '_POOLS.get(api_key, "others")',
-        '"others"',
+        'self._memory[_POOLS.get(api_key, "others")]',
+        'self._memory["others"]',
         (f"{_LARGE_TESTS}::test_large_requests_wait_for_those_that_fill_the_memory",),
     ),
     Mutation(
@@ -378,9 +378,23 @@ MUTATIONS = (
     Mutation(
         "all groups of a request are deleted in one step",
         "broker/coordinator/groups/group_admin.py",
-        "        if number + len(builder.decision.records) >= TOMBSTONES_AT_ONCE:\n            break\n",
+        "        if names_weight + len(builder.decision.records) >= TOMBSTONES_AT_ONCE:\n            break\n",
         "",
         ("tests/broker/coordinator/test_requests_in_steps.py",),
+    ),
+    Mutation(
+        "groups with long names are deleted in as few steps as others",
+        "broker/coordinator/groups/group_admin.py",
+        "        names_weight += weight(group_id)\n",
+        "        names_weight += 1\n",
+        ("tests/broker/coordinator/test_requests_in_steps.py",),
+    ),
+    Mutation(
+        "pauses do not depend on how long names are",
+        "broker/connections/pauses.py",
+        "        self._left -= weight(name)\n",
+        "        self._left -= 1\n",
+        ("tests/broker/connections/test_work_in_steps.py",),
     ),
     Mutation(
         "markers of transactions with many partitions are written in one step",

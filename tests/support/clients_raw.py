@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import time
+from pathlib import Path
 from typing import Any, Self
 
 from minikafka.protocol.apis import api_of
@@ -100,6 +101,17 @@ def resident_bytes(pid: int) -> int:
     """The resident memory of a process (Linux)."""
     with open(f"/proc/{pid}/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+
+
+def forget_peak(pid: int) -> None:
+    """Let `peak_bytes` begin anew (Linux)."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_bytes(pid: int) -> int:
+    """The largest resident memory of a process so far (Linux)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def growth_bytes(pid: int, before: int, most: int) -> int:

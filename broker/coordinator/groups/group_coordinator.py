@@ -315,7 +315,7 @@ class GroupCoordinator:
         by_partition: dict[int, list[str]] = {}
         pauses = Pauses()
         for group_id in dict.fromkeys(group_ids):
-            await pauses()
+            await pauses(group_id)
             by_partition.setdefault(self.partition_of(group_id), []).append(group_id)
         results: list[DeletableGroupResult] = []
         for partition, names in by_partition.items():

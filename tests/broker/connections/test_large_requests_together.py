@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from support.clients import eventually
-from support.clients_raw import RawConnection, check_served, request, resident_bytes
+from support.clients_raw import RawConnection, check_served, peak_bytes, request, resident_bytes
 from support.node import NodeProcess
 
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -44,9 +44,3 @@ def test_large_requests_together_take_no_more_memory_than_their_budget(tmp_path:
             assert {answer.result() for answer in answers} == {whole[8:12]}
         grown = peak_bytes(node.pid) - before
         assert grown < BUDGET + LARGEST + CONNECTIONS * FIRST_READ + MARGIN, f"grew by {grown / MIB:.0f} MiB"
-
-
-def peak_bytes(pid: int) -> int:
-    """The largest resident memory of a process so far (Linux)."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))

@@ -13,6 +13,7 @@ import trio.testing
 from minikafka.broker.apis import metadata, produce
 from minikafka.broker.connections.idle_connections import CHECK_INTERVAL_S, close_idle_connections
 from minikafka.broker.connections.pauses import EVERY, Pauses
+from minikafka.protocol.elements import BYTES_PER_ELEMENT
 from minikafka.protocol.messages.metadata import MetadataRequestTopic
 from minikafka.protocol.messages.produce import PartitionProduceData, TopicProduceData
 
@@ -45,14 +46,20 @@ async def idle_connections() -> None:
         await close_idle_connections(connections, -1)
 
 
+async def long_names() -> None:
+    pause = Pauses()
+    for _ in range(MANY // EVERY):
+        await pause("n" * EVERY * BYTES_PER_ELEMENT)
+
+
 class QuietConnection:
-    busy = False
+    busy = is_in_the_way = False
 
     def is_idle(self, longer_than_s: float) -> bool:
         return False
 
 
-@pytest.mark.parametrize("work", [names_of_metadata, partitions_of_produce, idle_connections])
+@pytest.mark.parametrize("work", [names_of_metadata, partitions_of_produce, idle_connections, long_names])
 def test_others_run_in_between(work: Callable[[], Awaitable[None]]) -> None:
     counter = StepCounter()
     trio.run(work, clock=trio.testing.MockClock(autojump_threshold=0), instruments=[counter])

@@ -17,6 +17,7 @@ from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
 from minikafka.broker.coordinator.transactions import transaction_admin
 from minikafka.broker.coordinator.transactions.transaction_admin import Filters
+from minikafka.protocol.elements import BYTES_PER_ELEMENT
 from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError
 from minikafka.protocol.messages.list_groups import ListGroupsRequest
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
@@ -114,6 +115,21 @@ def test_groups_are_deleted_in_steps(table: list[Any]) -> None:
         assert len(steps.counts) == len(set(steps.rounds))
         assert not state.classic_groups
         assert not len(state.offsets)
+
+    run_with_node(body, logs)
+
+
+def test_groups_with_long_names_are_deleted_in_more_steps() -> None:
+    logs, at_once = MemoryLogs(1), 8
+    names = [f"{number:02}".ljust(TOMBSTONES_AT_ONCE // at_once * BYTES_PER_ELEMENT, "n") for number in range(40)]
+    offsets(logs, [(name, "t", 0) for name in names])
+
+    async def body(node: MemoryNode) -> None:
+        with counted_calls(GroupShard, "apply") as steps:
+            done = await node.groups.delete(names)
+        assert [one.error_code for one in done] == [0] * len(names)
+        assert max(steps.counts) <= 2 * at_once
+        assert len(steps.counts) == len(set(steps.rounds))
 
     run_with_node(body, logs)
 

@@ -8,11 +8,11 @@ the same answers from either broker. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import TypeVar
 
+from minikafka.broker.coordinator.java_hash import string_hash
+
 CAPACITY_MIN = 16
-_MASK = 0xFFFFFFFF
 K = TypeVar("K")
 
 
@@ -44,15 +44,6 @@ def numbers_in_set_order(numbers: Iterable[int]) -> list[int]:
     if not listed or listed[-1] < capacity:
         return listed
     return sorted(listed, key=_by_bucket(int, capacity))
-
-
-@lru_cache(maxsize=65_536)
-def string_hash(text: str) -> int:
-    """Java's `String.hashCode`, as an unsigned number."""
-    value = 0
-    for unit in memoryview(text.encode("utf-16-le")).cast("H") if not text.isascii() else text.encode():
-        value = (31 * value + unit) & _MASK
-    return value
 
 
 def uuid_hash(uuid: bytes) -> int:

@@ -1,0 +1,204 @@
+"""Large responses that clients do not read take no more memory than a budget, and do not block others for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import structlog.testing
+import trio
+import trio.testing
+
+from minikafka.broker.connections.connection import Connection
+from minikafka.broker.connections.dispatcher import Dispatcher
+from minikafka.broker.connections.idle_connections import IN_THE_WAY, IN_THE_WAY_S_MAX, close_idle_connections
+from minikafka.broker.connections.large_messages import (
+    ELEMENTS_AT_ONCE,
+    SIZE_BYTES_AT_ONCE,
+    LargeMessages,
+)
+from minikafka.broker.connections.routes import routes_of
+from minikafka.broker.connections.transport import StreamTransport
+from minikafka.protocol.headers import encode_request
+from minikafka.protocol.message import ManyElements, encode_parts
+from minikafka.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from minikafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+NAME = "n" * 32_000
+UNSENT_SIZE_BYTES_MAX = 4 << 20
+RESPONSE_BYTES = UNSENT_SIZE_BYTES_MAX // 3
+AT_A_TIME = 3
+CLIENTS = 8
+LARGE = ListGroupsResponse(
+    groups=[ListedGroup(group_id=NAME, protocol_type="") for _ in range(RESPONSE_BYTES // len(NAME) + 1)]
+)
+SMALL_REQUEST = encode_request(DescribeGroupsRequest(groups=[]), 0, 7, "me")
+LARGE_REQUEST = encode_request(ListGroupsRequest(), 0, 7, "me")
+IDLE_MS_MAX = 600_000
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    with structlog.testing.capture_logs():
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+class Node:
+    """Connections over streams that take nothing before it is read, to a node with a large and a small response.
+
+    Attributes:
+        encoded: How many large responses were encoded, or failed.
+    """
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.encoded = 0
+        self._fails = False
+        self._nursery = nursery
+        self.large = LargeMessages(self._run, UNSENT_SIZE_BYTES_MAX)
+        apis: Any = [
+            SimpleNamespace(REQUEST=ListGroupsRequest, VERSIONS="0", handle=self._list),
+            SimpleNamespace(REQUEST=DescribeGroupsRequest, VERSIONS="0", handle=self._describe),
+        ]
+        self.dispatcher: Dispatcher[None] = Dispatcher(
+            None, routes_of(apis), clock=trio.current_time, large_messages=self.large
+        )
+        self.connections: dict[Connection, None] = {}
+
+    async def _list(self, request: Any, context: Any) -> ListGroupsResponse:
+        return ListGroupsResponse(groups=list(LARGE.groups))
+
+    async def _describe(self, request: Any, context: Any) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse()
+
+    async def _run(self, function: Any, *args: object) -> Any:
+        await trio.lowlevel.checkpoint()
+        self.encoded += 1
+        if self._fails:
+            raise ZeroDivisionError
+        return function(*args)
+
+    def fail(self) -> None:
+        """Let no further response be encoded."""
+        self._fails = True
+
+    async def ask(self, sent: bytes) -> trio.abc.Stream:
+        ours, theirs = trio.testing.lockstep_stream_pair()
+        transport = StreamTransport(theirs, "127.0.0.1", "127.0.0.1", 9092)
+        connection = Connection(transport, self.dispatcher, listener="", size_bytes_max=1 << 20)
+        self.connections[connection] = None
+        self._nursery.start_soon(self._serve, connection)
+        await ours.send_all(sent)
+        await trio.testing.wait_all_tasks_blocked()
+        return ours
+
+    async def _serve(self, connection: Connection) -> None:
+        await connection.serve()
+        del self.connections[connection]
+
+    async def ask_many(self) -> list[trio.abc.Stream]:
+        return [await self.ask(LARGE_REQUEST) for _ in range(CLIENTS)]
+
+    @property
+    def held_bytes(self) -> int:
+        return self.large._unsent["others"].held_bytes
+
+
+async def read(stream: trio.abc.Stream) -> int:
+    """The size of the next response."""
+    left = 4 + int.from_bytes(await stream.receive_some(4), "big")
+    size_bytes = left
+    left -= 4
+    while left:
+        left -= len(await stream.receive_some(left))
+    return size_bytes
+
+
+def test_unread_responses_take_the_budget_and_one_response_more() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery)
+            streams = await node.ask_many()
+            assert node.encoded == AT_A_TIME
+            assert UNSENT_SIZE_BYTES_MAX <= node.held_bytes < UNSENT_SIZE_BYTES_MAX + RESPONSE_BYTES
+            assert await read(await node.ask(SMALL_REQUEST)), "small ones do not wait"
+            for stream in streams:
+                await read(stream)
+                await trio.testing.wait_all_tasks_blocked()
+                assert node.held_bytes < UNSENT_SIZE_BYTES_MAX + RESPONSE_BYTES
+            assert node.encoded == CLIENTS
+            assert node.held_bytes == 0
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_clients_that_do_not_read_are_disconnected_only_where_others_wait() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery)
+            nursery.start_soon(close_idle_connections, node.connections, IDLE_MS_MAX)
+            slow = [await node.ask(LARGE_REQUEST) for _ in range(AT_A_TIME)]
+            await trio.sleep(2 * IN_THE_WAY_S_MAX)
+            assert len(node.connections) == AT_A_TIME
+            with structlog.testing.capture_logs() as logs, trio.fail_after(2 * IN_THE_WAY_S_MAX):
+                assert await read(await node.ask(LARGE_REQUEST)) > RESPONSE_BYTES
+            assert [entry["reason"] for entry in logs if entry["event"] == "connection closed"] == [IN_THE_WAY] * 3
+            assert len(slow) == AT_A_TIME
+            await trio.testing.wait_all_tasks_blocked()
+            assert node.held_bytes == 0
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_whoever_ends_otherwise_holds_nothing() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery)
+            await node.ask_many()
+            for connection in list(node.connections)[:-1]:
+                connection.scope.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            assert RESPONSE_BYTES < node.held_bytes < UNSENT_SIZE_BYTES_MAX
+            node.fail()
+            await read(await node.ask(LARGE_REQUEST))
+            next(iter(node.connections)).scope.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            assert node.held_bytes == 0
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_of_requests_that_arrive_together_one_large_response_is_held_at_a_time() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery)
+            stream = await node.ask(LARGE_REQUEST + LARGE_REQUEST + SMALL_REQUEST)
+            for _ in range(2):
+                assert RESPONSE_BYTES < node.held_bytes < 2 * RESPONSE_BYTES
+                assert await read(stream) > RESPONSE_BYTES
+                await trio.testing.wait_all_tasks_blocked()
+            assert node.held_bytes == 0
+            assert await read(stream) < 100
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+LONG_METADATA = DescribedGroupMember(member_metadata=bytes(SIZE_BYTES_AT_ONCE + 10_000))
+
+
+@pytest.mark.parametrize(
+    "response", [LARGE, DescribeGroupsResponse(groups=[DescribedGroup(members=[LONG_METADATA])])], ids=["names", "data"]
+)
+@pytest.mark.parametrize("version", [0, 5])
+def test_few_elements_with_many_bytes_are_many_elements(response: Any, version: int) -> None:
+    with pytest.raises(ManyElements):
+        encode_parts(response, version, ELEMENTS_AT_ONCE)
