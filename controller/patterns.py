@@ -11,6 +11,7 @@ RE2's as well: lookaround, backreferences, possessive quantifiers and atomic gro
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import re2
 
@@ -20,11 +21,17 @@ WORK_AT_ONCE = 1_000_000
 """How much `Pattern.work` may be done between two pauses; at most about 2 ms. The largest pattern and the longest text
 take 2 s, in which RE2 lets other threads run."""
 
-_QUOTED_OR_ESCAPED = re.compile(r"\\Q.*?(?:\\E|$)|\\.", re.DOTALL)
+COSTLY_MAX, OPTIONAL_MAX = 32, 1_000
+"""How many classes of Unicode and counted repetitions a pattern may have, and how many `?`. RE2 takes up to 0.4 ms and
+300 KB for each of the former, before it looks at what the pattern takes, and time by the square of the latter."""
+
+_QUOTED_OR_ESCAPED = re.compile(r"\\Q.*?(?:\\E|$)|\\x\{[0-9a-fA-F]{1,8}\}|\\.", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?", re.DOTALL)
 """Also one that is not closed: a search that fails at each bracket would take time by the square of the text."""
 _TOO_MANY = re.compile(r"\{(?:[1-9][0-9]{8,}(?:,[0-9]*)?|[0-9]+,[1-9][0-9]{8,})\}")
 """A count that RE2 does not take for one, so that it would match the text itself; RE2/J refuses it."""
+_COUNTED = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
+_TOO_LARGE = "pattern too large - compile failed"
 _KAFKAS_WORDS = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -39,7 +46,7 @@ _KAFKAS_WORDS = {
 
 
 class InvalidPattern(ValueError):
-    """The text is no regular expression, or one that is too large. The message is that of RE2/J."""
+    """The text is no regular expression, or one that is too large, which is RE2's message. The others are RE2/J's."""
 
 
 class Pattern:
@@ -50,10 +57,15 @@ class Pattern:
     """
 
     def __init__(self, text: str) -> None:
-        if "\\C" in _QUOTED_OR_ESCAPED.findall(text):
+        escapes = Counter(_QUOTED_OR_ESCAPED.findall(text))
+        if escapes["\\C"]:
             raise InvalidPattern("invalid escape sequence")
-        if _TOO_MANY.search(_CLASS.sub("", _QUOTED_OR_ESCAPED.sub("", text))):
+        operators = _CLASS.sub("a", _QUOTED_OR_ESCAPED.sub("a", text))
+        if _TOO_MANY.search(operators):
             raise InvalidPattern("invalid repeat count")
+        costly = escapes["\\p"] + escapes["\\P"] + len(_COUNTED.findall(operators))
+        if costly > COSTLY_MAX or operators.count("?") > OPTIONAL_MAX:
+            raise InvalidPattern(_TOO_LARGE)
         try:
             self._compiled = re2.compile(text, _options())
         except re2.error as error:

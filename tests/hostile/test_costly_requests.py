@@ -9,6 +9,7 @@ from support.oracle import Oracle
 
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX, ELEMENTS_MAX_WITH_PAUSES
 from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.describe_producers import DescribeProducersRequest
@@ -142,6 +143,26 @@ def test_a_pattern_that_explodes_by_backtracking_is_matched_in_steps(node: Serve
             for pattern in ("(a|aa)+b", "(a|aa)+")
         ]
     assert [len(states) for states in found] == [0, 1]
+
+
+@pytest.mark.parametrize("part", [r"\pL", "a{0,1000}", "a?"])
+def test_a_pattern_that_takes_long_to_compile_is_refused_in_a_short_step(node: ServerProcess, part: str) -> None:
+    if isinstance(node, Oracle):
+        pytest.skip("Apache Kafka takes it")
+    heartbeat = ConsumerGroupHeartbeatRequest(
+        group_id="costly-pattern",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex=part * (32_000 // len(part)),
+        topic_partitions=[],
+    )
+    with RawConnection(node.address) as connection:
+        while connection.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["a"]), 4).coordinators[0].error_code:
+            pass
+        while (error := connection.ask(heartbeat, 1).error_code) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            pass
+    assert error == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_offsets_of_many_partitions_are_answered(node: ServerProcess) -> None:

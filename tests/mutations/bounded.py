@@ -3,6 +3,7 @@
 from mutations import Mutation
 
 _FREED = "tests/broker/connections/test_frames_are_freed.py"
+_PATTERNS = "tests/broker/coordinator/groups/consumer/test_subscription_pattern.py"
 _UNSENT = "tests/broker/connections/test_unsent_responses.py"
 
 MUTATIONS = (
@@ -201,5 +202,26 @@ MUTATIONS = (
         "if len(text) <= CACHED_LENGTH_MAX else",
         "if len(text) >= 0 else",
         ("tests/broker/coordinator/test_java_hash.py",),
+    ),
+    Mutation(
+        "RE2 decides whether a pattern is too large, after it took the memory",
+        "controller/patterns.py",
+        "costly > COSTLY_MAX or operators",
+        "operators",
+        (_PATTERNS,),
+    ),
+    Mutation(
+        "an escaped bracket hides what follows it in a pattern",
+        "controller/patterns.py",
+        '_QUOTED_OR_ESCAPED.sub("a", text)',
+        '_QUOTED_OR_ESCAPED.sub("", text)',
+        (_PATTERNS,),
+    ),
+    Mutation(
+        "the patterns of a group are compiled together",
+        "broker/coordinator/groups/consumer/subscription_pattern.py",
+        "    for text in texts:\n        yield  #",
+        "    kept = [*map(_pattern_or_none, texts)]\n    for text in texts if kept else ():\n        yield  #",
+        (_PATTERNS,),
     ),
 )

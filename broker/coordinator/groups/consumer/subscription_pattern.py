@@ -34,13 +34,16 @@ def resolve(texts: Iterable[str], names: Iterable[str]) -> Generator[None, None,
     Returns:
         The names that match, by pattern.
     """
-    patterns = {text: _pattern_or_none(text) for text in texts}
-    found: dict[str, set[str]] = {text: set() for text in patterns}
+    all_names = list(names)
+    found: dict[str, set[str]] = {}
     matches = work = 0
-    for name in names:
-        for text, pattern in patterns.items():
-            if pattern is None:
-                continue
+    for text in texts:
+        yield  # The largest pattern takes a step to compile.
+        found[text] = set()
+        pattern = _pattern_or_none(text)
+        if pattern is None:
+            continue
+        for name in all_names:
             if pattern.matches(name):
                 found[text].add(name)
             matches += 1

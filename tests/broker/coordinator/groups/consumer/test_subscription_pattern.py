@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minikafka.broker.coordinator.groups.consumer import subscription_pattern
 from minikafka.broker.coordinator.groups.consumer.subscription_pattern import MATCHES_AT_ONCE, check_pattern, resolve
+from minikafka.controller.patterns import COSTLY_MAX, OPTIONAL_MAX, Pattern
 from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import InvalidRegularExpressionError
 
@@ -50,6 +54,55 @@ def test_patterns_of_re2_are_taken(text: str) -> None:
     check_pattern(text)
 
 
+TOO_COSTLY = {
+    "classes of Unicode": r"\pL" * (COSTLY_MAX + 1),
+    "classes of Unicode in classes": r"(?i)[\PL]" * (COSTLY_MAX + 1),
+    "counted repetitions": "a{0,1000}" * (COSTLY_MAX + 1),
+    "counted repetitions of what is not plain": r"(?:[\]]\x{41}\Qa\E){0,9}" * (COSTLY_MAX + 1),
+    "some of each": r"\pL\PL{2}(?:a|b){3,}" * (COSTLY_MAX // 3 + 1),
+    "what is optional": "a?" * (OPTIONAL_MAX + 1),
+}
+LONG = {
+    "classes of Unicode": "(" + r"\pN|" * COSTLY_MAX + ")",
+    "counted repetitions": "|".join([r"\d{4}-\d{2}"] * (COSTLY_MAX // 2)),
+    "what is optional": "a?" * OPTIONAL_MAX,
+    "names": "|".join(f"(topic-{number}.*)" for number in range(2_000)),
+    "letters by number": r"\x{41}[\x{42}]\{2}" * 1_000,
+    "quoted": r"\Q" + r"\pL{2}?" * 2_000,
+    "in a class": "[" + "{2}?" * 2_000 + "]",
+}
+
+
+@pytest.mark.parametrize("text", TOO_COSTLY.values(), ids=TOO_COSTLY)
+def test_what_takes_a_long_step_or_much_memory_to_compile_is_refused_before(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("re2.compile", lambda *_: pytest.fail("it is compiled"))
+    with pytest.raises(InvalidRegularExpressionError, match="pattern too large"):
+        check_pattern(text)
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_long_patterns_that_are_cheap_are_taken(text: str) -> None:
+    check_pattern(text)
+
+
+def test_one_pattern_is_compiled_at_a_time() -> None:
+    compiled = WeakSet[Pattern]()
+
+    class Counted(Pattern):
+        def __init__(self, text: str) -> None:
+            super().__init__(text)
+            compiled.add(self)
+
+    patterns = [f"topic-{number}" for number in range(10)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subscription_pattern, "Pattern", Counted)
+        kept = [len(compiled) for _ in resolve(patterns, NAMES)]
+    assert len(kept) == len(patterns), "others run before each"
+    assert max(kept) == 1
+
+
 def test_whole_names_match() -> None:
     found = at_once(resolve(["flights", "flights.*", "(?i)flights", "a.b|_.*", "light", "["], NAMES))
     assert found == {
@@ -75,7 +128,7 @@ def test_any_text_is_either_refused_or_resolved(text: str) -> None:
 def test_many_topics_are_matched_in_steps() -> None:
     names = [f"topic-{number}" for number in range(1000)]
     pauses = sum(1 for _ in resolve(["topic-.*", "(a|aa)+b"], names))
-    assert pauses == 2 * len(names) // MATCHES_AT_ONCE
+    assert pauses == 2 + 2 * len(names) // MATCHES_AT_ONCE
 
 
 def test_a_large_pattern_is_matched_in_more_steps() -> None:
