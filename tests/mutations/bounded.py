@@ -224,4 +224,11 @@ MUTATIONS = (
         "    kept = [*map(_pattern_or_none, texts)]\n    for text in texts if kept else ():\n        yield  #",
         (_PATTERNS,),
     ),
+    Mutation(
+        "what a request names for the first time counts as repeated",
+        "broker/apis/repeats.py",
+        "            self._seen.add(named)\n            return element\n",
+        "            self._seen.add(named)\n",
+        ("tests/broker/apis/test_repeats.py",),
+    ),
 )

@@ -19,7 +19,7 @@ from minikafka.broker.apis import (
     offset_fetch,
 )
 from minikafka.broker.apis.handler_table import HANDLERS
-from minikafka.broker.apis.repeats import REPEATED_SIZE_BYTES_MAX
+from minikafka.broker.apis.repeats import REPEATED_SIZE_BYTES_MAX, Repeats
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.protocol.apis import api_of
@@ -28,7 +28,12 @@ from minikafka.protocol.message import encode, fields_of
 from minikafka.protocol.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest, Member
 from minikafka.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from minikafka.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
+from minikafka.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from minikafka.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from minikafka.protocol.messages.describe_transactions import DescribeTransactionsRequest, TopicData, TransactionState
 from minikafka.protocol.messages.offset_fetch import (
@@ -207,6 +212,20 @@ def test_what_is_named_again_is_answered_again_until_it_is_too_much(name: str) -
     with pytest.raises(InvalidRequestError, match="name it once"):
         handled(case, ELEMENTS_MAX, asked)
     assert len(asked) <= 3 + REPEATED_SIZE_BYTES_MAX // len(once)
+
+
+def test_what_is_named_for_the_first_time_does_not_count_however_large_it_is() -> None:
+    def large(name: str) -> DescribedGroup:
+        member = DescribedGroupMember(member_metadata=bytes(2 * REPEATED_SIZE_BYTES_MAX))
+        return DescribedGroup(group_id=name, members=[member])
+
+    repeats = Repeats(lambda group: DescribeGroupsResponse(groups=[group]), 5)
+    names = [f"{number:04}" + "g" * 30_000 for number in range(100)]
+    for name in names:
+        repeats.check(name, large(name))
+    repeats.check(names[0], DescribedGroup(group_id=names[0]))
+    with pytest.raises(InvalidRequestError, match="name it once"):
+        repeats.check(names[0], large(names[0]))
 
 
 def depth(cls: Any) -> int:
