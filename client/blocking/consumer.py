@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
@@ -19,6 +19,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
 from minikafka.client.consumer.listener import check_listener
 from minikafka.client.consumer.one_reader import READ_TWICE
+from minikafka.client.going_on import Block, Iteration
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.mixups import IteratedWithAsync
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
@@ -66,7 +67,10 @@ class Consumer(IteratedWithAsync, BlockingClient):
         self._has_listener = False
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        with self._reading():
+        return Iteration(self._iterate)
+
+    def _iterate(self, block: Block) -> Generator[ConsumerRecord, None, None]:
+        with block, self._reading():
             while True:
                 while self._taken:
                     self._yielded = self._taken.popleft()
@@ -78,14 +82,13 @@ class Consumer(IteratedWithAsync, BlockingClient):
                     return
 
     def batches(self) -> Iterator[RecordBatch]:
-        batches = self._consumer.batches()
-        with self._reading():
-            while (batch := self._wait(_next, batches)) is not None:
-                yield batch
+        return Iteration(partial(self._each, self._consumer.batches()))
 
     def arrow_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        batches = self._consumer.arrow_batches(columns)
-        with self._reading():
+        return Iteration(partial(self._each, self._consumer.arrow_batches(columns)))
+
+    def _each(self, batches: AsyncIterator[T], block: Block) -> Generator[T, None, None]:
+        with block, self._reading():
             while (batch := self._wait(_next, batches)) is not None:
                 yield batch
 

@@ -10,8 +10,8 @@ requested; automatic commits include processed records only.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import anyio
@@ -26,11 +26,11 @@ from minikafka.client.consumer.background_fetch import FetchLoop
 from minikafka.client.consumer.consumer_metrics import measure_fetching, measure_membership, measure_polls
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher
 from minikafka.client.consumer.interception import on_consume
+from minikafka.client.consumer.iteration import Iterations
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.consumer.one_reader import OneReader
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.subscription import Subscriptions
-from minikafka.client.extras import missing_extra
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.mixups import IteratedWithoutAsync
@@ -70,7 +70,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
 
     Cancellation. Every wait can be cancelled; a record that was not returned does not count as consumed. With
     enable_auto_commit, leaving the block normally commits all records returned; leaving it by an exception or
-    by cancellation commits only processed records. Both leave the group at once.
+    by cancellation commits only processed records. Both leave the group at once. An iterator goes on after a request
+    for the next record that was cancelled, or that raised an error.
     """
 
     _metrics_kind = "consumer"
@@ -87,6 +88,13 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         self._fetcher = Fetcher(self._options)
         self._topics = [read_argument("Consumer", f"topics[{at}]", TOPIC_NAME, one) for at, one in enumerate(topics)]
         self._reader = OneReader()
+        self._iterations = Iterations(
+            self._fetcher,
+            self._options.interceptors,
+            self._mark_processed,
+            self._wait_for,
+            lambda: self._open_loop().wake(),
+        )
         self._failure: KafkaError | None = None
         self._polls_ms = Distribution()
         """The times between two requests for records."""
@@ -268,38 +276,12 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
     # Records.
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        return self._reader.iterates(self._iterate_intercepted() if self._options.interceptors else self._iterate())
-
-    async def _iterate_intercepted(self) -> AsyncGenerator[ConsumerRecord, None]:
-        async for record in self._iterate():
-            for one in on_consume(self._options.interceptors, [record]):
-                yield one
-
-    async def _iterate(self) -> AsyncGenerator[ConsumerRecord, None]:
-        fetcher = self._fetcher
-        self._mark_processed()
-        while (chunk := await self._wait_for(fetcher.readable_chunk)) is not None:
-            chunk.by_list = False
-            for taken, record in enumerate(islice(chunk.records, chunk.taken, None), chunk.taken + 1):
-                chunk.taken = taken
-                yield record
-                if fetcher.current is not chunk:
-                    self._mark_processed()
-                    break
+        many = self._iterations
+        return self._reader.iterates(many.intercepted if self._options.interceptors else many.records)
 
     def batches(self) -> AsyncIterator[RecordBatch]:
         """Batches of records, each of one partition; processed when the next batch is requested."""
-        return self._reader.iterates(self._batches())
-
-    async def _batches(self) -> AsyncGenerator[RecordBatch, None]:
-        self._mark_processed()
-        while (chunk := await self._wait_for(self._fetcher.readable_chunk)) is not None:
-            topic, partition = chunk.state.tp
-            records = on_consume(self._options.interceptors, self._fetcher.take(len(chunk.records)))
-            self._open_loop().wake()
-            if records:
-                yield RecordBatch(topic, partition, records)
-                self._mark_processed()
+        return self._reader.iterates(self._iterations.batches)
 
     def arrow_batches(self, columns: Sequence[str] | None = None) -> AsyncIterator[pa.RecordBatch]:
         """As `batches`, but as Arrow record batches, for pandas and polars: creates no object per record.
@@ -311,19 +293,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         Raises ModuleNotFoundError without the extra `arrow`, ValueError for unknown columns, KafkaError, and
         TimestampOverflow for a timestamp that does not fit Arrow's microseconds.
         """
-        return self._reader.iterates(self._arrow_batches(columns))
-
-    async def _arrow_batches(self, columns: Sequence[str] | None = None) -> AsyncGenerator[pa.RecordBatch, None]:
-        try:
-            from minikafka.client.consumer.arrow_batches import checked_columns
-        except ModuleNotFoundError as error:
-            raise missing_extra(error, "arrow", "arrow_batches()") from error
-        wanted = checked_columns(columns)
-        self._mark_processed()
-        while (batch := await self._wait_for(lambda: self._fetcher.take_arrow(wanted))) is not None:
-            self._open_loop().wake()
-            yield batch
-            self._mark_processed()
+        return self._reader.iterates(partial(self._iterations.arrow_batches, columns))
 
     async def poll(self, timeout_ms: float = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
         """Buffered records, at most `max_records` (default: max_poll_records); waits up to `timeout_ms` for one.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
-from types import AsyncGeneratorType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from weakref import ref
 
 import anyio
 from anyio.lowlevel import checkpoint
+
+from minikafka.client.going_on import AsyncIteration, Block
 
 T = TypeVar("T")
 READ_TWICE = (
@@ -28,22 +29,23 @@ class OneReader:
     def __init__(self) -> None:
         self.by_task = True
         self._task = 0
-        self._iterator: ref[AsyncGeneratorType[Any, None]] | None = None
+        self._iterator: ref[AsyncIteration[Any]] | None = None
         self._waits = 0
 
-    def iterates(self, iterator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """This task begins to iterate. Raises RuntimeError if another one does."""
+    def iterates(self, begin: Callable[[Block], AsyncGenerator[T, None]]) -> AsyncIteration[T]:
+        """This task begins to iterate over what `begin` makes. Raises RuntimeError if another one does."""
         if not self.by_task:
-            return iterator
+            return AsyncIteration(begin)
         self.check()
         self._task = anyio.get_current_task().id
-        self._iterator = ref(cast("AsyncGeneratorType[T, None]", iterator))
+        iterator = AsyncIteration(begin)
+        self._iterator = ref(iterator)
         return iterator
 
     def check(self) -> None:
         """Raise RuntimeError if another task is iterating. One that has left its loop is not."""
         iterator = None if self._iterator is None else self._iterator()
-        if iterator is not None and iterator.ag_frame is not None and self._task != anyio.get_current_task().id:
+        if iterator is not None and iterator.is_open and self._task != anyio.get_current_task().id:
             raise RuntimeError(f"another task {READ_TWICE}")
 
     def check_waiting(self) -> None:

@@ -41,8 +41,8 @@ MUTATIONS = (
     Mutation(
         "a second task may read from a consumer while the first one processes a record",
         "client/consumer/one_reader.py",
-        "iterator.ag_frame is not None and",
-        "iterator.ag_frame is None and",
+        "iterator.is_open and",
+        "not iterator.is_open and",
         ("tests/client/consumer/test_one_reader.py",),
         TEST_ONLY,
     ),
@@ -164,6 +164,22 @@ MUTATIONS = (
         "            raise CoordinatorNotAvailableError(text)\n",
         "            pass\n",
         (_ODD,),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a loop over a consumer ends for ever when a request for the next record is cancelled",
+        "client/going_on.py",
+        "            iterator.begin()\n",
+        "            pass\n",
+        ("tests/client/consumer/test_going_on.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "an iterator that was left is kept by its generator",
+        "client/going_on.py",
+        "        self._iterator = ref(iterator)\n",
+        "        self._iterator = lambda: iterator\n",
+        ("tests/client/consumer/test_going_on.py",),
         TEST_ONLY,
     ),
 )

@@ -1,0 +1,85 @@
+"""What loops over a consumer get, each as a generator: records, batches of records, Arrow record batches."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from minikafka.client.consumer.fetch_state import Fetcher
+from minikafka.client.consumer.interception import on_consume
+from minikafka.client.extras import missing_extra
+from minikafka.client.going_on import Block
+from minikafka.client.interceptors import ConsumerInterceptor
+from minikafka.client.records import ConsumerRecord, RecordBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Iterations:
+    """The generators of one consumer.
+
+    Args:
+        mark_processed: what was returned before counts as processed.
+        wait_for: waits until a function returns something other than None; None at the end.
+        wake: has records fetched in place of those that were taken.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        interceptors: Sequence[ConsumerInterceptor],
+        mark_processed: Callable[[], None],
+        wait_for: Callable[[Callable[[], Any]], Awaitable[Any]],
+        wake: Callable[[], None],
+    ) -> None:
+        self._fetcher = fetcher
+        self._interceptors = interceptors
+        self._mark_processed = mark_processed
+        self._wait_for = wait_for
+        self._wake = wake
+
+    async def records(self, block: Block) -> AsyncGenerator[ConsumerRecord, None]:
+        fetcher = self._fetcher
+        with block:
+            self._mark_processed()
+            while (chunk := await self._wait_for(fetcher.readable_chunk)) is not None:
+                chunk.by_list = False
+                for taken, record in enumerate(islice(chunk.records, chunk.taken, None), chunk.taken + 1):
+                    chunk.taken = taken
+                    yield record
+                    if fetcher.current is not chunk:
+                        self._mark_processed()
+                        break
+
+    async def intercepted(self, block: Block) -> AsyncGenerator[ConsumerRecord, None]:
+        with block:
+            async for record in self.records(nullcontext()):
+                for one in on_consume(self._interceptors, [record]):
+                    yield one
+
+    async def batches(self, block: Block) -> AsyncGenerator[RecordBatch, None]:
+        with block:
+            self._mark_processed()
+            while (chunk := await self._wait_for(self._fetcher.readable_chunk)) is not None:
+                topic, partition = chunk.state.tp
+                records = on_consume(self._interceptors, self._fetcher.take(len(chunk.records)))
+                self._wake()
+                if records:
+                    yield RecordBatch(topic, partition, records)
+                    self._mark_processed()
+
+    async def arrow_batches(self, columns: Sequence[str] | None, block: Block) -> AsyncGenerator[pa.RecordBatch, None]:
+        with block:
+            try:
+                from minikafka.client.consumer.arrow_batches import checked_columns
+            except ModuleNotFoundError as error:
+                raise missing_extra(error, "arrow", "arrow_batches()") from error
+            wanted = checked_columns(columns)
+            self._mark_processed()
+            while (batch := await self._wait_for(lambda: self._fetcher.take_arrow(wanted))) is not None:
+                self._wake()
+                yield batch
+                self._mark_processed()
