@@ -8,6 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.connections.exception_groups import sole, without
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.traffic import Measured
 from minikafka.client.mixups import MixedWithBlocking
@@ -83,9 +84,7 @@ class ClusterClient(MixedWithBlocking, Measured):
                 return await self._tasks.__aexit__(None, None, None)
             return await self._tasks.__aexit__(type(error), error, error.__traceback__)
         except BaseExceptionGroup as group:
-            others = [one for one in group.exceptions if one is not error]
+            others = without(group, error)
             if not others:
                 return False
-            if len(others) == 1:
-                raise others[0] from None
-            raise
+            raise sole(others) or group from None

@@ -17,6 +17,7 @@ import anyio
 
 from minikafka.client.connections.cluster_metadata import Broker
 from minikafka.client.connections.connection import Connection
+from minikafka.client.connections.exception_groups import task_group
 from minikafka.client.option_checks import parse_addresses
 from minikafka.client.options import ClientOptions
 from minikafka.protocol.errors import KafkaError, NetworkError
@@ -99,7 +100,7 @@ async def connect_to_first(
             await anyio.sleep(pause_s(number))
             number += 1
 
-    async with anyio.create_task_group() as tasks:
+    async with task_group() as tasks:
         for address in addresses:
             failed = anyio.Event()
             tasks.start_soon(attempts, address, failed)

@@ -182,4 +182,12 @@ MUTATIONS = (
         ("tests/client/consumer/test_going_on.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "Ctrl-C while a client connects leaves it in an exception group",
+        "client/connections/bootstrap.py",
+        "    async with task_group() as tasks:\n",
+        "    async with anyio.create_task_group() as tasks:\n",
+        ("tests/client/test_interrupted_trio.py",),
+        TEST_ONLY,
+    ),
 )
