@@ -202,7 +202,10 @@ class Consumer(IteratedWithAsync, BlockingClient):
             if self._has_listener:  # the thread that waits for the end of the block makes no calls
                 self._wait_and_call(self._consumer._stop, clean=exception[0] is None)
         except BaseException as failure:
-            super().__exit__(type(failure), failure, failure.__traceback__)
+            if type(failure) is exception[0] and not isinstance(failure, Exception):  # the second Ctrl-C
+                self._abandon()
+            else:
+                super().__exit__(type(failure), failure, failure.__traceback__)
             raise
         return super().__exit__(*exception)
 

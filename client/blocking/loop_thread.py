@@ -44,20 +44,24 @@ class LoopThread:
         try:
             return self._opened.result()
         except BaseException:
-            self._cancel()
+            self._cancel(_INTERRUPTED_CLOSE_TIMEOUT_S)
             raise
 
     def close(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Leave the client as a block that ends with this exception, and end the thread. Raises what that raises.
 
-        An interruption ends what it waits for.
+        An interruption ends what it waits for; the second one, after that which ended the block, ends it at once.
         """
-        self.leave_soon(kind, error, trace)
         try:
+            self.leave_soon(kind, error, trace)
             self._ended.result()
-        except BaseException:
-            self._cancel()
+        except BaseException as again:
+            self._cancel(0 if type(again) is kind else _INTERRUPTED_CLOSE_TIMEOUT_S)
             raise
+
+    def abandon(self) -> None:
+        """Leave the client in the background, if the program goes on."""
+        self._cancel(0)
 
     def leave_soon(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """As `close`, without waiting."""
@@ -111,12 +115,12 @@ class LoopThread:
                 ended.wait(_CANCEL_TIMEOUT_S)
             raise
 
-    def _cancel(self) -> None:
+    def _cancel(self, timeout_s: float) -> None:
         """Have what the thread does end soon, and wait for that for a time."""
         if not self._ended.done() and hasattr(self, "_portal"):
             with suppress(RuntimeError):  # The loop ends already.
                 self._portal.start_task_soon(self._scope.cancel)
-            self.join(_INTERRUPTED_CLOSE_TIMEOUT_S)
+            self.join(timeout_s)
 
     def _run(self) -> None:
         try:

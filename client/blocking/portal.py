@@ -57,6 +57,11 @@ class BlockingClient(MixedWithAsync):
             self._end(f"this {type(self).__name__} is closed: create a new one")
         return None
 
+    def _abandon(self) -> None:
+        """As `__exit__`, without waiting."""
+        self._open_thread().abandon()
+        self._end(f"this {type(self).__name__} is closed: create a new one")
+
     def metrics(self) -> dict[MetricName, float]:
         """As the async `metrics`."""
         return self._run(self._async_client.metrics)

@@ -190,4 +190,12 @@ MUTATIONS = (
         ("tests/client/test_interrupted_trio.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "a second Ctrl-C waits until a blocking client has left its group",
+        "client/blocking/loop_thread.py",
+        "            self._cancel(0 if type(again) is kind else _INTERRUPTED_CLOSE_TIMEOUT_S)\n",
+        "            self._cancel(_INTERRUPTED_CLOSE_TIMEOUT_S)\n",
+        ("tests/client/test_second_interruption.py",),
+        TEST_ONLY,
+    ),
 )
