@@ -90,3 +90,13 @@ class Acknowledgement:
                 one.on_acknowledgement(known, error)
             except Exception:  # what users write must not affect other records
                 _logger.exception("interceptor failed: %s.on_acknowledgement", type(one).__name__)
+
+    @property
+    def tells_application(self) -> bool:
+        """Whether the record has an `on_delivery` of its own."""
+        return self._on_delivery is not None
+
+
+def tells_application(callback: OnDelivery) -> bool:
+    """Whether a callback tells the application of a record's result, not only its interceptors."""
+    return callback.tells_application if isinstance(callback, Acknowledgement) else True

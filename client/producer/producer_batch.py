@@ -33,7 +33,8 @@ class PendingBatch:
     __slots__ = (
         "append_time", "attempts", "base_offset", "base_sequence", "callbacks", "check_home", "deadline", "done",
         "error", "halves", "headers", "keys", "last_error", "lost", "not_before", "number", "opened_at", "partition",
-        "producer_epoch", "producer_id", "size_bytes", "timestamps", "topic", "transactional", "values", "waiters",
+        "producer_epoch", "producer_id", "size_bytes", "timestamps", "topic", "transactional", "untold",
+        "values", "waiters",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, number: tuple[int, ...], opened_at: float) -> None:
@@ -59,7 +60,14 @@ class PendingBatch:
         self.done = False
         self.error: KafkaError | None = None
         self.last_error: KafkaError | None = None
+        self.untold = False
+        """Whether it has failed with an error that is to be logged unless the application looks at it."""
         self.base_offset = self.append_time = -1
+
+    def __del__(self) -> None:
+        if self.untold:
+            count, partition = len(self.values), f"{self.topic}-{self.partition}"
+            _logger.warning("delivery failed: %d records for %s: %s", count, partition, self.error)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -90,7 +98,7 @@ class PendingBatch:
 
     def fail(self, error: KafkaError) -> None:
         """Complete the batch with an error; the broker may have appended it all the same."""
-        self.error = error
+        self.error = error.with_traceback(None)  # whose frames know the batch, which would stay
         self._finish()
 
     def _finish(self) -> None:
@@ -114,6 +122,7 @@ class PendingBatch:
                 return half.metadata(index)
             index -= len(half.values)
         if self.error is not None:
+            self.untold = False
             raise self.error
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         timestamp = self.append_time if self.append_time >= 0 else self.timestamps[index]

@@ -21,6 +21,7 @@ from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.waits import Awaited
 from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.options import ProducerOptions
+from minikafka.client.producer.interception import tells_application
 from minikafka.client.producer.producer_batch import PendingBatch, not_encoded
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
 from minikafka.client.producer.transactions import PRODUCE_VERSION_MAX, Transactions
@@ -147,7 +148,7 @@ class Sender:
     def pump(self) -> None:
         """Send all batches that can be sent now, and have the background task wake up for the next deadline."""
         now = anyio.current_time()
-        self._log_failed(self._accumulator.expire(now))
+        self._count_failed(self._accumulator.expire(now))
         if self.transactions is not None:
             self.transactions.pump()
         elif self._options.enable_idempotence and self._accumulator.identity is None and self._cluster.metadata.brokers:
@@ -356,7 +357,7 @@ class Sender:
             self._cluster.refresh_soon()
         for batch in batches:
             self._accumulator.failed(batch, error, now, pause=pause)
-        self._log_failed([batch for batch in batches if batch.done and batch.error is not None])
+        self._count_failed([batch for batch in batches if batch.done and batch.error is not None])
         self._wake.set()
 
     @property
@@ -369,12 +370,12 @@ class Sender:
             self.sends[topic] = TopicSends()
         return self.sends[topic]
 
-    def _log_failed(self, failed: list[PendingBatch]) -> None:
-        """Log each failed batch once, as the user may ignore deliveries."""
+    def _count_failed(self, failed: list[PendingBatch]) -> None:
+        """Each failed batch once. It is logged when its deliveries are gone, and the application has looked at none."""
         for batch in failed:
-            count, partition = len(batch.values), f"{batch.topic}-{batch.partition}"
-            self._sends_of(batch.topic).failed += count
-            _logger.warning("delivery failed: %d records for %s: %s", count, partition, batch.error)
+            self._sends_of(batch.topic).failed += len(batch.values)
+            told = sum(tells_application(one) for _, one in batch.callbacks)
+            batch.untold = told < len(batch.values)
 
     def _init_producer_id_soon(self) -> None:
         if not self._initializing:

@@ -198,4 +198,20 @@ MUTATIONS = (
         ("tests/client/test_second_interruption.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "a failed delivery is logged although the application awaits it",
+        "client/producer/producer_batch.py",
+        "            self.untold = False\n            raise self.error\n",
+        "            raise self.error\n",
+        ("tests/client/producer/test_failed_deliveries.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a failed delivery that nobody awaits is kept in silence by its error",
+        "client/producer/producer_batch.py",
+        "error.with_traceback(None)",
+        "error",
+        ("tests/client/producer/test_failed_deliveries.py",),
+        TEST_ONLY,
+    ),
 )
