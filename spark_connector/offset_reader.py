@@ -33,6 +33,7 @@ from minikafka.protocol.messages.offset_commit import (
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector import sockets
 from minikafka.spark_connector.options import KafkaOptions
+from minikafka.spark_connector.waiting import waiting
 
 T = TypeVar("T")
 GROUP, TRANSACTION = 0, 1
@@ -79,23 +80,27 @@ class OffsetReader:
         self._lent.clear()
 
     def retry(self, attempt: Callable[[], T], action: str, timeout_s: float | None = None) -> T:
-        """Calls `attempt` until it succeeds, with exponential backoff.
+        """Calls `attempt` until it succeeds, with exponential backoff. It is logged if it lasts.
 
         Raises the first error that is not retriable; RequestTimedOutError after the timeout, by default
         `kafka.default.api.timeout.ms`.
         """
         limit_s = self.options.api_timeout_s if timeout_s is None else timeout_s
         deadline, pause_s = sockets.now_s() + limit_s, _PAUSE_S
-        while True:
-            try:
-                return attempt()
-            except KafkaError as error:
-                if not error.retriable:
-                    raise
-                if sockets.now_s() + pause_s >= deadline:
-                    raise RequestTimedOutError(f"{action} did not succeed within {limit_s:.0f} s: {error}") from error
-            sockets.sleep(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+        last: KafkaError | None = None
+        with waiting(action, lambda: str(last or "no response yet")):
+            while True:
+                try:
+                    return attempt()
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    if sockets.now_s() + pause_s >= deadline:
+                        text = f"{action} did not succeed within {limit_s:.0f} s: {error}"
+                        raise RequestTimedOutError(text) from error
+                    last = error
+                sockets.sleep(pause_s)
+                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
     def connection_to(self, node_id: int) -> sockets.BrokerConnection:
         """Returns a connection without outstanding responses. Raises LeaderNotAvailableError, NetworkError."""

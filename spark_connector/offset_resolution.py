@@ -23,7 +23,7 @@ class UnresolvedOffsets(ValueError):
 def find_partitions(reader: OffsetReader, options: SourceOptions, *, must_exist: bool = True) -> list[TopicPartition]:
     """Returns the sorted partitions to read, from newly fetched metadata.
 
-    Raises UnknownTopicOrPartitionError if a subscribed topic does not exist and `must_exist` is set.
+    Raises UnknownTopicOrPartitionError if a subscribed topic does not exist and `must_exist` is set, or its error.
     """
     for _ in range(options.retries if must_exist else 1):
         reader.refresh(_names(options))
@@ -33,7 +33,10 @@ def find_partitions(reader: OffsetReader, options: SourceOptions, *, must_exist:
         sockets.sleep(min(options.retry_interval_s, 0.2))
     if missing and must_exist:
         fault = reader.metadata.errors.get(missing[0])
-        raise UnknownTopicOrPartitionError(f"topic '{missing[0]}' does not exist: {fault.message if fault else ''}")
+        if fault is not None and not isinstance(fault, UnknownTopicOrPartitionError):
+            raise fault
+        text = f"topic {missing[0]!r} does not exist: create it, or correct the option {options.strategy!r}"
+        raise UnknownTopicOrPartitionError(text)
     found = [
         TopicPartition(topic.name, partition.index)
         for topic in _topics(reader, options)

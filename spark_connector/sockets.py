@@ -26,6 +26,7 @@ RESPONSE_SIZE_BYTES_MAX = 1 << 30
 _RECEIVE_BUFFER_BYTES = 4 << 20
 _PIECES_MAX = 512
 """Half of what Linux sends with one call (IOV_MAX)."""
+_PORT_MAX = (1 << 16) - 1
 _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4
 _UNSUPPORTED_VERSION = 35
@@ -54,6 +55,12 @@ def sleep(seconds: float) -> None:
     time.sleep(max(0.0, seconds))
 
 
+def _connected(host: str, port: int, timeout_s: float) -> socket.socket:
+    if not 0 < port <= _PORT_MAX:  # the system would connect to port n for 65536 + n
+        raise ValueError(f"no port has that number: must be 1 to {_PORT_MAX}")
+    return socket.create_connection((host, port), timeout=timeout_s)
+
+
 class BrokerConnection:
     """An open connection to a broker. Responses arrive in the order of their requests.
 
@@ -69,7 +76,7 @@ class BrokerConnection:
         self._in_flight: list[tuple[int, Any, int]] = []
         self._versions: dict[int, tuple[int, int]] = {_API_VERSIONS_KEY: (0, _API_VERSIONS_MAX)}
         try:
-            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+            self._socket = _connected(host, port, timeout_s)
         except (OSError, ValueError) as error:  # ValueError: a name that no host has
             raise NetworkError(f"cannot connect to {self.address}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -173,4 +173,18 @@ MUTATIONS = (
         "        self._back_since_s = before | {tp: before.get(tp, now_s) for tp in back}\n",
         ("tests/spark/test_position.py::test_an_end_offset_that_goes_back_for_a_moment_is_no_data_loss",),
     ),
+    Mutation(
+        "the Spark connector waits for a cluster without a word",
+        "spark_connector/waiting.py",
+        "    while not ended.wait(pause_s):\n",
+        "    while False:\n",
+        ("tests/spark/test_waiting.py",),
+    ),
+    Mutation(
+        "a task of Spark connects to a port beyond 65535",
+        "spark_connector/sockets.py",
+        "    if not 0 < port <= _PORT_MAX:",
+        "    if port <= 0:",
+        ("tests/spark/test_waiting.py",),
+    ),
 )

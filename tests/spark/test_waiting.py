@@ -1,0 +1,111 @@
+"""The connector never waits for a cluster without a word, and says in one sentence what is missing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from itertools import count
+from threading import Event
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from minikafka.client.connections import waits
+from minikafka.protocol.errors import LeaderNotAvailableError, NetworkError, RequestTimedOutError
+from minikafka.spark_connector import offset_reader, sockets, waiting
+from minikafka.spark_connector.offset_reader import OffsetReader
+from minikafka.spark_connector.offset_resolution import find_partitions
+from minikafka.spark_connector.options import parse
+
+WAIT_S = 20
+
+
+class Seen(logging.Handler):
+    """The lines of the log; `twice` is set with the second one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.twice = Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        if len(self.lines) > 1:
+            self.twice.set()
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
+    """Patience is short."""
+    assert (waiting.PATIENCE_S, waiting.INTERVAL_S) == (waits.PATIENCE_S, waits.INTERVAL_S) == (2, 10)
+    monkeypatch.setattr(waiting, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(waiting, "INTERVAL_S", 0.01)
+    handler, logger = Seen(), logging.getLogger(waiting.__name__)
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+def options(address: str) -> Any:
+    return parse({"kafka.bootstrap.servers": address, "subscribe": "t"})
+
+
+@pytest.mark.parametrize("port", [1, 0, -1, 65536, (1 << 31) - 1])
+def test_a_cluster_that_is_away_is_named(port: int, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = count(0, 20)
+    monkeypatch.setattr(sockets, "now_s", lambda: next(times))
+
+    def sleep(seconds: float) -> None:
+        assert seen.twice.wait(WAIT_S)
+
+    monkeypatch.setattr(sockets, "sleep", sleep)
+    reader = OffsetReader(options("127.0.0.1:1").kafka)
+    reader._bootstrap = [("127.0.0.1", port)]
+    with pytest.raises(RequestTimedOutError, match="fetching metadata did not succeed within 60 s: cannot connect to"):
+        reader.refresh(["t"])
+    assert seen.twice.is_set()
+    assert any(f"still waiting: fetching metadata: cannot connect to 127.0.0.1:{port}: " in one for one in seen.lines)
+    assert port == 1 or any("no port has that number" in one for one in seen.lines)
+
+
+def test_a_broker_that_does_not_answer_is_not_waited_for_in_silence(seen: Seen) -> None:
+    reader = OffsetReader(options("127.0.0.1:1").kafka)
+    answers: Iterator[Any] = iter([NetworkError("the broker hung up"), "answer"])
+
+    def attempt() -> Any:
+        seen.twice.clear()
+        seen.lines.clear()
+        assert seen.twice.wait(WAIT_S)
+        answer = next(answers)
+        if isinstance(answer, NetworkError):
+            raise answer
+        return answer
+
+    assert reader.retry(attempt, "asking") == "answer"
+    assert any("still waiting: asking: the broker hung up" in one for one in seen.lines)
+
+
+def test_nothing_is_said_after_the_end(seen: Seen) -> None:
+    ended = Event()
+    ended.set()
+    waiting._report("asking", lambda: "", ended)
+    assert not seen.lines
+
+
+@pytest.mark.parametrize(("error", "text"), [
+    (None, "topic 't' does not exist: create it, or correct the option 'subscribe'"),
+    (LeaderNotAvailableError("topic 't': no leader"), "topic 't': no leader"),
+])  # fmt: skip
+def test_a_missing_topic_is_named_once(error: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = options("127.0.0.1:1")
+    reader = OffsetReader(given.kafka)
+    monkeypatch.setattr(offset_reader.OffsetReader, "refresh", lambda self, names: None)
+    monkeypatch.setattr(sockets, "sleep", lambda seconds: None)
+    if error is not None:
+        reader.metadata.errors["t"] = error
+    with pytest.raises(Exception, match="topic 't'") as raised:
+        find_partitions(reader, given)
+    assert raised.value.args[0] == text
