@@ -6,7 +6,7 @@
 
 Each annotation becomes a `Kind` when the class is made; an annotation without one is an error then. A call with a value
 that is not of its parameter's kind raises TypeError, with one that is out of range ValueError. Both name the argument,
-what was given and what is allowed. Nothing was done then.
+what was given and what is allowed. So does one with an argument that the method does not have. Nothing was done then.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from minikafka.client.argument_kinds import ANYTHING, Kind, Refused, declared_kind
+from minikafka.client.unknown_arguments import refuse
 
 C = TypeVar("C", bound=type)
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class _Parameters:
@@ -38,11 +40,8 @@ class _Parameters:
             if one.kind is one.POSITIONAL_OR_KEYWORD:
                 self.in_order.append((one.name, kind))
 
-    def __bool__(self) -> bool:
-        return bool(self.by_name or self.rest)
-
     def read(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments as the method wants them; unknown ones as they are, of which Python complains."""
+        """The arguments as the method wants them; if there are too many, Python complains of them."""
         path = ""
         try:
             found: list[Any] = []
@@ -55,7 +54,9 @@ class _Parameters:
                     path, kind = "", ANYTHING
                 found.append(kind(value))
             for path, value in named.items():
-                named[path] = self.by_name.get(path, ANYTHING)(value)
+                if path not in self.by_name:
+                    refuse(self.method, [path], list(self.by_name))
+                named[path] = self.by_name[path](value)
         except Refused as error:
             raise error.within(path).raised_by(self.method) from None
         return found, named
@@ -74,13 +75,43 @@ def checks_arguments(*, but: Iterable[str] = ()) -> Callable[[C], C]:
 
     def decorate(cls: C) -> C:
         for name, method in list(vars(cls).items()):
-            if inspect.isfunction(method) and not name.startswith("_") and name not in but:
-                parameters = _Parameters(method)
-                if parameters:
-                    setattr(cls, name, _checking(method, parameters))
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, _shown(method) if name in but else _checking(method, _Parameters(method)))
         return cls
 
     return decorate
+
+
+def knows_arguments(*, but: Iterable[str] = ()) -> Callable[[C], C]:
+    """Have the public methods of a class say what they have in place of an argument that they do not have."""
+
+    def decorate(cls: C) -> C:
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, _shown(method) if name in but else _knowing(method))
+        return cls
+
+    return decorate
+
+
+def _shown(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Show users a method without the `**unknown` with which it says what it has instead."""
+    signature = inspect.signature(method)
+    kept = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    method.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    return method
+
+
+def _knowing(method: Callable[..., Any]) -> Callable[..., Any]:
+    known = [one.name for one in list(inspect.signature(method).parameters.values())[1:] if one.kind in _NAMED]
+
+    @wraps(method)
+    def knowing(self: Any, *args: Any, **named: Any) -> Any:
+        if named:
+            refuse(method.__name__, [one for one in named if one not in known], known)
+        return method(self, *args, **named)
+
+    return knowing
 
 
 def _checking(method: Callable[..., Any], parameters: _Parameters) -> Callable[..., Any]:

@@ -169,7 +169,8 @@ def _instance(of: type) -> Kind:
                 raise error.within(f".{name}") from None
         return of(**fields)
 
-    return Kind(f"a {of.__name__}", lambda value: isinstance(value, of), read)
+    article = "an" if of.__name__[0] in "AEIOU" else "a"
+    return Kind(f"{article} {of.__name__}", lambda value: isinstance(value, of), read)
 
 
 def _headers(value: Any) -> Headers:

@@ -9,7 +9,6 @@ type checkers and editors, and to `docs/reference/options.md`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, TypeVar, get_args
@@ -37,6 +36,7 @@ from minikafka.client.option_checks import (
     serializer,
     text,
 )
+from minikafka.client.unknown_arguments import unknown_argument
 
 O = TypeVar("O", bound="ClientOptions")  # noqa: E741
 _CLASSIC_ONLY = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy")
@@ -73,7 +73,7 @@ def make(
     for name, value in arguments.items():
         item = known.get(name)
         if item is None:
-            raise InvalidOption(_unknown(owner, name, list(known)))
+            raise InvalidOption(unknown_argument(owner, name, list(known), _ELSEWHERE))
         allowed = item.metadata["check"](value := plain(value))
         if allowed is not None:
             raise InvalidOption(f"{owner}({name}={shown(value)}): must be {allowed}")
@@ -93,16 +93,6 @@ _ELSEWHERE = {
     "dr_cb": "give on_delivery to send()",
 }
 """Options of other clients, by how their names begin, and what to do here."""
-
-
-def _unknown(owner: str, name: str, known: Sequence[str]) -> str:
-    plain_name = name.replace(".", "_").replace("-", "_")
-    elsewhere = next((hint for start, hint in _ELSEWHERE.items() if plain_name.startswith(start)), None)
-    if elsewhere is not None:
-        return f"{owner} has no argument {name!r}: {elsewhere}"
-    near = difflib.get_close_matches(plain_name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(sorted(known))}"
-    return f"{owner} has no argument {name!r}; {hint}"
 
 
 _FUNCTION = optional(function)

@@ -23,6 +23,7 @@ from minikafka.client.admin.admin_types import (
     TransactionDescription,
     TransactionListing,
 )
+from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.argument_kinds import Int16, Int32, Natural, PartitionArgument
 from minikafka.client.arguments import AdminArguments
 from minikafka.client.blocking.portal import BlockingClient, documented_as
@@ -35,6 +36,7 @@ from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 
 
+@knows_arguments()
 @documented_as(async_admin.Admin)
 class Admin(BlockingClient):
     """`minikafka.client.Admin` with the same arguments and methods, each of which waits for its result."""

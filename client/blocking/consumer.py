@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
+from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.argument_kinds import Natural, PartitionArgument, Positive, Timestamp, TopicName
 from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.blocking.listener import EitherListener as Listener
@@ -35,6 +36,7 @@ T = TypeVar("T")
 _FOREVER_MS = 1 << 40
 
 
+@knows_arguments()
 @documented_as(async_consumer.Consumer)
 class Consumer(IteratedWithAsync, BlockingClient):
     """`minikafka.client.Consumer` with the same arguments and methods; iterate over it with `for`.

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
+from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.blocking.loop_thread import LoopThread
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.metrics import MetricName
@@ -29,6 +30,7 @@ _LEAVING_S = 1
 """The part of it that is left for leaving, when deliveries take longer."""
 
 
+@knows_arguments()
 class BlockingClient(MixedWithAsync):
     """The base of the blocking clients: a `with` block that opens and closes the async client on its thread."""
 

@@ -7,10 +7,11 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 import anyio
 
+from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.argument_kinds import INT32, INT64, HeadersArgument, Natural, PartitionIndex, Timestamp, TopicName
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
@@ -22,8 +23,9 @@ from minikafka.client.option_checks import BootstrapServers
 from minikafka.client.producer import producer as async_producer
 from minikafka.client.producer.interception import Acknowledgement
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
-from minikafka.client.producer.serialization import NO_HEADERS, read_arguments
+from minikafka.client.producer.serialization import NO_HEADERS, SENT, read_arguments
 from minikafka.client.records import ProducerRecord, RecordMetadata
+from minikafka.client.unknown_arguments import refuse
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers
@@ -58,6 +60,7 @@ class BlockingDelivery(Awaited):
         return self._delivery.result()
 
 
+@knows_arguments(but=("send",))
 class Producer(BlockingClient):
     """`minikafka.client.Producer` with the same arguments.
 
@@ -91,14 +94,15 @@ class Producer(BlockingClient):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
+        **unknown: Never,
     ) -> BlockingDelivery:
         """Queue a record; arguments, and errors of them, of serializers and transactions, as for the async `send`.
 
-        The delivery raises what a partitioner raises. `on_delivery` is called on the event loop's thread, where `send`
-        may be called, and calls that wait raise RuntimeError.
+        The delivery raises what a partitioner raises. In `on_delivery`, on the loop's thread, calls but this one raise.
         """
-        delivery = BlockingDelivery(self)
-        producer = self._producer
+        if unknown:
+            refuse("send", unknown, SENT)
+        delivery, producer = BlockingDelivery(self), self._producer
         if producer._accumulator.transaction is not None:
             producer._check_transaction()
         if (
@@ -112,8 +116,7 @@ class Producer(BlockingClient):
             topic, partition, timestamp_ms, headers = read
         if (interception := producer._interception) is not None:
             given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-            record, on_delivery = interception.begin(given, on_delivery)
-            topic, value, key, partition, timestamp_ms, headers = record
+            (topic, value, key, partition, timestamp_ms, headers), on_delivery = interception.begin(given, on_delivery)
         try:
             if interception is not None:
                 topic, partition, timestamp_ms, headers = read_arguments(topic, partition, timestamp_ms, headers, None)

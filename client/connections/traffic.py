@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 
+from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.connections.connection import Connection
 from minikafka.client.metrics import MetricName, Readings, Window
 
@@ -51,6 +52,7 @@ def _counts(connection: Connection) -> tuple[int, int, int, int]:
     return connection.requests, connection.responses, connection.sent_bytes, connection.received_bytes
 
 
+@checks_arguments()
 class Measured:
     """A client that has metrics: the base of `ClusterClient`, which has the cluster."""
 

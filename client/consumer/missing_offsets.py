@@ -189,7 +189,7 @@ class MissingOffsets:
                 self._end(self._positions, {state: None})
             elif reset == NO_RESET:
                 state.reset = NO_RESET
-                self._fail(_no_start_offset(state))
+                self._fail(_no_start_offset(state, self._options.group_id))
                 self._end(self._positions, {state: None})
             else:
                 times[state] = _TIMES[reset]
@@ -288,8 +288,9 @@ class MissingOffsets:
                 self._fail(missing_topics([topic]))
 
 
-def _no_start_offset(state: PartitionState) -> KafkaError:
+def _no_start_offset(state: PartitionState, group_id: str | None) -> KafkaError:
+    why = "the consumer has no group" if group_id is None else f"group {group_id!r} has committed none"
     return OffsetOutOfRangeError(
-        f"no start offset for {state.tp}: its group has committed none and auto_offset_reset is 'none';"
+        f"no start offset for {state.tp}: {why} and auto_offset_reset is 'none';"
         " seek to an offset, or set auto_offset_reset"
     )

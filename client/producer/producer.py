@@ -15,7 +15,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, Unpack, cast
+from typing import Any, Never, Unpack, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -40,6 +40,7 @@ from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, 
 from minikafka.client.producer.sender import Sender, measure_producer
 from minikafka.client.producer.serialization import (
     NO_HEADERS,
+    SENT,
     FieldSerializer,
     read_arguments,
     read_headers,
@@ -48,6 +49,7 @@ from minikafka.client.producer.serialization import (
 )
 from minikafka.client.producer.transactions import Transactions
 from minikafka.client.records import ProducerRecord, RecordMetadata
+from minikafka.client.unknown_arguments import refuse
 from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
@@ -121,6 +123,7 @@ class Producer(ClusterClient):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
+        **unknown: Never,
     ) -> Delivery:
         """Queue a record.
 
@@ -138,9 +141,10 @@ class Producer(ClusterClient):
             RequestTimedOutError: `buffer_memory` stayed full for `max_block_ms`.
             UnknownTopicOrPartitionError, …: the topic could not be found within `max_block_ms`.
             MessageTooLargeError: the record is larger than `max_request_size`.
-            TypeError, ValueError: an argument is not what it may be; value or key are not bytes. What a serializer or
-                the partitioner raises is raised as well.
+            TypeError, ValueError: an argument is not what it may be. What a serializer or the partitioner raises, too.
         """
+        if unknown:
+            refuse("send", unknown, SENT)
         if self._interception is not None and not getattr(on_delivery, "is_sending", False):
             name, index, time, pairs = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
             record = ProducerRecord(name, value, key, index, time, pairs)
@@ -151,9 +155,8 @@ class Producer(ClusterClient):
             target = None
         is_broken = on_delivery is not None and not callable(on_delivery)
         if target is None or is_broken or self._closed or self._accumulator.used_bytes >= self._options.buffer_memory:
-            topic, partition, timestamp_ms, headers = read_arguments(
-                topic, partition, timestamp_ms, headers, on_delivery
-            )
+            read = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
+            topic, partition, timestamp_ms, headers = read
             target = await self._prepare(topic)
         delivery = self._append(target, value, key, partition, timestamp_ms, headers, on_delivery)
         self._sends += 1

@@ -10,6 +10,8 @@ from minikafka.client.option_checks import RecordSerializer, Serializer
 from minikafka.protocol.records.record import Headers
 
 NO_HEADERS: Headers = ()
+SENT = ("topic", "value", "key", "partition", "timestamp_ms", "headers", "on_delivery")
+"""The arguments of `send`."""
 
 
 class FieldSerializer:

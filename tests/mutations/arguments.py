@@ -62,4 +62,28 @@ MUTATIONS = (
         ("tests/client/test_topic_names.py::test_an_impossible_name_is_refused_before_anything_is_sent",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "an argument that a method does not have is left to Python",
+        "client/argument_checks.py",
+        "                if path not in self.by_name:\n",
+        "                if False:\n",
+        ("tests/client/test_unknown_arguments.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an argument that send() does not have is lost without a word",
+        "client/producer/producer.py",
+        "        if unknown:\n",
+        "        if False:\n",
+        ("tests/client/test_unknown_arguments.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "what an argument is called here is guessed from its letters only",
+        "client/unknown_arguments.py",
+        "        if ours in known:\n",
+        "        if False:\n",
+        ("tests/client/test_unknown_arguments.py",),
+        seeds=TEST_ONLY,
+    ),
 )
