@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CLOSE_TIMEOUT_S = 5
+_LAST_COMMIT_TIMEOUT_MS = 4_000  # The rest of it is for leaving the group.
 _LOOK_FOR_END_S = 0.1
 """How often `stop_at` looks whether the group's assignment is known; all else that ends a wait is noticed at once."""
 
@@ -463,7 +464,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
     async def _stop(self, *, clean: bool) -> None:
         if self._subscriptions is not None:
             with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
-                await self._subscriptions.close(everything=clean)
+                await self._subscriptions.close(everything=clean, commit_timeout_ms=_LAST_COMMIT_TIMEOUT_MS)
         if self._loop is not None:
             self._loop.close_sessions()
             self._loop.arrived()  # Tasks that wait for records find out that the consumer is closed.

@@ -88,7 +88,7 @@ class OffsetCommits:
         group: GroupSession | None,
         *,
         of_positions: bool = False,
-        retried: bool = True,
+        retried_ms: float | None = None,
     ) -> None:
         """Commit for the group. Raises the KafkaError of the first partition that failed; the others are committed.
 
@@ -99,15 +99,17 @@ class OffsetCommits:
         Args:
             offsets: With leader epochs; those of the positions, if only offsets are given.
             of_positions: Whether these are positions, of which those of deleted partitions are left out.
-            retried: Whether to try again, for default_api_timeout_ms, after errors that may pass.
+            retried_ms: How long to try again after errors that may pass: 0 not at all, None for default_api_timeout_ms.
         """
         commit = self._begin(offsets, group, of_positions=of_positions)
         self._under_way.append(commit)
         try:
-            if retried:
-                await self._cluster.retry(lambda: self._attempt(commit, group), "committing offsets")
-            else:
+            if retried_ms == 0:
                 await self._attempt(commit, group)
+            else:
+                await self._cluster.retry(
+                    lambda: self._attempt(commit, group), "committing offsets", timeout_ms=retried_ms
+                )
         finally:
             self._under_way = [one for one in self._under_way if one is not commit]
         for error in commit.failed.values():

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -154,17 +155,20 @@ class Subscriptions:
         self._fetcher.why_nothing = NOT_CHOSEN
         self._read([])
 
-    async def close(self, *, everything: bool) -> None:
-        """Commit a last time (with enable_auto_commit), and leave the group.
+    async def close(self, *, everything: bool, commit_timeout_ms: float = math.inf) -> None:
+        """Commit a last time (with enable_auto_commit), and leave the group. It is logged if the commit fails.
 
-        `everything` includes records that were returned and not yet processed.
+        `everything` includes records that were returned and not yet processed. The commit is retried for
+        `commit_timeout_ms` at most.
         """
         group = self._group
         if self._group_scope is not None:
             self._group_scope.cancel()
         try:
             if self._options.enable_auto_commit and self._options.group_id is not None:
-                await self._commit_before_losing(list(self._fetcher.states), group, processed_only=not everything)
+                limit_ms = min(commit_timeout_ms, self._options.default_api_timeout_ms)
+                partitions, only = list(self._fetcher.states), not everything
+                await self._commit_before_losing(partitions, group, processed_only=only, retried_ms=limit_ms)
             if group is not None and group.known and self._listener is not None:
                 lost = group.member[0] < 0
                 await self._notify_revoked(self._listener, group.known, lost=lost, settled_only=not everything)
@@ -414,33 +418,42 @@ class Subscriptions:
         failures = 0
         while True:
             await anyio.sleep(min(interval_s, backoff.delay_ms(failures - 1) / 1000) if failures else interval_s)
-            error = await self._auto_commit(list(self._fetcher.states), self._group, processed_only=True, retried=False)
+            group, error = self._group, None
+            if group is None or group.member[0] >= 0:
+                error = await self._auto_commit(list(self._fetcher.states), group, processed_only=True, retried_ms=0)
             failures = failures + 1 if error is not None and error.retriable else 0
             if error is not None and failures in (0, _TELLING_FAILURES):
-                self._tell(error)
+                _logger.warning("auto-commit failed: group %r: %s", self._options.group_id, error)
 
     async def _auto_commit(
-        self, partitions: Sequence[TopicPartition], group: GroupSession | None, *, processed_only: bool, retried: bool
+        self,
+        partitions: Sequence[TopicPartition],
+        group: GroupSession | None,
+        *,
+        processed_only: bool,
+        retried_ms: float | None,
     ) -> KafkaError | None:
-        """Commit positions; return the error, which the next commit makes good."""
+        """Commit positions; return the error."""
         positions = self._fetcher.positions(processed_only=processed_only)
         known = {tp: positions[tp] for tp in partitions if tp in positions}
-        if group is None or group.member[0] >= 0:
-            try:
-                await self._commits.commit(known, group, of_positions=True, retried=retried)
-            except KafkaError as error:
-                return error
+        try:
+            await self._commits.commit(known, group, of_positions=True, retried_ms=retried_ms)
+        except KafkaError as error:
+            return error
         return None
 
     async def _commit_before_losing(
-        self, partitions: Sequence[TopicPartition], group: GroupSession | None, *, processed_only: bool
+        self,
+        partitions: Sequence[TopicPartition],
+        group: GroupSession | None,
+        *,
+        processed_only: bool,
+        retried_ms: float | None = None,
     ) -> None:
-        error = await self._auto_commit(partitions, group, processed_only=processed_only, retried=True)
+        """No later commit includes these."""
+        error = await self._auto_commit(partitions, group, processed_only=processed_only, retried_ms=retried_ms)
         if error is not None:
-            self._tell(error)
-
-    def _tell(self, error: KafkaError) -> None:
-        _logger.warning("auto-commit failed: group %r: %s", self._options.group_id, error)
+            _logger.warning("last auto-commit of partitions failed: group %r: %s", self._options.group_id, error)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
