@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.failures import Failed, fail_if
+from minikafka.cli.failures import Failed, fail_if, meant
 from minikafka.cli.group_rows import (
     GroupOffsets,
     description_json,
@@ -234,7 +234,7 @@ def reset_offsets(
         raise click.UsageError("--export and --json are mutually exclusive")
 
     async def work(admin: Admin) -> None:
-        await check_inactive(admin, group_id)
+        exists = await check_inactive(admin, group_id)
         changes = await plan_changes(admin, group_id, scenario, None if all_topics else topics, bootstrap_server)
         if execute and changes:
             await admin.alter_group_offsets(group_id, {one.partition: one.new for one in changes})
@@ -242,7 +242,9 @@ def reset_offsets(
             echo(export_text(changes), nl=False)
         else:
             details = {"group": group_id, "executed": execute, "offsets": [change_json(one) for one in changes]}
-            output(details, changes_lines(group_id, changes), as_json=as_json)
+            output(details, changes_lines(group_id, changes, executed=execute), as_json=as_json)
+        if changes and not exists and not as_json:
+            echo(await note_of_new(admin, group_id, executed=execute), err=True)
         if not execute and not as_json:
             echo("Nothing was changed: add --execute to commit these offsets.", err=True)
 
@@ -329,18 +331,29 @@ async def consumer_groups(admin: Admin) -> list[Any]:
     return [one for one in await admin.list_groups() if one.protocol_type in ("consumer", "")]
 
 
-async def check_inactive(admin: Admin, group_id: str) -> None:
-    """Raise click.ClickException if the group has members. It need not exist: offsets that are committed create it."""
+async def check_inactive(admin: Admin, group_id: str) -> bool:
+    """Whether the group exists: offsets that are committed create it. Raises click.ClickException if it has members."""
     from minikafka.protocol.errors import GroupIdNotFoundError
 
     try:
-        state = (await admin.describe_group(group_id)).state
+        found = await admin.describe_group(group_id)
     except GroupIdNotFoundError:
-        return
-    if state not in RESETTABLE:
+        return False
+    if found.state not in RESETTABLE:
         raise click.ClickException(
-            f"Assignments can only be reset if the group '{group_id}' is inactive, but the current state is {state}."
+            f"Assignments can only be reset if the group '{group_id}' is inactive, "
+            f"but the current state is {found.state}. "
+            f"Stop its {counted(len(found.members), 'member')} first: `minikafka groups members {group_id}` shows them."
         )
+    return found.state != "Dead"
+
+
+async def note_of_new(admin: Admin, group_id: str, *, executed: bool) -> str:
+    """What to tell whoever resets a group that does not exist, which may be mistyped."""
+    hint = meant(group_id, [one.group_id for one in await admin.list_groups() if one.group_id != group_id])
+    if executed:
+        return f"Created group {group_id}: it did not exist{hint}."
+    return f"Group {group_id} does not exist{hint}: --execute creates it."
 
 
 def change_json(change: Change) -> dict[str, Any]:
@@ -354,7 +367,7 @@ def notes_of(found: Sequence[GroupDescription]) -> list[str]:
     return [note for one in found if (note := note_of(one))]
 
 
-def changes_lines(group_id: str, changes: Sequence[Change]) -> list[str]:
+def changes_lines(group_id: str, changes: Sequence[Change], *, executed: bool) -> list[str]:
     """The table of old and new offsets."""
     if not changes:
         return [f"Group {group_id} has no offsets to reset."]
@@ -364,4 +377,6 @@ def changes_lines(group_id: str, changes: Sequence[Change]) -> list[str]:
     ]
     count = sum(one.old != one.new for one in changes)
     lines = table(("group", "topic", "partition", "committed", "new offset"), rows)
+    if executed:
+        return [*lines, f"{counted(count, 'offset')} changed."]
     return [*lines, f"{counted(count, 'offset')} differ{'s' if count == 1 else ''} from what is committed."]

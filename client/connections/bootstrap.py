@@ -114,4 +114,4 @@ async def connect_to_first(
         if not isinstance(error, NetworkError):
             raise error
     reasons = "; ".join(error.message for error in failures.values())
-    raise NetworkError(f"{reasons}; check bootstrap_servers and that a broker is running there")
+    raise NetworkError(f"{reasons}; check the address, and that a broker is running there")

@@ -309,10 +309,10 @@ class Cluster:
 
     def _begin_again(self, why: str) -> None:
         """Drop all connections and brokers: the next metadata come from a bootstrap address (KIP-1102)."""
-        _logger.warning("client begins with bootstrap_servers again: %s", why)
+        _logger.warning("client begins with the bootstrap servers again: %s", why)
         self._bootstrap.rounds += 1
         for _, connection in self._open():
-            connection.close("the client begins with bootstrap_servers again")
+            connection.close("the client begins with the bootstrap servers again")
         self.metadata.brokers = {}
         self._coordinators.clear()
         self._failures.clear()
@@ -390,7 +390,7 @@ class Cluster:
             )
         if self._bootstrap.rounds != began:
             connection.close()
-            raise NetworkError(f"{host}:{port}: the client begins with bootstrap_servers again")
+            raise NetworkError(f"{host}:{port}: the client begins with the bootstrap servers again")
         connection.on_post = self._posted.set
         self.traffic.opened(connection)
         if connection.features_epoch >= self._features_epoch:

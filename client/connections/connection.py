@@ -29,6 +29,8 @@ _LENGTH_BYTES = 4
 _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4
 """Apache Kafka 4.3 implements version 5 but does not advertise it."""
+_METADATA_KEY, _BROKER_REGISTRATION_KEY = 3, 62
+"""Controllers have the second only, brokers the first only."""
 _UNSUPPORTED_VERSION = 35
 _CORRELATION_ID_MAX = (1 << 31) - 1
 
@@ -112,6 +114,10 @@ class Connection:
         low, high = self.versions.get(api.key, (0, -1))
         newest = min(high, api.versions.last, high if highest is None else highest)
         if newest < max(low, api.versions.first):
+            if api.key == _METADATA_KEY and high < 0 and _BROKER_REGISTRATION_KEY in self.versions:
+                raise UnsupportedVersionError(
+                    f"{self.address} is a controller's address, which is for brokers: clients need that of a broker"
+                )
             offer = f"offers versions {low} to {high}" if high >= 0 else "does not offer it"
             raise UnsupportedVersionError(
                 f"{api.name}: this client supports versions {api.versions.first} to {api.versions.last},"

@@ -41,6 +41,7 @@ COMMANDS = {
     for path, command in commands(cli)
     if path and (not isinstance(command, click.Group) or command.invoke_without_command)
 }
+CONNECTING = [name for name, one in COMMANDS.items() if "bootstrap_server" in {each.name for each in one.params}]
 
 
 def given(parameter: click.Parameter, value: str) -> list[str]:
@@ -79,6 +80,16 @@ def test_a_value_that_cannot_be_is_an_error_in_one_line(
     for value in VALUES:
         for words in lines(COMMANDS[name], value):
             check(name, minikafka(*name.split(), *words, *ENDS.get(name, [])))
+
+
+@pytest.mark.usefixtures("impatient", "node")
+@pytest.mark.parametrize("name", CONNECTING)
+def test_an_address_without_a_broker_is_told_in_words_of_the_command_line(name: str, minikafka: Minikafka) -> None:
+    needed = [one for one in COMMANDS[name].params if one.required or isinstance(one, click.Argument)]
+    words = [word for one in needed for word in given(one, "1")]
+    ran = minikafka(*name.split(), *words, *ENDS.get(name, []), "--bootstrap-server", "127.0.0.1:1")
+    assert "bootstrap_server" not in ran.err, "that is the argument of the client"
+    check(name, ran)
 
 
 def check(name: str, ran: Ran) -> None:

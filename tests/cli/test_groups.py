@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import struct
 import termios
 from collections.abc import Callable, Iterator
@@ -81,8 +82,23 @@ def test_offsets_are_reset_and_shown_before(
     assert "Nothing was changed" in shown.err
     assert committed() == [2, ck.OFFSET_INVALID]
     done = minikafka(*reset, "--execute")
-    assert (done.code, done.lines) == (0, shown.lines)
+    assert (done.code, done.lines[:-1]) == (0, shown.lines[:-1])
+    assert re.fullmatch(r"[012] offsets? differs? from what is committed\.", shown.lines[-1])
+    assert re.fullmatch(r"[012] offsets? changed\.", done.lines[-1])
     assert committed() == expected
+
+
+def test_a_group_that_does_not_exist_is_created_with_a_word(minikafka: Minikafka, topic: str) -> None:
+    reset = ("groups", "reset-offsets", "--topic", topic, "--to-earliest")
+    assert minikafka(*reset, "known-readers", "--execute").err == "Created group known-readers: it did not exist.\n"
+    assert minikafka(*reset, "known-readers", "--execute").err == ""
+    assert minikafka(*reset, "known-raeders").err.splitlines() == [
+        "Group known-raeders does not exist (did you mean 'known-readers'?): --execute creates it.",
+        "Nothing was changed: add --execute to commit these offsets.",
+    ]
+    made = minikafka(*reset, "known-raeders", "--execute")
+    assert made.err == "Created group known-raeders: it did not exist (did you mean 'known-readers'?).\n"
+    assert minikafka(*reset, "known-raedres", "--json").err == "", "a program reads the result"
 
 
 def test_offsets_are_shifted_within_the_log(
@@ -143,6 +159,7 @@ def test_an_active_group_is_shown_and_neither_reset_nor_deleted(
     reset = minikafka("groups", "reset-offsets", filled, "--topic", filled, "--to-earliest", "--execute")
     words = f"Assignments can only be reset if the group '{filled}' is inactive, but the current state is Stable."
     assert (reset.code, words in reset.err) == (1, True)
+    assert f"Stop its 1 member first: `minikafka groups members {filled}` shows them." in reset.err
     assert minikafka("groups", "delete", filled).code == 1
 
 

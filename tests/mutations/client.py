@@ -43,6 +43,13 @@ _LATE = (
 
 MUTATIONS = (
     Mutation(
+        "a client at a controller's address speaks of versions",
+        "client/connections/connection.py",
+        "if api.key == _METADATA_KEY and high < 0 and _BROKER",
+        "if api.key == _METADATA_KEY and high > 0 and _BROKER",
+        ("tests/client/connections/test_connection.py::test_a_controller_is_named_as_such",),
+    ),
+    Mutation(
         "a batch whose lost request may arrive late is sent again with a new epoch",
         _ACCUMULATOR,
         "return batch.lost and () < self.unresolved < batch.number",

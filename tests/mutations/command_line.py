@@ -49,6 +49,20 @@ MUTATIONS = (
         "        shown = self._sent, self._sent * self._size,",
         ("tests/cli/test_perf.py::test_what_was_not_delivered_is_not_counted",),
     ),
+    Mutation(
+        "commands name the argument of the client",
+        "client/connections/bootstrap.py",
+        "; check the address, and that",
+        "; check bootstrap_servers, and that",
+        ("tests/cli/test_careless_values.py::test_an_address_without_a_broker_is_told_in_words_of_the_command_line",),
+    ),
+    Mutation(
+        "a mistyped group is made without a word",
+        "cli/groups.py",
+        "        if changes and not exists and not as_json:\n",
+        "        if changes and exists is None and not as_json:\n",
+        ("tests/cli/test_groups.py::test_a_group_that_does_not_exist_is_created_with_a_word",),
+    ),
     # -- what is well ----------------------------------------------------------------------------------------------
     Mutation(
         "health counts replicas in sync at brokers that are gone",

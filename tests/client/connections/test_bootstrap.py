@@ -99,7 +99,7 @@ def test_a_broker_that_requires_it_is_left_at_once() -> None:
             began = trio.current_time()
             assert await refresh(client) == [SEED]
             assert trio.current_time() - began < 1
-            assert "begins with bootstrap_servers again" in connection.closed
+            assert "begins with the bootstrap servers again" in connection.closed
             with pytest.raises(BrokerNotAvailableError):
                 await client.cluster.connection(KNOWN)
 
@@ -173,7 +173,7 @@ def test_a_connection_that_was_being_opened_meanwhile_is_not_used() -> None:
 
 
 async def expect_no_connection(client: ClusterClient) -> None:
-    with pytest.raises(NetworkError, match="bootstrap_servers again"):
+    with pytest.raises(NetworkError, match="bootstrap servers again"):
         await client.cluster.connection(KNOWN)
 
 

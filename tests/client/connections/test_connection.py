@@ -15,6 +15,7 @@ from minikafka.protocol.headers import response_parts
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from minikafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from minikafka.protocol.messages.metadata import MetadataRequest
 from minikafka.protocol.messages.produce import ProduceRequest
 
 pytestmark = pytest.mark.anyio
@@ -114,6 +115,18 @@ async def test_the_newest_common_version_is_used() -> None:
     await connection.request(ListGroupsRequest(), timeout_ms=60_000, highest=2)
     assert seen == [3, 2]
     with pytest.raises(UnsupportedVersionError, match=r"client supports versions 3 to 13.*does not offer it"):
+        await connection.request(ProduceRequest(), timeout_ms=60_000)
+
+
+async def test_a_controller_is_named_as_such() -> None:
+    network = answers(groups=lambda request, version: ListGroupsResponse())
+    network.brokers[0].handlers[ApiVersionsRequest] = lambda request, version: ApiVersionsResponse(
+        api_keys=[ApiVersion(api_key=18, max_version=4), ApiVersion(api_key=62, max_version=4)]
+    )
+    connection = await connect(network)
+    with pytest.raises(UnsupportedVersionError, match=r"^a:1 is a controller's address, .* need that of a broker$"):
+        await connection.request(MetadataRequest(topics=[]), timeout_ms=60_000)
+    with pytest.raises(UnsupportedVersionError, match="does not offer it"):
         await connection.request(ProduceRequest(), timeout_ms=60_000)
 
 
