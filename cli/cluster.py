@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from minikafka.cli.cluster_control import DEFAULT_DIRECTORY, restart, status, stop
+from minikafka.cli.cluster_control import DEFAULT_DIRECTORY, restart, shown, status, stop
 from minikafka.cli.contexts import DEFAULT_PORT
 from minikafka.cli.numbers import Whole
 from minikafka.cli.options import NameValue
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from minikafka.cli.local_cluster import LocalCluster
 
 POLL_INTERVAL_S = 0.2
+PATIENCE_S = 2
+"""Nodes that are not ready after this long are named."""
+INTERVAL_S = 10
+"""How often they are named after that."""
 
 
 @click.group(invoke_without_command=True)
@@ -151,7 +156,6 @@ def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
     """
     from minikafka.cli.cluster_layout import ClusterError
     from minikafka.cli.cluster_view import view
-    from minikafka.cli.local_cluster import POLL_S
 
     running = list(filter(nodes.running, nodes.node_ids))
     if running and not attach:
@@ -163,8 +167,7 @@ def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
     try:
         if started:
             nodes.launch(*started)
-        while not stopping.signal and started and nodes.not_ready(*started):
-            stopping.wait(POLL_S)
+        wait_until_ready(nodes, started, stopping)
         if not stopping.signal:
             nodes.was_ready = True
             echo(f"ready {nodes.bootstrap}")
@@ -176,6 +179,19 @@ def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
     finally:
         nodes.kill()
     return stopping.signal
+
+
+def wait_until_ready(nodes: LocalCluster, started: Sequence[int], stopping: Stopping) -> None:
+    """Wait for nodes, or a signal; what lasts is said. Raises ClusterError if one has ended."""
+    from minikafka.cli.local_cluster import POLL_S
+
+    said_at = time.monotonic() + PATIENCE_S - INTERVAL_S
+    while not stopping.signal and started and (waiting := nodes.not_ready(*started)):
+        if time.monotonic() - said_at >= INTERVAL_S:
+            said_at = time.monotonic()
+            logs = nodes.folder(waiting[0]) / "server.log"
+            echo(f"waiting for {shown(waiting)} to be ready: see {logs}", err=True)
+        stopping.wait(POLL_S)
 
 
 def watch(nodes: LocalCluster, stopping: Stopping, table: View) -> None:

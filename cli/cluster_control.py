@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from minikafka.cli.directory_kinds import why_no_cluster
 from minikafka.cli.numbers import Whole
 from minikafka.cli.output import echo, json_option, output
 from minikafka.cli.tables import numbers
@@ -149,7 +150,8 @@ def cluster_at(context: click.Context, data_dir: Path | None) -> LocalCluster:
     directory = data_dir or given or DEFAULT_DIRECTORY
     if not any(directory.glob("node-*/server.properties")):
         raise click.ClickException(
-            f"no cluster in {directory}: `minikafka cluster --data-dir {directory}` creates one and runs it"
+            why_no_cluster(directory)
+            or f"no cluster in {directory}: `minikafka cluster --data-dir {directory}` creates one and runs it"
         )
     try:
         return LocalCluster(directory)

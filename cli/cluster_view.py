@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from minikafka.cli.redraw import Redrawing
+from minikafka.cli.redraw import Redrawing, is_terminal
 from minikafka.cli.tables import table
 from minikafka.protocol.counted import counted
 from minikafka.protocol.visible import visible
@@ -78,7 +78,7 @@ class TerminalView(View):
 @contextmanager
 def view(nodes: LocalCluster) -> Iterator[View]:
     """A table if standard error is a terminal, else messages only."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield View(sys.stderr)
         return
     from minikafka.client.blocking import Admin

@@ -19,6 +19,7 @@ COMPARED_MAX = 10_000
 USAGE, OTHER = "USAGE", "FAILED"
 """The code of an error in the arguments, and of one that has no other code."""
 Failure = dict[str, Any]
+_OF_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNKNOWN_SETTING = re.compile(r"Unknown (topic|group) config name: (\S+)$")
 
 
@@ -94,8 +95,9 @@ def _failures_of(error: Exception) -> list[Failure]:
             return [failure(error.format_message())]
         case OSError():
             where = f" ({error.filename})" if error.filename else ""
+            what = "cannot write: " if error.errno in _OF_WRITES and not error.filename else ""
             code = errno.errorcode.get(error.errno or 0, OTHER)
-            return [{"code": code, "message": f"{error.strerror or error}{where}"}]
+            return [{"code": code, "message": f"{what}{error.strerror or error}{where}"}]
         case _:
             return [failure(error)]
 

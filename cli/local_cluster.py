@@ -42,6 +42,7 @@ from minikafka.cli.cluster_layout import (
     voters,
 )
 from minikafka.cli.contexts import DEFAULT_PORT
+from minikafka.cli.directory_kinds import why_no_cluster
 from minikafka.cli.node_files import NodeFiles, Wanted
 from minikafka.cli.node_process import has_ended, pid_of_node, send
 from minikafka.cli.tables import numbers
@@ -79,7 +80,7 @@ class LocalCluster:
         was_ready: whether all nodes were ready at some time, as whoever starts them says.
 
     Raises ClusterError, before anything is written, for an impossible layout, another port than that of an existing
-    cluster, or settings with which a node cannot start.
+    cluster, settings with which a node cannot start, or the directory of a node.
     """
 
     READY = re.compile(rb"^ready ", re.MULTILINE)
@@ -102,6 +103,8 @@ class LocalCluster:
         self._log_starts: dict[int, int] = {}
         self._files = NodeFiles()
         self.was_ready = False
+        if why := why_no_cluster(self.directory):
+            raise ClusterError(why)
         existing = _existing(self.directory)
         grows = (brokers or 0) > sum(1 for node in existing.values() if node.port)
         if existing:

@@ -1,9 +1,10 @@
 """The entry point: dispatches to subcommands and reports errors in one line."""
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -46,6 +47,16 @@ COMMANDS = {
 
 class LazyGroup(click.Group):
     """A group that imports a subcommand when it is called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. What is read by nobody any more, as with `| head`, is no failure: the exit code is 0."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes what is left at its end.
+            raise click.exceptions.Exit(0) from None
+        return result
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the subcommands, in the order of COMMANDS."""

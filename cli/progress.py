@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any, Protocol, Self, TextIO
 
+from minikafka.cli.redraw import is_terminal
 from minikafka.protocol.counted import counted
 
 REFRESH_S = 0.1
@@ -82,7 +83,7 @@ class RichProgress(NoProgress):
 
 def progress(*, size_bytes_total: int | None = None, wanted: bool = True) -> Progress:
     """The best display available; none if standard error is not a terminal."""
-    if not wanted or not sys.stderr.isatty():
+    if not wanted or not is_terminal(sys.stderr):
         return NoProgress()
     try:
         from rich import progress as rich_progress

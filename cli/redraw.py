@@ -13,6 +13,11 @@ from minikafka.protocol.counted import counted
 from minikafka.protocol.visible import visible
 
 
+def is_terminal(out: TextIO) -> bool:
+    """Whether `out` is a terminal that obeys escape sequences, which one with `TERM=dumb` does not."""
+    return out.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+
+
 class Redrawing:
     """Lines on a terminal that replace those of the call before; elsewhere they follow them after an empty line."""
 
@@ -24,7 +29,7 @@ class Redrawing:
     def show(self, lines: Sequence[str]) -> None:
         """Draw `lines`, cut to what fits on the terminal: the cursor cannot go up beyond its first line."""
         up, lines = "", [visible(line) for line in lines]
-        if self._out.isatty():
+        if is_terminal(self._out):
             lines = fitting(lines, os.get_terminal_size(self._out.fileno()))
             up = (f"\x1b[{self._lines_shown}A" if self._lines_shown else "") + "\x1b[J"
             self._lines_shown = len(lines)

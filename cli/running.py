@@ -106,8 +106,8 @@ class Stop:
         import anyio
 
         await anyio.sleep(MOMENT_S)
-        grace = f" or in {TERM_GRACE_S} s" if self.signal == signal.SIGTERM else ""
-        echo(f"Still {self.doing()}; another Ctrl-C{grace} ends this at once.", err=True)
+        grace = f", and {TERM_GRACE_S} s after SIGTERM it ends anyway" if self.signal == signal.SIGTERM else ""
+        echo(f"Still {self.doing()}; another Ctrl-C ends this at once{grace}.", err=True)
 
     async def run(self, work: Callable[[Stop], Awaitable[None]]) -> int:
         """Run `work` and handle signals. Returns the first signal, or 0. Raises the exception of `work`."""

@@ -117,12 +117,18 @@ def group_rows(before: Sample | None, now: Sample, seconds: float | None) -> lis
             "group": one.group_id,
             "state": one.state,
             "members": one.members,
-            "lag": sum(max(now.ends[tp] - offset, 0) for tp, offset in one.committed.items() if tp in now.ends),
+            "lag": lag(one.committed, now.ends),
             "records_per_s": rate(growth(known.get(one.group_id, {}), one.committed).values(), seconds),
         }
         for one in now.groups
     ]
-    return sorted(rows, key=lambda row: (-row["lag"], row["group"]))
+    return sorted(rows, key=lambda row: (-(row["lag"] or 0), row["group"]))
+
+
+def lag(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int | None:
+    """The records that a group has to read; None if it has committed nothing, so that nobody knows."""
+    known = [max(ends[tp] - offset, 0) for tp, offset in committed.items() if tp in ends]
+    return sum(known) if known else None
 
 
 def lines(frame: Row, rows_max: int) -> list[str]:
@@ -149,6 +155,8 @@ def cells(row: Row) -> list[object]:
     from minikafka.cli.log_dirs import size_text
 
     readable = {**row, "records_per_s": rate_text(row["records_per_s"])}
+    if "lag" in row:
+        readable["lag"] = "-" if row["lag"] is None else row["lag"]
     if "size_bytes" in row:
         readable["size_bytes"] = size_text(row["size_bytes"])
     return list(readable.values())

@@ -5,7 +5,7 @@ belongs to the controller, and is read for every event.
 """
 
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any, TextIO, cast
@@ -103,10 +103,16 @@ class BestEffort:
             self._file.flush()
 
 
-def log_to_stderr(levels: dict[str, str]) -> None:
-    """Configure structlog for the process; `levels` may change later."""
+def wants_colors(environment: Mapping[str, str]) -> bool:
+    """Whether a terminal is to get colors: not with NO_COLOR, or if it obeys no escape sequences."""
+    return not environment.get("NO_COLOR") and environment.get("TERM") not in ("dumb", "unknown")
+
+
+def log_to_stderr(levels: dict[str, str], *, colors: bool) -> None:
+    """Configure structlog for the process; `levels` may change later, and only a terminal gets `colors`."""
     on_terminal = sys.stderr.isatty()
-    renderer = structlog.dev.ConsoleRenderer() if on_terminal else structlog.processors.JSONRenderer()
+    console = structlog.dev.ConsoleRenderer(colors=colors)
+    renderer = console if on_terminal else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             Threshold(levels),

@@ -19,7 +19,7 @@ from minikafka.broker.node.allocator import return_large_buffers
 from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit
-from minikafka.broker.node.logging_setup import ROOT, log_to_stderr
+from minikafka.broker.node.logging_setup import ROOT, log_to_stderr, wants_colors
 from minikafka.broker.node.node import Node
 from minikafka.broker.node.stack_sampler import StackSampler
 from minikafka.broker.node.start_errors import why_not_started
@@ -73,7 +73,7 @@ def run(
         OSError: The settings cannot be read.
     """
     levels = {ROOT: log_level.upper()}
-    log_to_stderr(levels)
+    log_to_stderr(levels, colors=wants_colors(os.environ))
     try:
         settings = configure(
             node_id=node_id,

@@ -104,7 +104,7 @@ def check(name: str, ran: Ran) -> None:
 @pytest.fixture(autouse=True)
 def not_the_log_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """`server` runs here: its log would stay on a standard error that is closed."""
-    monkeypatch.setattr("minikafka.broker.node.main.log_to_stderr", lambda levels: None)
+    monkeypatch.setattr("minikafka.broker.node.main.log_to_stderr", lambda levels, *, colors: None)
 
 
 @st.composite

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.command_line import Minikafka, command
 
-from minikafka.cli.cluster import exit_reason
+from minikafka.cli.cluster import Stopping, exit_reason, wait_until_ready
 from minikafka.cli.cluster_layout import ClusterError
 from minikafka.cli.cluster_view import nodes_table, partitions_summary
 from minikafka.cli.local_cluster import LocalCluster
@@ -173,7 +173,9 @@ def test_the_command_runs_until_a_signal(number: signal.Signals, code: int, tmp_
         cluster = LocalCluster(tmp_path)
         assert cluster.bootstrap == bootstrap
         os.kill(cluster.pid(1), signal.SIGKILL)
-        assert "node 1 killed (SIGKILL); restart it with: minikafka server" in running.stderr.readline()
+        while (told := running.stderr.readline()).startswith("waiting for node 1 to be ready"):
+            pass  # on a busy machine
+        assert "node 1 killed (SIGKILL); restart it with: minikafka server" in told
         cluster.start(1)
         assert "node 1 restarted" in running.stderr.readline()
         running.send_signal(number)
@@ -193,6 +195,26 @@ def test_an_impossible_layout_is_an_error_of_one_line(minikafka: Minikafka, tmp_
     refused = minikafka("cluster", "--brokers", "100", "--data-dir", str(tmp_path / "x"))
     assert (refused.code, refused.lines) == (1, [])
     assert refused.err == "Error: at most 99 brokers and as many controllers: the ports after these are taken\n"
+
+
+class Starting(LocalCluster):
+    """Nodes of which one after the other gets ready, each time that somebody looks."""
+
+    def not_ready(self, *node_ids: int) -> list[int]:
+        self.left = getattr(self, "left", list(node_ids))[1:]
+        return self.left
+
+
+def test_what_a_start_waits_for_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("minikafka.cli.cluster.PATIENCE_S", 0)
+    wait_until_ready(Starting(tmp_path), [1, 2, 3], Stopping())
+    told = f"waiting for nodes 2,3 to be ready: see {tmp_path}/node-2/server.log\n"
+    assert capsys.readouterr().err == told, "once in ten seconds"
+    monkeypatch.setattr("minikafka.cli.cluster.INTERVAL_S", 0)
+    wait_until_ready(Starting(tmp_path), [1, 2, 3], Stopping())
+    assert capsys.readouterr().err == told + f"waiting for node 3 to be ready: see {tmp_path}/node-3/server.log\n"
 
 
 def test_exit_reasons() -> None:

@@ -51,6 +51,14 @@ def test_rates_between_two_looks() -> None:
     ]
 
 
+def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known() -> None:
+    frame = details(None, sample(1.0, {A0: 5}, {}))
+    assert [one["lag"] for one in frame["groups"]] == [None]
+    assert "g      Stable        3  -    -" in lines(frame, rows_max=1)
+    caught_up = details(None, sample(1.0, {A0: 5}, {A0: 5}))
+    assert [one["lag"] for one in caught_up["groups"]] == [0]
+
+
 def test_the_first_look_knows_no_rates() -> None:
     frame = details(None, sample(1.0, {A0: 5}, {A0: 5}))
     assert {one["records_per_s"] for rows in ("brokers", "topics", "groups") for one in frame[rows]} == {None}

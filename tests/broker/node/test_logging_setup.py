@@ -1,12 +1,20 @@
 """The log level of a node, which clients can change while it runs (KIP-412)."""
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import structlog
 
-from minikafka.broker.node.logging_setup import BestEffort, Threshold, brief_values, log_to_stderr, what_matters_first
+from minikafka.broker.node.logging_setup import (
+    BestEffort,
+    Threshold,
+    brief_values,
+    log_to_stderr,
+    wants_colors,
+    what_matters_first,
+)
 from minikafka.protocol.shortened import LENGTH_MAX
 
 
@@ -73,7 +81,7 @@ def test_short_values_stay_as_they_are(value: object) -> None:
 def test_a_node_logs_by_what_shortens(capsys: pytest.CaptureFixture[str]) -> None:
     before = structlog.get_config()
     try:
-        log_to_stderr({"root": "INFO"})
+        log_to_stderr({"root": "INFO"}, colors=True)
         structlog.get_logger().error("peer handshake refused", reason=LONG)
         try:
             raise ValueError(LONG)
@@ -84,6 +92,29 @@ def test_a_node_logs_by_what_shortens(capsys: pytest.CaptureFixture[str]) -> Non
     lines = capsys.readouterr().err.splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["peer handshake refused", "request failed"]
     assert all(len(line) < 5 * LENGTH_MAX for line in lines)
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_colored"),
+    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_the_log_is_colored_where_that_is_wanted(
+    environment: dict[str, str], is_colored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, terminal = structlog.get_config(), Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    try:
+        log_to_stderr({"root": "INFO"}, colors=wants_colors({"TERM": "xterm", **environment}))
+        structlog.get_logger().info("node ready", node=1)
+    finally:
+        structlog.configure(**before)
+    assert "node ready" in terminal.getvalue()
+    assert ("\x1b" in terminal.getvalue()) == is_colored
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")

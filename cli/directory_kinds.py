@@ -1,0 +1,65 @@
+"""Whose a directory is: of a local cluster, of one of its nodes, or of a single node.
+
+A node takes what it does not know in its data directory for logs of deleted topics, and moves it away; a cluster makes
+folders where there are others. So each is refused the directory of the other.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_NODE = re.compile(r"node-\d+")
+
+
+def why_no_cluster(directory: Path) -> str:
+    """Why a directory cannot be that of a cluster, and what to do; "" if it can."""
+    directory = directory.resolve()
+    if _is_of_a_cluster(directory):
+        return ""
+    node = _node_of(directory)
+    if node is not None:
+        return f"{directory} is of one node of a cluster: that of all nodes is --data-dir {node.parent}"
+    if _has_data(directory):
+        return (
+            f"{directory} has the data of a single node, which `minikafka server --data-dir {directory}` runs: "
+            "a cluster needs a directory of its own"
+        )
+    return ""
+
+
+def why_no_data_directory(directory: Path) -> str:
+    """Why a directory cannot be the data directory of a node, and what to do; "" if it can."""
+    directory = directory.resolve()
+    if _is_of_a_cluster(directory):
+        node = min(directory.glob("node-*/server.properties"))
+        return (
+            f"{directory} is of a cluster, which `minikafka cluster --data-dir {directory}` runs, and one of its nodes "
+            f"`minikafka server --config {node}`"
+        )
+    if _is_of_a_node(directory):
+        return (
+            f"{directory} is the folder of a node of a cluster, which "
+            f"`minikafka server --config {directory}/server.properties` runs"
+        )
+    return ""
+
+
+def _is_of_a_cluster(directory: Path) -> bool:
+    return any(directory.glob("node-*/server.properties"))
+
+
+def _has_data(directory: Path) -> bool:
+    return (directory / "meta.properties").exists()
+
+
+def _node_of(directory: Path) -> Path | None:
+    """The folder of the node of a cluster that this one, or the data in it, is of."""
+    for folder in (directory, *([directory.parent] if directory.name == "data" else [])):
+        if _is_of_a_node(folder):
+            return folder
+    return None
+
+
+def _is_of_a_node(directory: Path) -> bool:
+    return _NODE.fullmatch(directory.name) is not None and (directory / "server.properties").exists()

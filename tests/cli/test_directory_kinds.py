@@ -1,0 +1,75 @@
+"""A cluster's directory is no data directory, and the other way round: a node moves away what it does not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.command_line import Minikafka
+
+from minikafka.cli.cluster_layout import ClusterError
+from minikafka.cli.local_cluster import LocalCluster
+
+CLUSTER = ["cluster", "cluster status", "cluster stop", "cluster restart"]
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Path:
+    """The data directory of a single node."""
+    directory = tmp_path / "single"
+    directory.mkdir()
+    (directory / "meta.properties").write_text("version=1\nnode.id=1\n")
+    return directory
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """The directory of a cluster, whose first node has data."""
+    cluster = LocalCluster(tmp_path / "several", brokers=2)
+    cluster.data(1).mkdir()
+    (cluster.data(1) / "meta.properties").write_text("version=1\nnode.id=1\n")
+    return cluster.directory
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(directory.rglob("*"))
+
+
+@pytest.mark.parametrize("command", CLUSTER)
+def test_a_single_node_is_no_cluster(command: str, single: Path, minikafka: Minikafka) -> None:
+    before = files(single)
+    ran = minikafka(*command.split(), "--data-dir", str(single))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        f"Error: {single} has the data of a single node, which `minikafka server --data-dir {single}` runs: "
+        "a cluster needs a directory of its own\n"
+    )
+    assert files(single) == before
+
+
+@pytest.mark.parametrize("command", CLUSTER)
+@pytest.mark.parametrize("folder", ["node-1", "node-1/data", "node-2"])
+def test_one_node_is_not_the_cluster(command: str, folder: str, several: Path, minikafka: Minikafka) -> None:
+    before = files(several)
+    ran = minikafka(*command.split(), "--data-dir", str(several / folder))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.endswith(f" is of one node of a cluster: that of all nodes is --data-dir {several}\n")
+    assert files(several) == before
+
+
+@pytest.mark.parametrize("folder", [".", "node-1", "node-2"])
+def test_a_node_by_hand_does_not_take_the_directory_of_a_cluster(
+    folder: str, several: Path, minikafka: Minikafka
+) -> None:
+    before = files(several)
+    ran = minikafka("server", "--port", "0", "--data-dir", str(several / folder))
+    assert (ran.code, ran.out) == (1, "")
+    node = "node-2" if folder == "node-2" else "node-1"
+    assert f"`minikafka server --config {several}/{node}/server.properties`" in ran.err
+    assert files(several) == before
+
+
+def test_code_is_refused_them_too(single: Path, several: Path) -> None:
+    for directory in (single, several / "node-1"):
+        with pytest.raises(ClusterError, match=r" is of one node of a cluster|has the data of a single node"):
+            LocalCluster(directory)

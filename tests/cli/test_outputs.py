@@ -1,0 +1,91 @@
+"""Commands whose output is closed, full, or a terminal that obeys no escape sequences."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from support.command_line import command
+from support.node import NodeProcess
+
+from minikafka.cli.progress import NoProgress, progress
+from minikafka.cli.redraw import Redrawing
+
+WRITE = [
+    "topics list --json",
+    "brokers",
+    "health",
+    "api-versions",
+    "top --count 1",
+    "top --count 1 --json",
+    "quorum describe",
+    "features describe",
+    "dump-log FILE",
+    "--help",
+]
+
+
+def environment(node: NodeProcess) -> dict[str, str]:
+    return {**os.environ, "MINIKAFKA_BOOTSTRAP_SERVER": node.bootstrap}
+
+
+def words(line: str, tmp_path: Path) -> list[str]:
+    (tmp_path / "a-0").mkdir()
+    log = tmp_path / "a-0" / "00000000000000000000.log"
+    log.write_bytes(b"")
+    return command([str(log) if one == "FILE" else one for one in line.split()])
+
+
+@pytest.mark.parametrize("line", WRITE)
+def test_a_full_disk_is_told_once(line: str, node: NodeProcess, tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            words(line, tmp_path), stdout=full, stderr=subprocess.PIPE, env=environment(node), check=False, text=True
+        )
+    assert ran.returncode == 1
+    (said,) = [one for one in ran.stderr.splitlines() if "still waiting" not in one]
+    assert "cannot write: No space left on device" in said
+
+
+@pytest.mark.parametrize("line", [one for one in WRITE if one != "--help"])
+def test_output_that_nobody_reads_is_no_failure(line: str, node: NodeProcess, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ran = subprocess.run(
+        words(line, tmp_path), stdout=writing, stderr=subprocess.PIPE, env=environment(node), check=False, text=True
+    )
+    os.close(writing)
+    assert ran.returncode == 0
+    assert [one for one in ran.stderr.splitlines() if "still waiting" not in one] == []
+
+
+@pytest.mark.parametrize(("term", "has_escapes"), [("xterm", True), ("dumb", False)])
+def test_a_dumb_terminal_gets_no_escape_sequences(
+    term: str, has_escapes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        screen = Redrawing(terminal)
+        screen.show(["one"])
+        screen.show(["two"])
+        drawn = b""
+        while b"two" not in drawn:
+            drawn += os.read(ours, 1000)
+        monkeypatch.setattr("sys.stderr", terminal)
+        assert (type(progress()) is NoProgress) != has_escapes
+    os.close(ours)
+    assert (b"\x1b" in drawn) == has_escapes
+    assert b"one" in drawn
+
+
+def test_what_is_no_terminal_gets_no_escape_sequences() -> None:
+    out = StringIO()
+    screen = Redrawing(out)
+    screen.show(["one"])
+    screen.show(["two"])
+    assert out.getvalue() == "one\n\ntwo\n"
