@@ -62,7 +62,8 @@ def test_a_node_by_hand_does_not_take_the_directory_of_a_cluster(
     folder: str, several: Path, minikafka: Minikafka
 ) -> None:
     before = files(several)
-    ran = minikafka("server", "--port", "0", "--data-dir", str(several / folder))
+    ends = ["--set", "process.roles=nobody"]  # A node that is not refused ends, too.
+    ran = minikafka("server", *ends, "--data-dir", str(several / folder))
     assert (ran.code, ran.out) == (1, "")
     node = "node-2" if folder == "node-2" else "node-1"
     assert f"`minikafka server --config {several}/{node}/server.properties`" in ran.err
