@@ -50,7 +50,8 @@ class DynamicCluster(LocalCluster):
         for node in nodes:
             folder = directory / f"node-{node.node_id}"
             folder.mkdir(parents=True)
-            given = properties(node, nodes, folder, {name: str(value) for name, value in (settings or {}).items()})
+            chosen = {name: str(value) for name, value in (settings or {}).items()}
+            given = {**properties(node, nodes, folder), **chosen}
             del given["controller.quorum.voters"]
             given["controller.quorum.bootstrap.servers"] = servers
             (folder / "server.properties").write_text(properties_text(given))
