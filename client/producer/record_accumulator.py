@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.options import ProducerOptions
+from minikafka.client.producer.interception import tells_application
 from minikafka.client.producer.producer_batch import BATCH_OVERHEAD_BYTES, SEQUENCE_COUNT, NotEncoded, PendingBatch
 from minikafka.client.producer.transaction_state import TransactionState
 from minikafka.protocol.counted import counted
@@ -300,11 +301,15 @@ class Accumulator:
         return error.retriable
 
     def _fail_batch(self, batch: PendingBatch, error: KafkaError) -> None:
-        """Fail a batch. If the broker misses its sequence numbers, the next batch's error resets the lane."""
+        """Fail a batch. If the broker misses its sequence numbers, the next batch's error resets the lane.
+
+        It is logged when its deliveries are gone, unless the application looks at one, as it may in a callback.
+        """
         self._note_unresolved(self.lanes[batch.topic, batch.partition], batch)
         self._finish(batch)
         if self.transaction is not None:
             self.transaction.batch_failed(error)
+        batch.untold = sum(tells_application(one) for _, one in batch.callbacks) < len(batch.values)
         batch.fail(error)
 
     def _note_unresolved(self, lane: Lane, batch: PendingBatch) -> None:

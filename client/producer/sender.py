@@ -21,7 +21,6 @@ from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.waits import Awaited
 from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.options import ProducerOptions
-from minikafka.client.producer.interception import tells_application
 from minikafka.client.producer.producer_batch import PendingBatch, not_encoded
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
 from minikafka.client.producer.transactions import PRODUCE_VERSION_MAX, Transactions
@@ -371,11 +370,9 @@ class Sender:
         return self.sends[topic]
 
     def _count_failed(self, failed: list[PendingBatch]) -> None:
-        """Each failed batch once. It is logged when its deliveries are gone, and the application has looked at none."""
+        """Each failed batch once."""
         for batch in failed:
             self._sends_of(batch.topic).failed += len(batch.values)
-            told = sum(tells_application(one) for _, one in batch.callbacks)
-            batch.untold = told < len(batch.values)
 
     def _init_producer_id_soon(self) -> None:
         if not self._initializing:

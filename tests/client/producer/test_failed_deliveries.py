@@ -143,6 +143,26 @@ async def test_a_callback_is_told(
     assert len(lines(caplog)) == logged
 
 
+async def test_a_callback_may_look_at_another_record_of_its_batch(caplog: pytest.LogCaptureFixture) -> None:
+    deliveries: Deliveries = []
+    told: list[Any] = []
+
+    def look(metadata: Any, error: Any) -> None:
+        try:
+            deliveries[0].result()
+        except KafkaError as failure:
+            told.append(type(failure))
+
+    async with Producer("a:1", seams=refusing().seams(), enable_idempotence=False, linger_ms=60_000) as producer:
+        deliveries.append(await producer.send("t", b"0"))
+        deliveries.append(await producer.send("t", b"1", on_delivery=look))
+        await producer.flush()
+        deliveries.clear()
+    gc.collect()  # An error that was raised knows the batch.
+    assert told == [InvalidRecordError]
+    assert not lines(caplog)
+
+
 def test_of_a_split_batch_each_half_is_looked_at_for_itself(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         network = refusing(ErrorCode.MESSAGE_TOO_LARGE)
