@@ -50,7 +50,8 @@ class LoopThread:
     def close(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Leave the client as a block that ends with this exception, and end the thread. Raises what that raises.
 
-        An interruption ends what it waits for; the second one, after that which ended the block, ends it at once.
+        An interruption cancels that, and waits for a few seconds until it has ended. It waits for nothing if an
+        interruption of the same type has ended the block.
         """
         try:
             self.leave_soon(kind, error, trace)
@@ -83,12 +84,16 @@ class LoopThread:
         return not self._thread.is_alive()
 
     def call(
-        self, function: Callable[[], Any], meanwhile: Callable[[Future[Any]], None] = lambda future: None
+        self,
+        function: Callable[[], Any],
+        meanwhile: Callable[[Future[Any]], None] = lambda future: None,
+        *,
+        cancel_timeout_s: float = _CANCEL_TIMEOUT_S,
     ) -> Any:
         """Call a function or coroutine function in the loop, and wait for its result, after `meanwhile` on this thread.
 
         Raises what the call raises, and RuntimeError on the loop's own thread, or if the client is closed meanwhile.
-        What interrupts this thread cancels the call.
+        What interrupts this thread cancels the call, and waits for its end for `cancel_timeout_s`.
         """
         if self.is_current():
             raise RuntimeError(
@@ -112,7 +117,7 @@ class LoopThread:
             raise RuntimeError(f"this {self._name} was closed by another thread during the call") from None
         except BaseException:
             if future.cancel():
-                ended.wait(_CANCEL_TIMEOUT_S)
+                ended.wait(cancel_timeout_s)
             raise
 
     def _cancel(self, timeout_s: float) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Never, Unpack
 
 import anyio
@@ -189,7 +190,12 @@ class Producer(BlockingClient):
             yield
             self.commit()
         except BaseException as error:
-            self._wait(self._abort_after, error)
+            try:
+                self._open_thread().call(partial(self._abort_after, error), cancel_timeout_s=0)
+            except BaseException as again:
+                if type(again) is type(error) and not isinstance(again, Exception):  # the second Ctrl-C
+                    self._abandon()
+                raise
             raise
 
     def begin(self) -> None:

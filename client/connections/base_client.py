@@ -8,7 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
-from minikafka.client.connections.exception_groups import sole, without
+from minikafka.client.connections.exception_groups import raise_alone, sole, without
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.traffic import Measured
 from minikafka.client.mixups import MixedWithBlocking
@@ -87,4 +87,4 @@ class ClusterClient(MixedWithBlocking, Measured):
             others = without(group, error)
             if not others:
                 return False
-            raise sole(others) or group from None
+            raise_alone(sole(others) or group)

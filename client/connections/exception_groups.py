@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from typing import Never
 
 import anyio
 from anyio.abc import TaskGroup
@@ -16,7 +17,7 @@ async def task_group() -> AsyncIterator[TaskGroup]:
         async with anyio.create_task_group() as tasks:
             yield tasks
     except BaseExceptionGroup as group:
-        raise sole(group.exceptions) or group from None
+        raise_alone(sole(group.exceptions) or group)
 
 
 def sole(errors: Iterable[BaseException]) -> BaseException | None:
@@ -26,6 +27,15 @@ def sole(errors: Iterable[BaseException]) -> BaseException | None:
     if ending:
         return ending[0]
     return leaves[0] if len(leaves) == 1 else None
+
+
+def raise_alone(error: BaseException) -> Never:
+    """Raise the error of a group that is being handled, with the cause and the context that it had in the group."""
+    context, suppressed = error.__context__, error.__suppress_context__
+    try:
+        raise error
+    finally:
+        error.__context__, error.__suppress_context__ = context, suppressed
 
 
 def without(group: BaseExceptionGroup[BaseException], error: BaseException | None) -> list[BaseException]:

@@ -1,4 +1,4 @@
-"""The first Ctrl-C ends the block of a blocking client, which leaves its group; the second one ends that at once."""
+"""The first Ctrl-C ends the block of a blocking client, which leaves its group or aborts; the second one ends that."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from support.fake_network import FakeNetwork
 from support.scripted_coordinator import ScriptedCoordinator
+from support.transaction_broker import TransactionBroker
 
 from minikafka.client import blocking
 from minikafka.client.blocking.loop_thread import LoopThread
+from minikafka.client.producer import producer as async_producer
+from minikafka.protocol.messages.end_txn import EndTxnRequest
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest
 
 
@@ -59,6 +62,13 @@ def use(consumer: blocking.Consumer, listener: Any, first: Any) -> None:
             raise first
 
 
+def end_a_transaction(producer: blocking.Producer, first: type[BaseException]) -> None:
+    """A transaction that ends with this exception."""
+    with producer, producer.transaction():
+        producer.send_and_wait("t", b"1")
+        raise first
+
+
 @pytest.mark.parametrize(("listener", "first", "second", "waited"), [
     (None, KeyboardInterrupt, KeyboardInterrupt, {0}),
     (Quiet(), KeyboardInterrupt, KeyboardInterrupt, {0}),
@@ -93,3 +103,35 @@ def test_the_second_interruption_waits_for_nothing(
     assert set(waits) == waited
     with pytest.raises(RuntimeError, match="is closed"):
         consumer.assignment()
+
+
+@pytest.mark.parametrize(("first", "waited"), [(KeyboardInterrupt, [0]), (ValueError, [])])
+def test_the_second_interruption_does_not_wait_until_a_transaction_is_aborted(
+    first: type[BaseException],
+    waited: list[float],
+    waits: list[float],
+    handler: Callable[[Any], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, main = TransactionBroker(), threading.get_ident()
+    begun = threading.Event()
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    def abort(request: Any, version: int) -> None:
+        if not begun.is_set():
+            begun.set()
+            signal.pthread_kill(main, signal.SIGALRM)
+
+    monkeypatch.setattr(async_producer, "_ABORT_TIMEOUT_S", 0.2)
+    broker.network.brokers[0].handlers[EndTxnRequest] = abort
+    handler(interrupt)
+    seams = broker.network.seams()
+    producer = blocking.Producer(bootstrap_servers="a:1", transactional_id="x", linger_ms=0, seams=seams)
+    with pytest.raises(KeyboardInterrupt):
+        end_a_transaction(producer, first)
+    assert begun.is_set()
+    assert waits == waited
+    with pytest.raises(RuntimeError, match="is closed"):
+        producer.flush()

@@ -214,4 +214,30 @@ MUTATIONS = (
         ("tests/client/producer/test_failed_deliveries.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "a second Ctrl-C waits until a blocking producer has aborted",
+        "client/blocking/producer.py",
+        "                    self._abandon()\n",
+        "                    pass\n",
+        ("tests/client/test_second_interruption.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a failed delivery is logged although a callback of its batch has looked at it",
+        "client/producer/record_accumulator.py",
+        "        batch.untold = sum(tells_application(one) for _, one in batch.callbacks) < len(batch.values)\n"
+        "        batch.fail(error)\n",
+        "        batch.fail(error)\n"
+        "        batch.untold = sum(tells_application(one) for _, one in batch.callbacks) < len(batch.values)\n",
+        ("tests/client/producer/test_failed_deliveries.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "an error that leaves a task group has lost its cause",
+        "client/connections/exception_groups.py",
+        "        raise error\n",
+        "        raise error from None\n",
+        ("tests/client/connections/test_exception_groups.py",),
+        TEST_ONLY,
+    ),
 )
