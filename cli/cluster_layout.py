@@ -163,6 +163,6 @@ def layout_of(given: Mapping[str, str]) -> NodeLayout:
 
 
 def _escaped(value: str) -> str:
-    """A value for a `.properties` file, in which `\\` is the escape character, and leading blanks are none of it."""
+    """A value for a `.properties` file: `\\` is its escape character, and leading blanks are not part of a value."""
     text = "".join(_ESCAPES.get(letter, letter) for letter in value)
     return f"\\{text}" if text[:1] == " " else text

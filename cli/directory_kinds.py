@@ -1,7 +1,7 @@
 """Whose a directory is: of a local cluster, of one of its nodes, or of a single node.
 
-A node takes what it does not know in its data directory for logs of deleted topics, and moves it away; a cluster makes
-folders where there are others. So each is refused the directory of the other.
+A node takes folders in its data directory that it does not know for logs of deleted topics, and moves them away. A
+cluster adds folders of its own to its directory. So each is refused the directory of the other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What to write in place of a keyword argument that a constructor or a method does not have.
 
-Methods learn of such an argument where they read the others anyway; those that read nothing take `**unknown`, of which
-nothing is left after a call that is right.
+Methods that check their arguments find such an argument then. Those that check nothing take `**unknown`, which is empty
+if the call is right, and refuse what is in it.
 """
 
 from __future__ import annotations
