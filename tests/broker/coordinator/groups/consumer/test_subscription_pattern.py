@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minikafka.broker.coordinator.groups.consumer import subscription_pattern
 from minikafka.broker.coordinator.groups.consumer.subscription_pattern import MATCHES_AT_ONCE, check_pattern, resolve
-from minikafka.controller.patterns import COSTLY_MAX, OPTIONAL_MAX, Pattern
+from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, OPTIONAL_MAX, Pattern
 from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import InvalidRegularExpressionError
 
@@ -61,11 +61,17 @@ TOO_COSTLY = {
     "counted repetitions of what is not plain": r"(?:[\]]\x{41}\Qa\E){0,9}" * (COSTLY_MAX + 1),
     "some of each": r"\pL\PL{2}(?:a|b){3,}" * (COSTLY_MAX // 3 + 1),
     "what is optional": "a?" * (OPTIONAL_MAX + 1),
+    "branches": "a*" + "|a*" * (BRANCHES_MAX + 1),
+    "branches in groups": "(a*|b)" * (BRANCHES_MAX + 1),
+    "groups in each other": "((a)*" * (DEPTH_MAX + 1) + ")" * (DEPTH_MAX + 1),
 }
 LONG = {
     "classes of Unicode": "(" + r"\pN|" * COSTLY_MAX + ")",
     "counted repetitions": "|".join([r"\d{4}-\d{2}"] * (COSTLY_MAX // 2)),
     "what is optional": "a?" * OPTIONAL_MAX,
+    "branches": "a*" + "|a*" * BRANCHES_MAX,
+    "groups in each other": "(" * DEPTH_MAX + "a" + ")" * DEPTH_MAX,
+    "groups one after another": "(a)" * (2 * DEPTH_MAX) + r"\(\|[(|]" * (BRANCHES_MAX + 1),
     "names": "|".join(f"(topic-{number}.*)" for number in range(2_000)),
     "letters by number": r"\x{41}[\x{42}]\{2}" * 1_000,
     "quoted": r"\Q" + r"\pL{2}?" * 2_000,
