@@ -25,6 +25,8 @@ STEP_SIZE_BYTES = 1 << 20
 """Bytes that are received or sent before others run, or twice as many at most: about 1 ms for a MiB, and 5 to 9 where
 the kernel has to find memory for them first. A fast peer never lets the kernel block."""
 
+Bytes = bytes | bytearray | memoryview
+
 
 class Transport(Protocol):
     """One connection's bytes.
@@ -143,17 +145,15 @@ class SocketTransport:
         await trio.lowlevel.checkpoint()
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
-        pending: list[bytes | bytearray | memoryview] = []
-        for part in parts:
-            if not isinstance(part, FileSlice):
-                pending.append(part)
-            elif len(part) < SENDFILE_SIZE_BYTES_MIN:
-                pending.append(part.read())
+        pieces = _pieces(parts)
+        piece = next(pieces, None)
+        while piece is not None:
+            following = next(pieces, None)
+            if isinstance(piece, FileSlice):
+                await self._send_file(piece)
             else:
-                await self._send_bytes(pending, more=True)
-                pending = []
-                await self._send_file(part)
-        await self._send_bytes(pending, more=False)
+                await self._send_piece(memoryview(piece), 0 if following is None else socket.MSG_MORE)
+            piece = following
 
     def send_now(self, parts: Sequence[bytes | FileSlice]) -> Sequence[bytes | FileSlice]:
         try:
@@ -165,14 +165,6 @@ class SocketTransport:
         except OSError:
             return list(parts)
         return [data[sent:]] if sent < len(data) else []
-
-    async def _send_bytes(self, pending: list[bytes | bytearray | memoryview], *, more: bool) -> None:
-        pieces = _pieces(pending)
-        piece = next(pieces, None)
-        while piece is not None:
-            following = next(pieces, None)
-            await self._send_piece(memoryview(piece), 0 if following is None and not more else socket.MSG_MORE)
-            piece = following
 
     async def _send_piece(self, left: memoryview, flags: int) -> None:
         while left:
@@ -222,23 +214,32 @@ class SocketTransport:
         self._raw.close()
 
 
-def _pieces(parts: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes | bytearray | memoryview]:
-    """The same bytes in pieces: small parts joined, large ones as they are."""
-    small: list[bytes | bytearray | memoryview] = []
+def _pieces(parts: Iterable[Bytes | FileSlice]) -> Iterator[Bytes | FileSlice]:
+    """The same bytes in pieces: small parts joined, large ones as they are.
+
+    Small slices are read when their piece is asked for, so that a response of many takes no memory for all of them.
+    """
+    small: list[Bytes] = []
     size_bytes = 0
     for part in parts:
-        small.append(part)
-        size_bytes += len(part)
-        if size_bytes >= PIECE_SIZE_BYTES_MIN:
-            if len(small) > 1 and len(part) >= PIECE_SIZE_BYTES_MIN:
-                yield b"".join(small[:-1])
-                yield part
-            else:
-                yield part if len(small) == 1 else b"".join(small)
-            small.clear()
-            size_bytes = 0
+        if isinstance(part, FileSlice):
+            is_large = len(part) >= SENDFILE_SIZE_BYTES_MIN
+        else:
+            is_large = len(part) >= PIECE_SIZE_BYTES_MIN
+        if small and (is_large or size_bytes >= PIECE_SIZE_BYTES_MIN):
+            yield _joined(small)
+            small, size_bytes = [], 0
+        if is_large:
+            yield part
+        else:
+            small.append(part.read() if isinstance(part, FileSlice) else part)
+            size_bytes += len(part)
     if small:
-        yield small[0] if len(small) == 1 else b"".join(small)
+        yield _joined(small)
+
+
+def _joined(parts: list[Bytes]) -> Bytes:
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class StreamTransport:
