@@ -167,11 +167,10 @@ class Connection:
             self.last_active = now
         return now - self.last_active > longer_than_s
 
-    @property
-    def is_in_the_way(self) -> bool:
-        """Whether others wait for the memory that a response takes which its client has not read."""
+    def is_in_the_way(self, longer_than_s: float) -> bool:
+        """Whether no byte has moved for so long, and others have waited as long for the memory of its response."""
         unsent = self.info.unsent
-        return unsent is not None and unsent.memory.is_waited_for
+        return unsent is not None and unsent.memory.waited_for_s >= longer_than_s and self.is_idle(longer_than_s)
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -388,7 +387,10 @@ class Connection:
             self._send_now(ready)
 
     def _send_now(self, ready: list[Any]) -> None:
-        """Send without waiting; a task sends what the kernel does not take. `ready` is empty afterwards."""
+        """Send without waiting; a task sends what the kernel does not take. `ready` is empty afterwards.
+
+        That is less than `READY_BYTES_MAX`, and holds no room: the next response may need that.
+        """
         left = self.transport.send_now(ready)
         ready.clear()
         self.last_active = self._current_time()
@@ -398,6 +400,7 @@ class Connection:
             assert self._rest_sent is None or self._rest_sent.is_set(), "responses out of order"
             self._rest_sent = trio.Event()
             trio.lowlevel.spawn_system_task(self._send_rest, left, self._rest_sent)
+        self._release_unsent()
 
     async def _send_rest(self, left: Sequence[Any], sent: trio.Event) -> None:
         try:

@@ -238,9 +238,12 @@ class Dispatcher(Generic[S]):
 
     async def _encode_large(self, step: "_Request[S]", response: Any, throttle_ms: int) -> Answer:
         version, correlation_id = step.context.version, step.correlation_id
-        parts, step.context.connection.unsent = await self._large_messages.encoded(
+        parts, room = await self._large_messages.encoded(
             step.route.key, _encode_and_free, step.request, response, version, correlation_id
         )
+        connection = step.context.connection
+        assert connection.unsent is None, "the responses before it were sent when it waited to be encoded"
+        connection.unsent = room
         return self._measured(step, parts, throttle_ms)
 
     def _measured(self, step: "_Request[S]", parts: list[Any], throttle_ms: int) -> Answer:

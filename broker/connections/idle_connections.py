@@ -16,7 +16,8 @@ IDLE = "idle for connections.max.idle.ms"
 GONE = "client disconnected during a request"
 IN_THE_WAY = "client does not read a response, and others wait for the memory that it takes"
 IN_THE_WAY_S_MAX = 10.0
-"""How long a client may take no byte of a response for whose memory others wait."""
+"""How long a client may take no byte of a response while others wait for its memory. Shorter waits are usual, since a
+response takes all room while it is encoded."""
 
 
 async def close_idle_connections(connections: Collection[Connection], idle_ms_max: int) -> None:
@@ -51,6 +52,6 @@ def _reason_to_close(connection: Connection, idle_s_max: float) -> str:
     """Why a connection is to be closed; "" if it is not."""
     if connection.is_idle(idle_s_max):
         return IDLE
-    if connection.is_in_the_way and connection.is_idle(IN_THE_WAY_S_MAX):
+    if connection.is_in_the_way(IN_THE_WAY_S_MAX):
         return IN_THE_WAY
     return GONE if connection.busy and connection.transport.peer_is_gone() else ""

@@ -17,6 +17,7 @@ import trio
 class _Waiter:
     task: trio.lowlevel.Task
     size_bytes: int
+    since_s: float
 
 
 class RequestMemory:
@@ -27,7 +28,7 @@ class RequestMemory:
 
     Attributes:
         held_bytes: The sum of all requests that count. *Invariant:* 0 when all are answered.
-        is_waited_for: Whether anybody waits for room.
+        waited_for_s: How long the one who waits longest has waited for room; 0 if nobody waits.
     """
 
     def __init__(self, size_bytes_max: int = -1) -> None:
@@ -36,15 +37,15 @@ class RequestMemory:
         self._waiting: deque[_Waiter] = deque()
 
     @property
-    def is_waited_for(self) -> bool:
-        return bool(self._waiting)
+    def waited_for_s(self) -> float:
+        return trio.current_time() - self._waiting[0].since_s if self._waiting else 0.0
 
     async def reserve(self, size_bytes: int) -> None:
         """Hold bytes as soon as there is room, in the order of the calls. Cancellation while it waits holds nothing."""
         if self.held_bytes < self._limit and not self._waiting:
             self.held_bytes += size_bytes
             return
-        waiter = _Waiter(trio.lowlevel.current_task(), size_bytes)
+        waiter = _Waiter(trio.lowlevel.current_task(), size_bytes, trio.current_time())
         self._waiting.append(waiter)
 
         def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:

@@ -9,7 +9,8 @@ from pkgutil import iter_modules
 import pytest
 
 from minikafka.broker import apis
-from minikafka.broker.connections.connection import UNCOUNTED_SIZE_BYTES_MAX
+from minikafka.broker.connections.connection import READY_BYTES_MAX, UNCOUNTED_SIZE_BYTES_MAX
+from minikafka.broker.connections.idle_connections import IN_THE_WAY_S_MAX
 from minikafka.broker.connections.large_messages import (
     ELEMENT_SIZE_BYTES,
     ELEMENTS_AT_ONCE,
@@ -20,12 +21,14 @@ from minikafka.broker.connections.large_messages import (
     UNCOUNTED,
 )
 from minikafka.broker.connections.long_polls import COPIED_SIZE_BYTES_MAX
+from minikafka.broker.connections.transport import PIECE_SIZE_BYTES_MIN, SENDFILE_SIZE_BYTES_MIN
 from minikafka.broker.coordinator.groups.offsets.request_parts import PARTITIONS_AT_ONCE
 from minikafka.broker.node.step_watch import BUDGET_S
 from minikafka.broker.partitions.batch_validation import AT_ONCE_SIZE_BYTES, Rules, decompressed_size_bytes_max
 from minikafka.broker.partitions.fetch_sessions import PARTITIONS_MAX
 from minikafka.broker.partitions.large_batches import AT_ONCE
 from minikafka.controller.decisions.decision import RECORDS_MAX
+from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, OPTIONAL_MAX
 from minikafka.protocol.settings.registry import NODE_SETTINGS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations" / "limits.md").read_text()
@@ -50,6 +53,13 @@ MIB = 1 << 20
         f"{AT_ONCE * decompressed_size_bytes_max(Rules()) // MIB} MiB |",
         f"{PARTITIONS_MAX:,} partitions together",
         f"copies of up to {COPIED_SIZE_BYTES_MAX >> 10} KiB",
+        f"a connection has {2 * (PIECE_SIZE_BYTES_MIN + SENDFILE_SIZE_BYTES_MIN) >> 10} KiB at a time",
+        f"those of up to {READY_BYTES_MAX >> 10} KiB whose client",
+        f"takes no byte for {IN_THE_WAY_S_MAX:.0f} s is disconnected once others have waited for",
+        f"more than {COSTLY_MAX} classes of Unicode",
+        f"more than {OPTIONAL_MAX:,} `?`",
+        f"more than {BRANCHES_MAX:,} `\\|`",
+        f"more than {DEPTH_MAX:,} parentheses",
     ],
 )
 def test_a_bound_is_that_of_the_code(text: str) -> None:

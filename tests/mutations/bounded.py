@@ -185,9 +185,30 @@ MUTATIONS = (
     Mutation(
         "clients that do not read a response keep others waiting",
         "broker/connections/idle_connections.py",
-        "    if connection.is_in_the_way and ",
-        "    if not IDLE and ",
+        "    if connection.is_in_the_way(IN_THE_WAY_S_MAX):",
+        "    if not IDLE:",
         (_UNSENT,),
+    ),
+    Mutation(
+        "whoever waits while a response is encoded has idle connections closed",
+        "broker/connections/connection.py",
+        "unsent.memory.waited_for_s >= longer_than_s and ",
+        "unsent.memory.waited_for_s > 0 and ",
+        (_UNSENT,),
+    ),
+    Mutation(
+        "the room of a response that is sent as the next request waits is lost",
+        "broker/connections/connection.py",
+        "self._rest_sent)\n        self._release_unsent()\n",
+        "self._rest_sent)\n",
+        (_UNSENT,),
+    ),
+    Mutation(
+        "all small slices of a response are read before the first is sent",
+        "broker/connections/transport.py",
+        "        if small and (is_large or size_bytes >= PIECE_SIZE_BYTES_MIN):\n",
+        "        if small and is_large:\n",
+        ("tests/broker/connections/test_transport.py",),
     ),
     Mutation(
         "the room of a response that nobody read is lost",
@@ -208,6 +229,20 @@ MUTATIONS = (
         "controller/patterns.py",
         "costly > COSTLY_MAX or operators",
         "operators",
+        (_PATTERNS,),
+    ),
+    Mutation(
+        "branches of a pattern are compiled in time by the square of their number",
+        "controller/patterns.py",
+        ' or operators.count("|") > BRANCHES_MAX',
+        "",
+        (_PATTERNS,),
+    ),
+    Mutation(
+        "groups in each other are compiled in time by the square of their depth",
+        "controller/patterns.py",
+        "if _depth(operators) > DEPTH_MAX",
+        "if _depth(operators) > 1 << 30",
         (_PATTERNS,),
     ),
     Mutation(

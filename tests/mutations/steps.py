@@ -244,8 +244,8 @@ MUTATIONS = (
     Mutation(
         "the parts of a large response are joined in one step",
         "broker/connections/transport.py",
-        "        if size_bytes >= PIECE_SIZE_BYTES_MIN:\n",
-        "        if size_bytes < 0:\n",
+        "            is_large = len(part) >= PIECE_SIZE_BYTES_MIN\n",
+        "            is_large = False\n",
         ("tests/broker/connections/test_transport.py",),
     ),
     Mutation(

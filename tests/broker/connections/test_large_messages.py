@@ -42,10 +42,13 @@ from minikafka.protocol.messages.produce import (
     TopicProduceResponse,
 )
 
-CLIENT = ConnectionInfo("PLAINTEXT", "127.0.0.1")
 MANY = 60_000
 AT_A_TIME = -(-MEMORY_SIZE_BYTES_MAX // (MANY * ELEMENT_SIZE_BYTES))
 """As many as hold less than the limit, and one more."""
+
+
+def client() -> ConnectionInfo:
+    return ConnectionInfo("PLAINTEXT", "127.0.0.1")
 
 
 def metadata(count: int = MANY) -> tuple[MetadataRequest, int]:
@@ -116,7 +119,7 @@ class Node:
         return function(*args)
 
     async def ask(self, asked: tuple[Any, int]) -> None:
-        await self.dispatcher.answer(bytearray(encode_request(*asked, 7, "me")[4:]), CLIENT)
+        await self.dispatcher.answer(bytearray(encode_request(*asked, 7, "me")[4:]), client())
         self.answered += 1
 
     @property
@@ -209,7 +212,7 @@ def test_the_elements_of_a_large_request_and_its_response_are_freed_in_the_threa
         dispatcher: Dispatcher[None] = Dispatcher(
             None, routes_of([api]), clock=trio.current_time, large_messages=LargeMessages(Node._run)
         )
-        parts, _ = await dispatcher.answer(bytearray(encode_request(*metadata(), 7, "me")[4:]), CLIENT)
+        parts, _ = await dispatcher.answer(bytearray(encode_request(*metadata(), 7, "me")[4:]), client())
         [response] = decode_response(MetadataResponse, 1, b"".join(parts)[4:])[1:]
         assert len(response.topics) == MANY
         assert [message.topics for message in handled] == [[], []]
@@ -242,13 +245,13 @@ def test_a_request_of_many_bytes_is_decoded_and_encoded_in_the_thread(size_bytes
         )
         names = ["é" * 10_000] * -(-size_bytes // 20_000)
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
-        parts, _ = await dispatcher.answer(bytearray(encode_request(request, 1, 7, "me")[4:]), CLIENT)
+        parts, _ = await dispatcher.answer(bytearray(encode_request(request, 1, 7, "me")[4:]), client())
         [response] = decode_response(MetadataResponse, 1, b"".join(parts)[4:])[1:]
         assert [topic.name for topic in response.topics] == names
         assert len(functions) == runs
         data = [PartitionProduceData(index=0, records=bytes(size_bytes))]
         records = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=data)])
-        await dispatcher.answer(bytearray(encode_request(records, 9, 8, "me")[4:]), CLIENT)
+        await dispatcher.answer(bytearray(encode_request(records, 9, 8, "me")[4:]), client())
         assert len(functions) == runs
 
     trio.run(main)
@@ -280,7 +283,7 @@ def test_a_request_of_many_elements_is_refused_in_the_thread(waits: bool, count:
         dispatcher: Dispatcher[None] = Dispatcher(
             None, routes_of([api]), clock=trio.current_time, large_messages=LargeMessages(run)
         )
-        parts, _ = await dispatcher.answer(bytearray(encode_request(*metadata(count), 7, "me")[4:]), CLIENT)
+        parts, _ = await dispatcher.answer(bytearray(encode_request(*metadata(count), 7, "me")[4:]), client())
         [response] = decode_response(MetadataResponse, 1, b"".join(parts)[4:])[1:]
         assert [topic.error_code for topic in response.topics] == [NotControllerError().code] * count
         assert len(functions) == runs

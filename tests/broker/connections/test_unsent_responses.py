@@ -11,9 +11,14 @@ import structlog.testing
 import trio
 import trio.testing
 
-from minikafka.broker.connections.connection import Connection
+from minikafka.broker.connections.connection import READY_BYTES_MAX, Connection
 from minikafka.broker.connections.dispatcher import Dispatcher
-from minikafka.broker.connections.idle_connections import IN_THE_WAY, IN_THE_WAY_S_MAX, close_idle_connections
+from minikafka.broker.connections.idle_connections import (
+    CHECK_INTERVAL_S,
+    IN_THE_WAY,
+    IN_THE_WAY_S_MAX,
+    close_idle_connections,
+)
 from minikafka.broker.connections.large_messages import (
     ELEMENTS_AT_ONCE,
     SIZE_BYTES_AT_ONCE,
@@ -54,13 +59,21 @@ class Node:
 
     Attributes:
         encoded: How many large responses were encoded, or failed.
+        encoding_s: How long that takes.
     """
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        response: ListGroupsResponse = LARGE,
+        unsent_size_bytes_max: int = UNSENT_SIZE_BYTES_MAX,
+    ) -> None:
         self.encoded = 0
+        self.encoding_s = 0.0
         self._fails = False
         self._nursery = nursery
-        self.large = LargeMessages(self._run, UNSENT_SIZE_BYTES_MAX)
+        self._response = response
+        self.large = LargeMessages(self._run, unsent_size_bytes_max)
         apis: Any = [
             SimpleNamespace(REQUEST=ListGroupsRequest, VERSIONS="0", handle=self._list),
             SimpleNamespace(REQUEST=DescribeGroupsRequest, VERSIONS="0", handle=self._describe),
@@ -71,13 +84,13 @@ class Node:
         self.connections: dict[Connection, None] = {}
 
     async def _list(self, request: Any, context: Any) -> ListGroupsResponse:
-        return ListGroupsResponse(groups=list(LARGE.groups))
+        return ListGroupsResponse(groups=list(self._response.groups))
 
     async def _describe(self, request: Any, context: Any) -> DescribeGroupsResponse:
         return DescribeGroupsResponse()
 
     async def _run(self, function: Any, *args: object) -> Any:
-        await trio.lowlevel.checkpoint()
+        await trio.sleep(self.encoding_s)
         self.encoded += 1
         if self._fails:
             raise ZeroDivisionError
@@ -107,6 +120,10 @@ class Node:
     @property
     def held_bytes(self) -> int:
         return self.large._unsent["others"].held_bytes
+
+    @property
+    def waited_for_s(self) -> float:
+        return self.large._unsent["others"].waited_for_s
 
 
 async def read(stream: trio.abc.Stream) -> int:
@@ -176,17 +193,57 @@ def test_whoever_ends_otherwise_holds_nothing() -> None:
     run(main)
 
 
-def test_of_requests_that_arrive_together_one_large_response_is_held_at_a_time() -> None:
+ELEMENT_BYTES = len(encode_parts(ListedGroup(group_id="", protocol_type=""), 0)[0])
+MANY_ELEMENTS = {
+    "the fewest": ELEMENTS_AT_ONCE + 1,
+    "below what is held back": READY_BYTES_MAX // ELEMENT_BYTES - 10,
+    "above what is held back": READY_BYTES_MAX // ELEMENT_BYTES + 10,
+}
+SIZES = {"long names": LARGE} | {
+    size: ListGroupsResponse(groups=[ListedGroup(group_id="", protocol_type="") for _ in range(count)])
+    for size, count in MANY_ELEMENTS.items()
+}
+
+
+@pytest.mark.parametrize("room_bytes", [1, UNSENT_SIZE_BYTES_MAX], ids=["room for one", "room for many"])
+@pytest.mark.parametrize("response", SIZES.values(), ids=SIZES)
+def test_of_requests_that_arrive_together_one_large_response_is_held_at_a_time(
+    response: ListGroupsResponse, room_bytes: int
+) -> None:
+    size_bytes = sum(map(len, encode_parts(response, 0)))
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery, response, room_bytes)
+            stream = await node.ask(LARGE_REQUEST * 3 + SMALL_REQUEST)
+            for _ in range(3):
+                assert node.held_bytes < 2 * size_bytes
+                with trio.fail_after(1):
+                    assert await read(stream) > size_bytes
+                await trio.testing.wait_all_tasks_blocked()
+            assert node.encoded == 3
+            assert await read(stream) < 100
+            await trio.testing.wait_all_tasks_blocked()
+            assert node.held_bytes == 0
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_who_waits_only_while_another_response_is_encoded_disconnects_nobody() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             node = Node(nursery)
-            stream = await node.ask(LARGE_REQUEST + LARGE_REQUEST + SMALL_REQUEST)
-            for _ in range(2):
-                assert RESPONSE_BYTES < node.held_bytes < 2 * RESPONSE_BYTES
-                assert await read(stream) > RESPONSE_BYTES
-                await trio.testing.wait_all_tasks_blocked()
-            assert node.held_bytes == 0
-            assert await read(stream) < 100
+            nursery.start_soon(close_idle_connections, node.connections, IDLE_MS_MAX)
+            await node.ask(LARGE_REQUEST)
+            await trio.sleep(2 * IN_THE_WAY_S_MAX + 1)
+            node.encoding_s = CHECK_INTERVAL_S
+            streams = [await node.ask(LARGE_REQUEST) for _ in range(2)]
+            await trio.sleep(2)
+            assert node.waited_for_s == pytest.approx(2), "the second waits while the connections are checked"
+            for stream in streams:
+                await read(stream)
+            assert len(node.connections) == 3
             nursery.cancel_scope.cancel()
 
     run(main)
