@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
@@ -36,6 +37,13 @@ T = TypeVar("T")
 _FOREVER_MS = 1 << 40
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reading:
+    """A thread iterates or polls."""
+
+    thread: int
+
+
 @knows_arguments()
 @documented_as(async_consumer.Consumer)
 class Consumer(IteratedWithAsync, BlockingClient):
@@ -62,10 +70,11 @@ class Consumer(IteratedWithAsync, BlockingClient):
         super().__init__(self._consumer)
         self._consumer._reader.by_task = False  # By thread, see `_reading`: each call is a task of its own.
         self._lock = threading.Lock()
-        self._readers: list[int] = []
-        """The threads that iterate or poll."""
+        self._readers: list[_Reading] = []
         self._taken: deque[ConsumerRecord] = deque()
         self._yielded: ConsumerRecord | None = None
+        self._batch: Any = None
+        """That was taken, but not yielded."""
         self._has_listener = False
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -75,11 +84,11 @@ class Consumer(IteratedWithAsync, BlockingClient):
         with block, self._reading():
             while True:
                 while self._taken:
-                    self._yielded = self._taken.popleft()
-                    yield self._yielded
+                    record = self._yielded = self._taken[0]
+                    del self._taken[0]  # From here to `yield` no signal is handled: that comes after calls and jumps.
+                    yield record
                 self._yielded = None
-                taken = self._wait_and_call(self._consumer.poll, _FOREVER_MS)  # a callback may replace self._taken
-                self._taken.extend(taken)
+                self._wait_and_call(self._take, _FOREVER_MS)
                 if not self._taken and super()._run(self._consumer.at_end):
                     return
 
@@ -91,21 +100,34 @@ class Consumer(IteratedWithAsync, BlockingClient):
 
     def _each(self, batches: AsyncIterator[T], block: Block) -> Generator[T, None, None]:
         with block, self._reading():
-            while (batch := self._wait(_next, batches)) is not None:
+            while True:
+                self._wait(self._take_batch, batches)
+                batch, self._batch = self._batch, None
+                if batch is None:
+                    return
                 yield batch
+
+    async def _take(self, timeout_ms: float, max_records: Positive | None = None) -> None:
+        """Poll, and keep the records in the loop: an interrupted call that ended all the same has no result here."""
+        records = await self._consumer.poll(timeout_ms, max_records)
+        self._taken.extend(records)  # a callback of the poll may have replaced it
+
+    async def _take_batch(self, batches: AsyncIterator[Any]) -> None:
+        """As `_take`."""
+        self._batch = await anext(batches, None)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """Raises RuntimeError while another thread is in such a block: records would come twice."""
-        me = threading.get_ident()
-        with self._lock:
-            if any(one != me for one in self._readers):
-                raise RuntimeError(f"another thread {READ_TWICE}")
-            self._readers.append(me)
+        mine = _Reading(threading.get_ident())
         try:
+            with self._lock:
+                if any(one.thread != mine.thread for one in self._readers):
+                    raise RuntimeError(f"another thread {READ_TWICE}")
+                self._readers.append(mine)
             yield
         finally:
-            self._readers.remove(me)
+            self._readers = [one for one in self._readers if one is not mine]
 
     def assign(self, partitions: Iterable[PartitionArgument]) -> None:
         self._run(self._consumer.assign, partitions)
@@ -194,13 +216,16 @@ class Consumer(IteratedWithAsync, BlockingClient):
 
     def poll(self, timeout_ms: float = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
         with self._reading():
-            return self._wait(self._consumer.poll, timeout_ms, max_records)
+            self._wait(self._take, timeout_ms, max_records)
+        records = list(self._taken)
+        self._taken = deque()
+        return records
 
     def __exit__(self, *exception: Any) -> bool | None:
         if self._portal is None:
             return super().__exit__(*exception)
-        self._return_taken()
         try:
+            self._return_taken()
             if self._has_listener:  # the thread that waits for the end of the block makes no calls
                 self._wait_and_call(self._consumer._stop, clean=exception[0] is None)
         except BaseException as failure:
@@ -227,15 +252,20 @@ class Consumer(IteratedWithAsync, BlockingClient):
 
     def _return_taken(self) -> None:
         """Seek back to the first record of each partition that was taken but not yielded."""
+        if self._taken or self._yielded is not None or self._batch is not None:
+            super()._run(self._seek_back)
+
+    def _seek_back(self) -> None:
+        """The record that was yielded last may still be being processed: it does not count as processed."""
         taken, self._taken = self._taken, deque()
         last, self._yielded = self._yielded, None
-        if taken or last is not None:
-            first = {TopicPartition(one.topic, one.partition): one for one in reversed(taken)}
-            super()._run(self._seek_back, first, last)
-
-    def _seek_back(self, first: Mapping[TopicPartition, ConsumerRecord], last: ConsumerRecord | None) -> None:
-        """The record that was yielded last may still be being processed: it does not count as processed."""
         fetcher = self._consumer._fetcher
+        if self._batch is not None:
+            self._batch = None
+            for tp, state in fetcher.states.items():
+                if state.processed is not None and state.processed != state.position:
+                    self._consumer.seek(tp, state.processed)
+        first = {TopicPartition(one.topic, one.partition): one for one in reversed(taken)}
         fetcher.put_back()
         settled = fetcher.positions(processed_only=True)
         for tp, record in first.items():
@@ -247,8 +277,3 @@ class Consumer(IteratedWithAsync, BlockingClient):
                     state.processed = max(last.offset, min(settled.get(tp, 0), last.offset + 1))
                 elif tp not in first:
                     state.processed = state.position
-
-
-async def _next(batches: AsyncIterator[T]) -> T | None:
-    """The next batch; None at the end."""
-    return await anext(batches, None)

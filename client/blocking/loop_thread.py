@@ -21,6 +21,35 @@ _INTERRUPTED_CLOSE_TIMEOUT_S = 6
 """The same for a client that is being closed: a bit more than it takes to abort a transaction or to leave a group."""
 
 
+class _Call:
+    """A call in the loop.
+
+    Attributes:
+        is_interrupted: whether it is not to begin any more.
+        ended: whether it has ended.
+    """
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._scope: anyio.CancelScope | None = None
+        self.is_interrupted = False
+        self.ended = threading.Event()
+
+    async def run(self) -> Any:
+        with anyio.CancelScope() as self._scope:
+            if self.is_interrupted:
+                return None
+            try:
+                value = self._function()
+                return await value if isinstance(value, Awaitable) else value
+            finally:
+                self.ended.set()
+
+    def cancel(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
+
+
 class LoopThread:
     """One open client.
 
@@ -100,24 +129,20 @@ class LoopThread:
                 f"this call of {self._name} waits for the thread that makes it: callbacks, as on_delivery, may only"
                 " call send(); have another thread do the rest"
             )
-        ended = threading.Event()
-
-        async def run() -> Any:
-            try:
-                value = function()
-                return await value if isinstance(value, Awaitable) else value
-            finally:
-                ended.set()
-
-        future = self._portal.start_task_soon(run)
+        call, future = _Call(function), None
         try:
+            future = self._portal.start_task_soon(call.run)
             meanwhile(future)
             return future.result()
         except CancelledError:
             raise RuntimeError(f"this {self._name} was closed by another thread during the call") from None
         except BaseException:
-            if future.cancel():
-                ended.wait(cancel_timeout_s)
+            call.is_interrupted = True
+            if future is None:  # The interruption came while the call was started: it may run.
+                with suppress(RuntimeError):
+                    self._portal.start_task_soon(call.cancel)
+            elif future.cancel():
+                call.ended.wait(cancel_timeout_s)
             raise
 
     def _cancel(self, timeout_s: float) -> None:

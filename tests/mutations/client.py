@@ -43,6 +43,20 @@ _LATE = (
 
 MUTATIONS = (
     Mutation(
+        "a signal between the end of the queue and the loop loses a record",
+        "client/blocking/consumer.py",
+        "record = self._yielded = self._taken[0]\n                    del self._taken[0]",
+        "record = self._yielded = self._taken.popleft()\n                    str()",
+        ("tests/client/consumer/test_interrupted_reads.py",),
+    ),
+    Mutation(
+        "an interrupted read of a batch is not taken back",
+        "client/blocking/consumer.py",
+        "or self._yielded is not None or self._batch is not None:",
+        "or self._yielded is not None:",
+        ("tests/client/consumer/test_interrupted_reads.py",),
+    ),
+    Mutation(
         "a client at a controller's address speaks of versions",
         "client/connections/connection.py",
         "if api.key == _METADATA_KEY and high < 0 and _BROKER",

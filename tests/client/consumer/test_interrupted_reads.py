@@ -1,0 +1,183 @@
+"""Ctrl-C at any moment of a blocking read loses no record: what was taken and not handed over comes again."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from minikafka.client import TopicPartition, blocking
+
+VALUES = [b"0", b"1", b"2", b"3"]
+READS: dict[str, Callable[[blocking.Consumer], Iterator[Any]]] = {
+    "for": iter,
+    "batches": lambda consumer: consumer.batches(),
+    "arrow_batches": lambda consumer: consumer.arrow_batches(["value"]),
+}
+POLLS = {"poll": lambda consumer: iter(lambda: consumer.poll(10_000), None)}
+
+
+def values(item: Any) -> list[bytes]:
+    """Those of a record, of a list of records or of a batch."""
+    if hasattr(item, "column"):
+        return list(item.column("value").to_pylist())
+    return [item.value] if hasattr(item, "value") else [one.value for one in item]
+
+
+@pytest.fixture
+def consumer(minikafka_bootstrap: str, topic: str) -> Iterator[blocking.Consumer]:
+    """In a group, without automatic commits; each batch of the topic, and each record, is requested on its own."""
+    with blocking.Producer(minikafka_bootstrap) as producer:
+        for value in VALUES:
+            producer.send_and_wait(topic, value, partition=0)
+    with blocking.Consumer(
+        bootstrap_servers=minikafka_bootstrap,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=1,
+        max_partition_fetch_bytes=1,
+    ) as consumer:
+        consumer.assign([(topic, 0)])
+        yield consumer
+
+
+def read_all(
+    consumer: blocking.Consumer, read: str, interruptible: Callable[[], AbstractContextManager[None]]
+) -> list[bytes]:
+    """All values of the topic, in a loop that is begun again after each interruption."""
+    consumer.seek_to_beginning()
+    seen: list[bytes] = []
+    items = {**READS, **POLLS}[read](consumer)
+    while len(seen) < len(VALUES):
+        try:
+            with interruptible():
+                item = next(items)
+        except KeyboardInterrupt:
+            items = {**READS, **POLLS}[read](consumer)
+            continue
+        seen += values(item)
+    return seen
+
+
+class InterruptedCalls:
+    """Interrupts the n-th call of a client that it waits for, once that has ended in the loop."""
+
+    def __init__(self, consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._thread = consumer._open_thread()
+        self._call = self._thread.call
+        self._patch = monkeypatch
+        self.left = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._patch.context() as patch:
+            patch.setattr(self._thread, "call", self._interrupted)
+            yield
+
+    def _interrupted(self, *args: Any) -> Any:
+        result = self._call(*args)
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return result
+
+
+@pytest.mark.parametrize("read", [*READS, *POLLS])
+def test_a_read_that_is_interrupted_after_it_has_ended_loses_nothing(
+    consumer: blocking.Consumer, topic: str, read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes between the end of the call in the loop, and the return of its result."""
+    interrupted = InterruptedCalls(consumer, monkeypatch)
+    for number in range(1, len(VALUES) + 1):
+        interrupted.left = number
+        assert read_all(consumer, read, interrupted) == VALUES, number
+        assert interrupted.left <= 0
+
+
+@pytest.mark.parametrize("read", [*READS, *POLLS])
+def test_what_an_interrupted_read_took_is_not_committed(
+    consumer: blocking.Consumer, topic: str, read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer.seek((topic, 0), 1)
+    interrupted = InterruptedCalls(consumer, monkeypatch)
+    interrupted.left = 1
+    with pytest.raises(KeyboardInterrupt), interrupted():
+        next({**READS, **POLLS}[read](consumer))
+    consumer.commit()
+    assert consumer.committed((topic, 0))[TopicPartition(topic, 0)].offset == 1
+
+
+class Signal:
+    """A trace function: KeyboardInterrupt at the n-th point of the consumer's code where CPython looks for signals."""
+
+    LOOKED_AFTER = ("RESUME", "CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self._last: dict[FrameType, str] = {}
+
+    @property
+    def came(self) -> bool:
+        return self._left <= 0
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        sys.settrace(self)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.endswith("/client/blocking/consumer.py") or self.came:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._in_frame
+
+    def _in_frame(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "opcode" and not self.came:
+            before = self._last.get(frame, "")
+            self._last[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            if before.startswith(self.LOOKED_AFTER) and not before.endswith("NO_INTERRUPT"):
+                self._left -= 1
+                if self.came:
+                    raise KeyboardInterrupt
+        return self._in_frame
+
+
+@pytest.mark.parametrize("read", READS)
+def test_ctrl_c_at_any_moment_of_a_loop_loses_no_record(consumer: blocking.Consumer, read: str) -> None:
+    number, came = 0, True
+    while came:
+        number += 1
+        signal = Signal(number)
+        assert read_all(consumer, read, signal.within) == VALUES, f"interrupted at point {number}"
+        came = signal.came
+    assert number > 4 * len(VALUES)
+
+
+def test_a_read_that_is_interrupted_while_it_is_started_does_not_go_on(
+    consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take records, and others could not read."""
+    portal = consumer._open_portal()
+    start = portal.start_task_soon
+
+    def interrupted_start(*args: Any) -> Any:
+        monkeypatch.undo()
+        start(*args)
+        raise KeyboardInterrupt
+
+    assert next(iter(consumer)).value == VALUES[0]
+    consumer.seek_to_end()
+    assert consumer.poll(0) == []
+    monkeypatch.setattr(portal, "start_task_soon", interrupted_start)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.poll(60_000)
+    assert consumer.poll(10) == []
