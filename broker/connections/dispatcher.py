@@ -207,7 +207,7 @@ class Dispatcher(Generic[S]):
         """The refusal; of a request that may have many elements a coroutine that makes it in the thread."""
         if len(step.frame) <= ELEMENTS_AT_ONCE:
             return _refusal(step, error)
-        return self._large_messages.run(_refusal, step, error)
+        return self._large_messages.run(_refusal, step, without_frames(error))
 
     async def _when_handled(self, step: "_Request[S]", handling: Coroutine[Any, Any, Any]) -> Answer:
         try:

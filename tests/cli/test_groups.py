@@ -90,15 +90,15 @@ def test_offsets_are_reset_and_shown_before(
 
 def test_a_group_that_does_not_exist_is_created_with_a_word(minikafka: Minikafka, topic: str) -> None:
     reset = ("groups", "reset-offsets", "--topic", topic, "--to-earliest")
-    assert minikafka(*reset, "known-readers", "--execute").err == "Created group known-readers: it did not exist.\n"
-    assert minikafka(*reset, "known-readers", "--execute").err == ""
-    assert minikafka(*reset, "known-raeders").err.splitlines() == [
-        "Group known-raeders does not exist (did you mean 'known-readers'?): --execute creates it.",
+    assert minikafka(*reset, "zyx-quartz-wvu", "--execute").err == "Created group zyx-quartz-wvu: it did not exist.\n"
+    assert minikafka(*reset, "zyx-quartz-wvu", "--execute").err == ""
+    assert minikafka(*reset, "zyx-quarzt-wvu").err.splitlines() == [
+        "Group zyx-quarzt-wvu does not exist (did you mean 'zyx-quartz-wvu'?): --execute creates it.",
         "Nothing was changed: add --execute to commit these offsets.",
     ]
-    made = minikafka(*reset, "known-raeders", "--execute")
-    assert made.err == "Created group known-raeders: it did not exist (did you mean 'known-readers'?).\n"
-    assert minikafka(*reset, "known-raedres", "--json").err == "", "a program reads the result"
+    made = minikafka(*reset, "zyx-quarzt-wvu", "--execute")
+    assert made.err == "Created group zyx-quarzt-wvu: it did not exist (did you mean 'zyx-quartz-wvu'?).\n"
+    assert minikafka(*reset, "zyx-quatrz-wvu", "--json").err == "", "a program reads the result"
 
 
 def test_offsets_are_shifted_within_the_log(
