@@ -17,6 +17,7 @@ from minikafka.cli.contexts import DEFAULT_PORT
 from minikafka.cli.numbers import Whole
 from minikafka.cli.options import NameValue
 from minikafka.cli.output import echo
+from minikafka.cli.standard_streams import must_be_read
 
 if TYPE_CHECKING:
     from minikafka.cli.cluster_view import View
@@ -94,7 +95,7 @@ def cluster(
         )
         for warning in nodes.warnings:
             echo(warning, err=True)
-        with taken_back_unless_started(nodes), supervising(nodes.directory), signals() as stopping:
+        with must_be_read(), taken_back_unless_started(nodes), supervising(nodes.directory), signals() as stopping:
             number = run(nodes, stopping, attach=attach)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error

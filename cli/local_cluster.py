@@ -9,7 +9,8 @@
         cluster.rolling_restart()
 
 All methods block; no event loop is needed. No process is left behind: all nodes end when the `with` block is left,
-when the last reference is dropped, or when the interpreter exits. `cluster_layout` defines folders and ports.
+when the last reference is dropped, or when the interpreter exits. A `with` block whose start fails also takes back what
+the constructor wrote. `cluster_layout` defines folders and ports.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class LocalCluster:
         metrics: give each node a metrics listener, unless it has one.
 
     Attributes:
-        was_ready: whether all nodes were ready at some time, as whoever starts them says.
+        was_ready: whether nodes that were waited for have all been ready; nothing is taken back after that.
 
     Raises ClusterError, before anything is written, for an impossible layout, another port than that of an existing
     cluster, settings with which a node cannot start, or the directory of a node.
@@ -258,6 +259,7 @@ class LocalCluster:
         for node_id in waiting:
             if self.exit_code(node_id) is not None:
                 raise self._failure(node_id, "exited")
+        self.was_ready = self.was_ready or not waiting
         return waiting
 
     def stop(self, *node_ids: int, timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -319,7 +321,15 @@ class LocalCluster:
                 time.sleep(0.05)
 
     def __enter__(self) -> Self:
-        return self if any(map(self.running, self.node_ids)) else self.start()
+        if any(map(self.running, self.node_ids)):
+            return self
+        try:
+            return self.start()
+        except BaseException:
+            self.kill()
+            if not self.was_ready:
+                self.take_back()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self.kill()

@@ -1,7 +1,6 @@
 """The entry point: dispatches to subcommands and reports errors in one line."""
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -11,6 +10,7 @@ import click
 from minikafka import __version__
 from minikafka.cli.failures import closest, failures_of, wants_json
 from minikafka.cli.output import echo, echo_json
+from minikafka.cli.standard_streams import failure_before, forget_readers, open_closed, read_by_nobody
 
 COMMANDS = {
     "server": ("minikafka.cli.server:server", "Run a node."),
@@ -49,12 +49,18 @@ class LazyGroup(click.Group):
     """A group that imports a subcommand when it is called."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. What is read by nobody any more, as with `| head`, is no failure: the exit code is 0."""
+        """Run a command. What is read by nobody any more, as with `| head`, is no failure: the exit code is 0.
+
+        If the command has failed before, as it may say at its end, that failure is raised.
+        """
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes what is left at its end.
+        except BrokenPipeError as unread:
+            forget_readers()
+            failure = failure_before(unread)
+            if failure is not None:
+                raise failure from failure.__cause__
             raise click.exceptions.Exit(0) from None
         return result
 
@@ -97,6 +103,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line. Exits with 0, 1 (failure), 2 (usage error) or 130 (Ctrl-C)."""
     from minikafka.protocol.errors import KafkaError
 
+    open_closed()
     typed = sys.argv[1:] if arguments is None else arguments
     as_json = wants_json(typed)
     try:
@@ -132,6 +139,12 @@ def is_utf8(argument: str) -> bool:
 
 
 def show(error: Exception, *, as_json: bool) -> None:
+    """Print an error, if somebody reads it."""
+    with read_by_nobody():
+        print_error(error, as_json=as_json)
+
+
+def print_error(error: Exception, *, as_json: bool) -> None:
     """Print an error in one line, with a hint to the command's help for usage errors; or as JSON."""
     if as_json:
         echo_json({"errors": failures_of(error)}, err=True)

@@ -37,6 +37,7 @@ from minikafka.cli.output import echo
 from minikafka.cli.progress import Progress, progress
 from minikafka.cli.running import Stop, run
 from minikafka.cli.spread import Spread
+from minikafka.cli.standard_streams import must_be_read, read_by_nobody
 from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def produce(
         shown = progress(size_bytes_total=total, wanted=not quiet and not os.isatty(descriptor))
         if os.isatty(descriptor) and not quiet:
             echo("Each line is sent as a record; Ctrl-D exits.", err=True)
-        run(partial(Sending(job, descriptor, shown, quiet=quiet).run, arguments))
+        with must_be_read():
+            run(partial(Sending(job, descriptor, shown, quiet=quiet).run, arguments))
 
 
 def check_format(key_separator: bytes | None, null: bytes | None, *, as_json: bool) -> None:
@@ -190,7 +192,8 @@ class Sending:
                     else:
                         await self._send_in_transaction(producer, arguments, stop)
         finally:
-            self._sum_up(started)
+            with read_by_nobody():
+                self._sum_up(started)
         if self._error:
             raise click.ClickException(self._error)
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.output import echo
+from minikafka.cli.standard_streams import read_by_nobody
 
 if TYPE_CHECKING:
     import anyio
@@ -160,7 +161,8 @@ class Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message of a record."""
-        echo(record.getMessage(), err=True)
+        with read_by_nobody():
+            echo(record.getMessage(), err=True)
 
 
 def show_warnings() -> None:

@@ -125,6 +125,35 @@ def test_a_cluster_that_cannot_start_leaves_nothing(
     assert [one.name for one in (tmp_path / "data").iterdir() if one.name != "cluster.pid"] == []
 
 
+@pytest.mark.parametrize("failure", [ClusterError, KeyboardInterrupt])
+@pytest.mark.parametrize("was_ready", [False, True])
+def test_a_block_that_cannot_start_leaves_nothing(
+    failure: type[BaseException], was_ready: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = LocalCluster(tmp_path / "new", brokers=1)
+    monkeypatch.setattr(cluster, "command", lambda node_id: ["sleep", "600"])
+
+    def fail(*node_ids: int, timeout_s: float) -> None:
+        assert cluster.running(1)
+        raise failure
+
+    monkeypatch.setattr(cluster, "wait_ready", fail)
+    cluster.was_ready = was_ready
+    with pytest.raises(failure), cluster:
+        pass
+    assert cluster.exit_code(1) is not None
+    assert (tmp_path / "new").exists() == was_ready
+
+
+def test_nodes_that_are_ready_are_known_to_have_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = LocalCluster(tmp_path, brokers=1)
+    ready: list[bool] = []
+    monkeypatch.setattr(cluster, "_is_ready", lambda node_id: bool(ready))
+    assert (cluster.not_ready(), cluster.was_ready) == ([1], False)
+    ready.append(True)
+    assert (cluster.not_ready(), cluster.was_ready) == ([], True)
+
+
 def test_settings_of_single_nodes(tmp_path: Path) -> None:
     racks = {1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}}
     cluster = LocalCluster(tmp_path, brokers=2, settings={"num.partitions": 2}, node_settings=racks)

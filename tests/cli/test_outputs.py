@@ -8,12 +8,14 @@ import subprocess
 from io import StringIO
 from pathlib import Path
 
+import click
 import pytest
 from support.command_line import command
 from support.node import NodeProcess
 
 from minikafka.cli.progress import NoProgress, progress
 from minikafka.cli.redraw import Redrawing
+from minikafka.cli.standard_streams import failure_before
 
 WRITE = [
     "topics list --json",
@@ -61,6 +63,58 @@ def test_output_that_nobody_reads_is_no_failure(line: str, node: NodeProcess, tm
     os.close(writing)
     assert ran.returncode == 0
     assert [one for one in ran.stderr.splitlines() if "still waiting" not in one] == []
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("line", WRITE)
+def test_streams_that_are_closed_are_no_failure(
+    line: str, closed: tuple[int, ...], node: NodeProcess, tmp_path: Path
+) -> None:
+    shell = f'exec "$@" {" ".join(f"{number}>&-" for number in closed)}'
+    ran = subprocess.run(
+        ["sh", "-c", shell, "sh", *words(line, tmp_path)],
+        capture_output=True, env=environment(node), check=False, text=True,
+    )  # fmt: skip
+    assert (ran.returncode, "Traceback" in ran.stderr) == (0, False), ran.stderr
+
+
+def ended_unread(line: list[str], stdin: bytes, *, err: bool) -> int:
+    """The exit code of a command whose output, of errors too, nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = subprocess.run(
+            command(line), input=stdin, stdout=writing, stderr=writing if err else None, check=False
+        )
+    finally:
+        os.close(writing)
+    return ran.returncode
+
+
+@pytest.mark.parametrize(("stdin", "code"), [(b'{"value": "x"}\n', 0), (b'{"value": "x"}\n{\n', 1)])
+def test_a_failure_is_one_though_nobody_reads_of_it(stdin: bytes, code: int, node: NodeProcess, topic: str) -> None:
+    line = ["produce", topic, "--json", "--bootstrap-server", node.bootstrap]
+    assert ended_unread(line, stdin, err=True) == code
+
+
+def test_a_usage_error_is_one_though_nobody_reads_it() -> None:
+    assert ended_unread(["topics", "describe", "--nonsense"], b"", err=True) == 2
+
+
+def test_a_node_whose_readiness_nobody_reads_has_failed(tmp_path: Path) -> None:
+    line = ["server", "--port", "0", "--data-dir", str(tmp_path / "data")]
+    assert ended_unread(line, b"", err=False) == 1
+
+
+@pytest.mark.parametrize(("before", "found"), [
+    (ValueError("why"), True), (click.ClickException("why"), True), (click.exceptions.Exit(1), True),
+    (click.exceptions.Exit(0), False), (BrokenPipeError(), False), (None, False),
+])  # fmt: skip
+def test_the_failure_before_the_output_is_found(before: Exception | None, found: bool) -> None:
+    unread = BrokenPipeError()
+    unread.__context__ = BrokenPipeError()
+    unread.__context__.__context__ = before
+    assert failure_before(unread) is (before if found else None)
 
 
 @pytest.mark.parametrize(("term", "has_escapes"), [("xterm", True), ("dumb", False)])

@@ -292,4 +292,32 @@ MUTATIONS = (
         ("tests/client/test_offset_queries.py::test_a_partition_without_a_leader_does_not_withhold_the_others",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "streams that are closed are left closed",
+        "cli/main.py",
+        "    open_closed()\n",
+        "",
+        ("tests/cli/test_outputs.py::test_streams_that_are_closed_are_no_failure",),
+    ),
+    Mutation(
+        "a failure whose summary nobody reads is a success",
+        "cli/standard_streams.py",
+        "            return before\n",
+        "            return None\n",
+        ("tests/cli/test_outputs.py::test_the_failure_before_the_output_is_found",),
+    ),
+    Mutation(
+        "a summary that nobody reads hides the failure of lines",
+        "cli/produce.py",
+        "            with read_by_nobody():\n",
+        "            if True:\n",
+        ("tests/cli/test_outputs.py::test_a_failure_is_one_though_nobody_reads_of_it",),
+    ),
+    Mutation(
+        "a LocalCluster that cannot start leaves its nodes and files",
+        "cli/local_cluster.py",
+        "            self.kill()\n            if not self.was_ready:\n                self.take_back()\n",
+        "",
+        ("tests/cli/test_cluster.py::test_a_block_that_cannot_start_leaves_nothing",),
+    ),
 )
