@@ -33,7 +33,7 @@ MUTATIONS = (
     Mutation(
         "an interrupted call goes on in the event loop",
         "client/blocking/loop_thread.py",
-        "            if future.cancel():\n                ended.wait(_CANCEL_TIMEOUT_S)\n            raise\n",
+        "            elif future.cancel():\n                call.ended.wait(cancel_timeout_s)\n            raise\n",
         "            raise\n",
         ("tests/client/test_lives.py",),
         TEST_ONLY,
