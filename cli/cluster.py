@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from minikafka.cli.local_cluster import LocalCluster
 
 POLL_INTERVAL_S = 0.2
-PATIENCE_S = 2
-"""Nodes that are not ready after this long are named."""
-INTERVAL_S = 10
-"""How often they are named after that."""
 
 
 @click.group(invoke_without_command=True)
@@ -183,8 +179,9 @@ def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
 
 
 def wait_until_ready(nodes: LocalCluster, started: Sequence[int], stopping: Stopping) -> None:
-    """Wait for nodes, or a signal; what lasts is said. Raises ClusterError if one has ended."""
+    """Wait for nodes, or a signal; a wait that lasts is told as by clients. Raises ClusterError if one has ended."""
     from minikafka.cli.local_cluster import POLL_S
+    from minikafka.client.connections.waits import INTERVAL_S, PATIENCE_S
 
     said_at = time.monotonic() + PATIENCE_S - INTERVAL_S
     while not stopping.signal and started and (waiting := nodes.not_ready(*started)):

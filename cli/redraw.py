@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from minikafka.protocol.counted import counted
-from minikafka.protocol.visible import visible
+from minikafka.protocol.visible import obeys_escapes, visible
 
 
 def is_terminal(out: TextIO) -> bool:
     """Whether `out` is a terminal that obeys escape sequences, which one with `TERM=dumb` does not."""
-    return out.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+    return out.isatty() and obeys_escapes(os.environ.get("TERM", ""))
 
 
 class Redrawing:

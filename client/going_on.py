@@ -3,6 +3,9 @@
 A generator ends with the exception that leaves it: after that it only says that it has ended. These iterators begin a
 new one then. Their `__anext__` and `__next__` are those of the generator, without a call of Python between: a loop over
 records is as fast as one over the generator.
+
+*Caveat*: an iterator that is interrupted before the first instruction of its generator has run ends all the same. A new
+one goes on.
 """
 
 from __future__ import annotations

@@ -2,13 +2,18 @@
 
 import re
 
-__all__ = ["visible", "visible_json"]
+__all__ = ["obeys_escapes", "visible", "visible_json"]
 
 _OBEYED = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 """Control characters of both sets, marks and overrides of the direction of text, and lone surrogates, which cannot be
 encoded; without tab and newline."""
 _IN_LINES = re.compile(f"[{_OBEYED}]")
 _IN_A_LINE = re.compile(f"[\t\n{_OBEYED}]")
+
+
+def obeys_escapes(terminal: str) -> bool:
+    """Whether a terminal of this type, as in the environment variable TERM, obeys escape sequences."""
+    return terminal not in ("dumb", "unknown")
 
 
 def visible(text: str, *, lines: bool = False) -> str:

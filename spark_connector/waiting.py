@@ -8,21 +8,36 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Event, Thread, local
 
 from minikafka.client.connections.waits import INTERVAL_S, PATIENCE_S
 
 _logger = logging.getLogger(__name__)
+_threads = local()
 
 
 @contextmanager
 def waiting(what: str, why: Callable[[], str]) -> Iterator[None]:
-    """The block waits for `what`; `why()` is called in another thread."""
-    ended = Event()
-    Thread(target=_report, args=(what, why, ended), name="minikafka waiting", daemon=True).start()
+    """The block waits for `what`; `why()` is called in another thread.
+
+    A block within it is a part of the same wait: it is not told on its own, but the reason is the innermost block's.
+    """
+    outer: list[Callable[[], str]] | None = getattr(_threads, "reasons", None)
+    if outer is not None:
+        outer.append(why)
+        try:
+            yield
+        finally:
+            outer.pop()
+        return
+    reasons, ended = [why], Event()
+    arguments = what, lambda: reasons[-1](), ended
+    Thread(target=_report, args=arguments, name="minikafka waiting", daemon=True).start()
+    _threads.reasons = reasons
     try:
         yield
     finally:
+        _threads.reasons = None
         ended.set()
 
 

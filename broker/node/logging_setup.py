@@ -13,7 +13,7 @@ from typing import Any, TextIO, cast
 import structlog
 
 from minikafka.protocol.shortened import shortened
-from minikafka.protocol.visible import visible
+from minikafka.protocol.visible import obeys_escapes, visible
 
 ITEMS_MAX = 100
 """Of a list or mapping in an event of the log; more are counted."""
@@ -105,7 +105,7 @@ class BestEffort:
 
 def wants_colors(environment: Mapping[str, str]) -> bool:
     """Whether a terminal is to get colors: not with NO_COLOR, or if it obeys no escape sequences."""
-    return not environment.get("NO_COLOR") and environment.get("TERM") not in ("dumb", "unknown")
+    return not environment.get("NO_COLOR") and obeys_escapes(environment.get("TERM", ""))
 
 
 def log_to_stderr(levels: dict[str, str], *, colors: bool) -> None:

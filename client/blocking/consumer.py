@@ -74,7 +74,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
         self._taken: deque[ConsumerRecord] = deque()
         self._yielded: ConsumerRecord | None = None
         self._batch: Any = None
-        """That was taken, but not yielded."""
+        """What `batches` or `arrow_batches` took, and has not yielded."""
         self._has_listener = False
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -82,6 +82,8 @@ class Consumer(IteratedWithAsync, BlockingClient):
 
     def _iterate(self, block: Block) -> Generator[ConsumerRecord, None, None]:
         with block, self._reading():
+            if self._batch is not None:
+                self._return_taken()
             while True:
                 while self._taken:
                     record = self._yielded = self._taken[0]
@@ -251,7 +253,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
         return super()._run(function, *args, **kwargs)
 
     def _return_taken(self) -> None:
-        """Seek back to the first record of each partition that was taken but not yielded."""
+        """Seek back to the first record of each partition that was taken but not yielded, also in a batch."""
         if self._taken or self._yielded is not None or self._batch is not None:
             super()._run(self._seek_back)
 

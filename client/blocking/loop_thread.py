@@ -26,7 +26,7 @@ class _Call:
 
     Attributes:
         is_interrupted: whether it is not to begin any more.
-        ended: whether it has ended.
+        ended: whether it has ended, or will not begin.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -36,17 +36,20 @@ class _Call:
         self.ended = threading.Event()
 
     async def run(self) -> Any:
-        with anyio.CancelScope() as self._scope:
-            if self.is_interrupted:
-                return None
-            try:
+        try:
+            with anyio.CancelScope() as self._scope:
+                if self.is_interrupted:
+                    return None
                 value = self._function()
                 return await value if isinstance(value, Awaitable) else value
-            finally:
-                self.ended.set()
+        finally:
+            self.ended.set()
 
     def cancel(self) -> None:
-        if self._scope is not None:
+        """Cancel it in the loop; it was not started at all if it has no scope."""
+        if self._scope is None:
+            self.ended.set()
+        else:
             self._scope.cancel()
 
 
@@ -139,8 +142,9 @@ class LoopThread:
         except BaseException:
             call.is_interrupted = True
             if future is None:  # The interruption came while the call was started: it may run.
-                with suppress(RuntimeError):
+                with suppress(RuntimeError):  # The loop has ended.
                     self._portal.start_task_soon(call.cancel)
+                    call.ended.wait(cancel_timeout_s)
             elif future.cancel():
                 call.ended.wait(cancel_timeout_s)
             raise

@@ -56,22 +56,22 @@ class BlockingClient(MixedWithAsync):
         try:
             self._thread.close(kind, error, trace)
         finally:
-            self._end(f"this {type(self).__name__} is closed: create a new one")
+            self._end()
         return None
 
     def _abandon(self) -> None:
         """As `__exit__`, without waiting."""
         self._open_thread().abandon()
-        self._end(f"this {type(self).__name__} is closed: create a new one")
+        self._end()
 
     def metrics(self) -> dict[MetricName, float]:
         """As the async `metrics`."""
         return self._run(self._async_client.metrics)
 
-    def _end(self, unusable: str) -> None:
-        """Every call raises this from now on."""
+    def _end(self, unusable: str = "") -> None:
+        """Every call raises this from now on; by default, that the client is closed."""
         self._portal = None
-        self._unusable = unusable
+        self._unusable = unusable or f"this {type(self).__name__} is closed: create a new one"
         _open_clients.pop(self, None)
 
     def _open_portal(self) -> BlockingPortal:

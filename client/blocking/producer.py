@@ -225,7 +225,7 @@ class Producer(BlockingClient):
             self._wait(self._emptied)
         return super().__exit__(kind, error, trace)
 
-    def _end(self, unusable: str) -> None:
+    def _end(self, unusable: str = "") -> None:
         super()._end(unusable)
         self._emptying = False  # The next `send` finds out.
         self._lock = threading.Lock()  # Another thread may have held it at a fork.

@@ -66,8 +66,8 @@ class PendingBatch:
 
     def __del__(self) -> None:
         if self.untold:
-            count, partition = len(self.values), f"{self.topic}-{self.partition}"
-            _logger.warning("delivery failed: %d records for %s: %s", count, partition, self.error)
+            records, partition = counted(len(self.values), "record"), f"{self.topic}-{self.partition}"
+            _logger.warning("delivery failed: %s for %s: %s", records, partition, self.error)
 
     @property
     def place(self) -> tuple[str, int]:

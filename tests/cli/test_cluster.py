@@ -237,11 +237,11 @@ class Starting(LocalCluster):
 def test_what_a_start_waits_for_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("minikafka.cli.cluster.PATIENCE_S", 0)
+    monkeypatch.setattr("minikafka.client.connections.waits.PATIENCE_S", 0)
     wait_until_ready(Starting(tmp_path), [1, 2, 3], Stopping())
     told = f"waiting for nodes 2,3 to be ready: see {tmp_path}/node-2/server.log\n"
     assert capsys.readouterr().err == told, "once in ten seconds"
-    monkeypatch.setattr("minikafka.cli.cluster.INTERVAL_S", 0)
+    monkeypatch.setattr("minikafka.client.connections.waits.INTERVAL_S", 0)
     wait_until_ready(Starting(tmp_path), [1, 2, 3], Stopping())
     assert capsys.readouterr().err == told + f"waiting for node 3 to be ready: see {tmp_path}/node-3/server.log\n"
 

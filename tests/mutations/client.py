@@ -43,6 +43,20 @@ _LATE = (
 
 MUTATIONS = (
     Mutation(
+        "a loop over records forgets a batch that an interrupted read took",
+        "client/blocking/consumer.py",
+        "            if self._batch is not None:\n                self._return_taken()\n",
+        "",
+        ("tests/client/consumer/test_interrupted_reads.py",),
+    ),
+    Mutation(
+        "a wait of the connector within another one is told as well",
+        "spark_connector/waiting.py",
+        "    if outer is not None:\n",
+        "    if outer is not None and not outer:\n",
+        ("tests/spark/test_waiting.py",),
+    ),
+    Mutation(
         "a signal between the end of the queue and the loop loses a record",
         "client/blocking/consumer.py",
         "record = self._yielded = self._taken[0]\n                    del self._taken[0]",

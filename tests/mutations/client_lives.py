@@ -35,7 +35,7 @@ MUTATIONS = (
         "client/blocking/loop_thread.py",
         "            elif future.cancel():\n                call.ended.wait(cancel_timeout_s)\n            raise\n",
         "            raise\n",
-        ("tests/client/test_lives.py",),
+        ("tests/client/consumer/test_interrupted_reads.py",),
         TEST_ONLY,
     ),
     Mutation(

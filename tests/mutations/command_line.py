@@ -94,8 +94,8 @@ MUTATIONS = (
     Mutation(
         "a dumb terminal gets escape sequences",
         "cli/redraw.py",
-        "return out.isatty() and os",
-        "return out.isatty() or os",
+        "return out.isatty() and obeys",
+        "return out.isatty() or obeys",
         ("tests/cli/test_outputs.py::test_a_dumb_terminal_gets_no_escape_sequences",),
     ),
     Mutation(

@@ -88,6 +88,21 @@ def test_a_broker_that_does_not_answer_is_not_waited_for_in_silence(seen: Seen) 
     assert any("still waiting: asking: the broker hung up" in one for one in seen.lines)
 
 
+def test_a_wait_within_a_wait_is_said_once_with_the_innermost_reason(seen: Seen) -> None:
+    with waiting.waiting("looking up offsets", lambda: "no leader"):
+        with waiting.waiting("fetching metadata", lambda: "connection refused"):
+            seen.twice.clear()
+            seen.lines.clear()
+            assert seen.twice.wait(WAIT_S)
+            assert {one.rpartition(" (")[0] for one in seen.lines[1:]} == {
+                "still waiting: looking up offsets: connection refused"
+            }
+        seen.twice.clear()
+        seen.lines.clear()
+        assert seen.twice.wait(WAIT_S)
+        assert "still waiting: looking up offsets: no leader" in seen.lines[-1]
+
+
 def test_nothing_is_said_after_the_end(seen: Seen) -> None:
     ended = Event()
     ended.set()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dis
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
 
+import anyio
 import pytest
 
 from minikafka.client import TopicPartition, blocking
@@ -29,15 +34,19 @@ def values(item: Any) -> list[bytes]:
     return [item.value] if hasattr(item, "value") else [one.value for one in item]
 
 
-@pytest.fixture
-def consumer(minikafka_bootstrap: str, topic: str) -> Iterator[blocking.Consumer]:
-    """In a group, without automatic commits; each batch of the topic, and each record, is requested on its own."""
+@pytest.fixture(params=["end"])
+def consumer(request: pytest.FixtureRequest, minikafka_bootstrap: str, topic: str) -> Iterator[blocking.Consumer]:
+    """In a group, without automatic commits; each batch of the topic, and each record, is requested on its own.
+
+    The parameter is `stop_at`: reads end instead of waiting for records that are lost.
+    """
     with blocking.Producer(minikafka_bootstrap) as producer:
         for value in VALUES:
             producer.send_and_wait(topic, value, partition=0)
     with blocking.Consumer(
         bootstrap_servers=minikafka_bootstrap,
         group_id=topic,
+        stop_at=request.param,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         max_poll_records=1,
@@ -61,7 +70,11 @@ def read_all(
         except KeyboardInterrupt:
             items = {**READS, **POLLS}[read](consumer)
             continue
+        except StopIteration:
+            break
         seen += values(item)
+        if not values(item):
+            break
     return seen
 
 
@@ -113,6 +126,18 @@ def test_what_an_interrupted_read_took_is_not_committed(
     assert consumer.committed((topic, 0))[TopicPartition(topic, 0)].offset == 1
 
 
+@pytest.mark.parametrize("later", [*READS, *POLLS])
+@pytest.mark.parametrize("first", [*READS, *POLLS])
+def test_what_an_interrupted_read_took_comes_with_the_next_read_of_any_kind(
+    consumer: blocking.Consumer, first: str, later: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted = InterruptedCalls(consumer, monkeypatch)
+    interrupted.left = 1
+    with pytest.raises(KeyboardInterrupt), interrupted():
+        next({**READS, **POLLS}[first](consumer))
+    assert values(next({**READS, **POLLS}[later](consumer)))[0] == VALUES[0]
+
+
 class Signal:
     """A trace function: KeyboardInterrupt at the n-th point of the consumer's code where CPython looks for signals."""
 
@@ -156,12 +181,49 @@ def test_ctrl_c_at_any_moment_of_a_loop_loses_no_record(consumer: blocking.Consu
     number, came = 0, True
     while came:
         number += 1
-        signal = Signal(number)
-        assert read_all(consumer, read, signal.within) == VALUES, f"interrupted at point {number}"
-        came = signal.came
+        interruption = Signal(number)
+        assert read_all(consumer, read, interruption.within) == VALUES, f"interrupted at point {number}"
+        came = interruption.came
     assert number > 4 * len(VALUES)
 
 
+def waits_for_a_result(thread: threading.Thread) -> bool:
+    """Whether it is in `Future.result`."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code is not Future.result.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+@pytest.mark.parametrize("consumer", [None], indirect=True)
+def test_a_read_that_is_interrupted_while_it_waits_has_ended(
+    consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take the next records, while others are refused."""
+    ended = threading.Event()
+    poll = consumer._consumer.poll
+
+    async def watched(*args: Any) -> Any:
+        while not waits_for_a_result(threading.main_thread()):
+            await anyio.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGALRM)
+        try:
+            return await poll(*args)
+        finally:
+            ended.set()
+
+    consumer.seek_to_end()
+    monkeypatch.setattr(consumer._consumer, "poll", watched)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(60_000)
+        assert ended.is_set()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("consumer", [None], indirect=True)
 def test_a_read_that_is_interrupted_while_it_is_started_does_not_go_on(
     consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,7 +174,7 @@ def test_of_a_split_batch_each_half_is_looked_at_for_itself(caplog: pytest.LogCa
     asyncio.run(main())
     gc.collect()  # An error that was raised knows both halves.
     assert len(lines(caplog)) == 1
-    assert "1 records for t-0" in lines(caplog)[0]
+    assert "1 record for t-0" in lines(caplog)[0]
 
 
 @pytest.mark.parametrize("looked", [True, False])
