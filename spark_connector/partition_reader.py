@@ -39,6 +39,7 @@ from minikafka.spark_connector.offset_reader import OffsetReader, offset_reader_
 from minikafka.spark_connector.offsets import EARLIEST, LATEST
 from minikafka.spark_connector.options import SourceOptions
 from minikafka.spark_connector.range_planner import Range
+from minikafka.spark_connector.waiting import waiting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,23 +145,39 @@ class _RangeReader:
         self._retries = _RetryTimer(options.poll_timeout_s)
         self._connection: sockets.BrokerConnection | None = None
         self._empty_responses = 0
+        self._waits_for = ""
 
     def batches(self) -> Iterator[BatchTable]:
         """Yields the visible batches of each fetch response."""
         try:
-            while self.position < self._wanted.end:
-                try:
-                    data = self._receive()
-                    yield from self._process(data)
-                except (UnknownTopicOrPartitionError, UnknownTopicIdError) as error:
-                    self._handle_unknown_topic(error)
-                except OffsetOutOfRangeError as error:
-                    self._handle_out_of_range(error)
-                except KafkaError as error:
-                    self._retry(error)
+            while True:
+                self._waits_for = "no response yet"
+                with waiting(f"fetching {self._wanted.tp} from offset {self.position}", lambda: self._waits_for):
+                    visible = self._next_batches()
+                if visible is None:
+                    return
+                yield visible
         finally:
             if self._connection is not None and self._connection.busy:
                 self._connection.close()
+
+    def _next_batches(self) -> BatchTable | None:
+        """The visible batches of the next fetch response; None at the end of the range."""
+        while self.position < self._wanted.end:
+            try:
+                visible = self._process(self._receive())
+                if visible is not None:
+                    return visible
+            except (UnknownTopicOrPartitionError, UnknownTopicIdError) as error:
+                self._waits_for = error.message
+                self._handle_unknown_topic(error)
+            except OffsetOutOfRangeError as error:
+                self._waits_for = error.message
+                self._handle_out_of_range(error)
+            except KafkaError as error:
+                self._waits_for = error.message
+                self._retry(error)
+        return None
 
     def _receive(self) -> Any:
         if self._connection is None or self._connection.closed or not self._connection.busy:
@@ -209,21 +226,29 @@ class _RangeReader:
         )
         self._connection.send(request, highest=_TOPIC_NAMES_VERSION_MAX if topic_id == NIL_UUID else None)
 
-    def _process(self, data: Any) -> Iterator[BatchTable]:
+    def _process(self, data: Any) -> BatchTable | None:
+        """The visible batches of a response, of which none may be left; None if it has no batch at all."""
         whole = read_table(data.records if data is not None and data.records else b"")
         if self._options.kafka.check_crcs:
             whole.check_crcs()
         whole = whole[whole.last_offsets >= self.position]
         if not len(whole):
             self._handle_empty_response(data)
-            return
+            return None
         self._empty_responses = 0
         self._retries.reset()
         visible = visible_batches(whole, data.aborted_transactions if self._options.kafka.read_committed else ())
         self.position = int(whole.last_offsets[-1]) + 1
         if self.position < self._wanted.end:
+            self._send_ahead()
+        return whole[visible & (whole.base_offsets < self._wanted.end) & (whole.counts != 0)]
+
+    def _send_ahead(self) -> None:
+        """Sends the next request, so that the broker works meanwhile. If that fails, `_receive` sends it again."""
+        try:
             self._send_fetch()
-        yield whole[visible & (whole.base_offsets < self._wanted.end) & (whole.counts != 0)]
+        except NetworkError as error:
+            _logger.info("next fetch not sent: partition %s: %s", self._wanted.tp, error.message)
 
     def _handle_empty_response(self, data: Any) -> None:
         """If the log extends beyond the range, compaction removed the records; otherwise waits for the log to grow."""
@@ -231,6 +256,7 @@ class _RangeReader:
         if data is not None:
             end = data.last_stable_offset if self._options.kafka.read_committed else data.high_watermark
         self._empty_responses += 1
+        self._waits_for = f"the log ends at offset {max(end, 0)}"
         if end >= self._wanted.end and self._empty_responses >= _EMPTY_RESPONSES_MAX:
             self.position = self._wanted.end
         elif self._retries.timed_out:

@@ -6,12 +6,18 @@ The connector's calls block, each for a time-out of its own; a thread of the pro
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, Thread, local
+from threading import Lock, Thread, local
 
 from minikafka.client.connections.waits import INTERVAL_S, PATIENCE_S
+from minikafka.spark_connector.sockets import sleep
 
+STEP_S = 0.5
+"""How often the thread looks."""
+IDLE_STEPS_MAX = 20
+"""For so long the thread looks in vain before it ends: most waits are short, and follow each other."""
 _logger = logging.getLogger(__name__)
 _threads = local()
 
@@ -22,28 +28,76 @@ def waiting(what: str, why: Callable[[], str]) -> Iterator[None]:
 
     A block within it is a part of the same wait: it is not told on its own, but the reason is the innermost block's.
     """
-    outer: list[Callable[[], str]] | None = getattr(_threads, "reasons", None)
+    outer: _Wait | None = getattr(_threads, "wait", None)
     if outer is not None:
-        outer.append(why)
+        outer.reasons.append(why)
         try:
             yield
         finally:
-            outer.pop()
+            outer.reasons.pop()
         return
-    reasons, ended = [why], Event()
-    arguments = what, lambda: reasons[-1](), ended
-    Thread(target=_report, args=arguments, name="minikafka waiting", daemon=True).start()
-    _threads.reasons = reasons
+    _threads.wait = wait = _Wait(what, why)
+    _WATCH.begin(wait)
     try:
         yield
     finally:
-        _threads.reasons = None
-        ended.set()
+        _threads.wait = None
+        _WATCH.end(wait)
 
 
-def _report(what: str, why: Callable[[], str], ended: Event) -> None:
-    waited_s, pause_s = 0.0, float(PATIENCE_S)
-    while not ended.wait(pause_s):
-        waited_s += pause_s
-        pause_s = INTERVAL_S
-        _logger.warning("still waiting: %s: %s (%d s)", what, why(), waited_s)
+class _Wait:
+    """A wait for `what`, because of the last of `reasons`."""
+
+    def __init__(self, what: str, why: Callable[[], str]) -> None:
+        self.reasons = [why]
+        self._what = what
+        self._waited_s = 0.0
+        self._said_after_s = float(PATIENCE_S)
+
+    def look(self) -> None:
+        """Another step has passed."""
+        if self._waited_s >= self._said_after_s:
+            self._said_after_s = self._waited_s + INTERVAL_S
+            _logger.warning("still waiting: %s: %s (%d s)", self._what, self.reasons[-1](), self._waited_s)
+        self._waited_s += STEP_S
+
+
+class _Watch:
+    """Looks at all waits of the process, in a thread that runs while there are any."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Nobody waits, and no thread runs: so it is in a process that was forked."""
+        _threads.wait = None
+        self._lock = Lock()
+        self._waits: dict[_Wait, None] = {}
+        self._runs = False
+
+    def begin(self, wait: _Wait) -> None:
+        with self._lock:
+            if not self._runs:
+                Thread(target=self._run, name="minikafka waiting", daemon=True).start()
+                self._runs = True
+            self._waits[wait] = None
+
+    def end(self, wait: _Wait) -> None:
+        with self._lock:
+            self._waits.pop(wait, None)
+
+    def _run(self) -> None:
+        idle_steps = 0
+        while idle_steps < IDLE_STEPS_MAX:
+            sleep(STEP_S)
+            with self._lock:
+                waits = list(self._waits)
+                idle_steps = 0 if waits else idle_steps + 1
+                self._runs = idle_steps < IDLE_STEPS_MAX
+            for wait in waits:
+                if wait in self._waits:
+                    wait.look()
+
+
+_WATCH = _Watch()
+os.register_at_fork(after_in_child=_WATCH.forget)

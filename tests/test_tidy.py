@@ -94,7 +94,7 @@ SEAMS = {
     "controller/quorum/listening_sockets.py": {"socket"},
     "broker/connections/transport.py": {"socket", "os"},
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours
-    "spark_connector/waiting.py": {"threading"},  # beside calls that block
+    "spark_connector/waiting.py": {"threading", "os"},  # beside calls that block, and not after a fork
     "storage/disk.py": {"os", "open", "shutil", "threading"},
     "storage/memory_disk.py": {"os"},
     "storage/worker_process.py": {"subprocess", "os"},

@@ -10,6 +10,7 @@ gets its response first, then the connection is muted for the throttle time (KIP
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ import trio
 from minikafka.broker.connections.before_waiting import BeforeWaiting
 from minikafka.broker.connections.long_polls import Parked, Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
-from minikafka.broker.connections.request_memory import RequestMemory
+from minikafka.broker.connections.request_memory import HeldRoom, RequestMemory
 from minikafka.broker.connections.request_times import Measured, RequestTimes
 from minikafka.broker.connections.transport import SENDFILE_SIZE_BYTES_MIN, Transport
 from minikafka.controller.failures import FAILURES
@@ -64,6 +65,15 @@ class FrameHandler(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A large response as it was when it was first seen unsent, and how much had been moved until then."""
+
+    room: HeldRoom
+    since_s: float
+    moved_bytes: int
+
+
 class Connection:
     """A connection being served.
 
@@ -98,7 +108,8 @@ class Connection:
         self._current_time = current_time if times is None else times.clock
         self._rest_sent: trio.Event | None = None
         self.last_active = self._current_time()
-        self._progress_seen = 0
+        self._moved_bytes_seen = 0
+        self._watched: _Watched | None = None
         # What is left to the task:
         self._unsent: list[Any] = []
         self._throttle_ms = 0
@@ -162,15 +173,27 @@ class Connection:
     def is_idle(self, longer_than_s: float) -> bool:
         """Whether no byte has moved for so long; exact to the interval between two calls."""
         now = self._current_time()
-        if self.transport.progress != self._progress_seen:
-            self._progress_seen = self.transport.progress
+        if self.transport.moved_bytes != self._moved_bytes_seen:
+            self._moved_bytes_seen = self.transport.moved_bytes
             self.last_active = now
         return now - self.last_active > longer_than_s
 
-    def is_in_the_way(self, longer_than_s: float) -> bool:
-        """Whether no byte has moved for so long, and others have waited as long for the memory of its response."""
-        unsent = self.info.unsent
-        return unsent is not None and unsent.memory.waited_for_s >= longer_than_s and self.is_idle(longer_than_s)
+    def is_in_the_way(self, longer_than_s: float, rate_min: float) -> bool:
+        """Whether the client has long taken less than it should of a response for whose memory others wait.
+
+        Exact to the interval between two calls, of which the first that sees the response begins to measure.
+
+        Args:
+            longer_than_s: How long the client must have been slow, and others have waited.
+            rate_min: In bytes a second.
+        """
+        unsent, now, moved_bytes = self.info.unsent, self._current_time(), self.transport.moved_bytes
+        if unsent is None or self._watched is None or self._watched.room is not unsent:
+            self._watched = None if unsent is None else _Watched(unsent, now, moved_bytes)
+            return False
+        seen_for_s = now - self._watched.since_s
+        is_slow = moved_bytes - self._watched.moved_bytes < rate_min * seen_for_s
+        return is_slow and seen_for_s >= longer_than_s and unsent.memory.waited_for_s >= longer_than_s
 
     # -- turns ---------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""Closes connections that are idle, whose client disconnected while its request waits, or does not read a large
-response while others wait for its memory."""
+"""Closes connections that are idle, whose client disconnected while its request waits, or that reads a large response
+too slowly while others wait for its memory."""
 
 from collections.abc import Collection
 
@@ -14,10 +14,12 @@ log = structlog.get_logger("minikafka.server")
 CHECK_INTERVAL_S = 5.0
 IDLE = "idle for connections.max.idle.ms"
 GONE = "client disconnected during a request"
-IN_THE_WAY = "client does not read a response, and others wait for the memory that it takes"
+IN_THE_WAY = "client reads a response too slowly, and others wait for the memory that it takes"
 IN_THE_WAY_S_MAX = 10.0
-"""How long a client may take no byte of a response while others wait for its memory. Shorter waits are usual, since a
+"""How long a client may be slow while others wait for the memory of its response. Shorter waits are usual, since a
 response takes all room while it is encoded."""
+IN_THE_WAY_RATE_MIN = 256 << 10
+"""What a client is to take of such a response, in bytes a second since the response was first seen unsent."""
 
 
 async def close_idle_connections(connections: Collection[Connection], idle_ms_max: int) -> None:
@@ -52,6 +54,6 @@ def _reason_to_close(connection: Connection, idle_s_max: float) -> str:
     """Why a connection is to be closed; "" if it is not."""
     if connection.is_idle(idle_s_max):
         return IDLE
-    if connection.is_in_the_way(IN_THE_WAY_S_MAX):
+    if connection.is_in_the_way(IN_THE_WAY_S_MAX, IN_THE_WAY_RATE_MIN):
         return IN_THE_WAY
     return GONE if connection.busy and connection.transport.peer_is_gone() else ""

@@ -18,7 +18,7 @@ That cannot be a deadlock, since what holds room of a pool never waits for a req
 
 A response may be large though its request is small, as one that lists all groups is. Its bytes count from before it is
 encoded until it is sent, for each of the same pools. Others wait as messages, which is little where names are long:
-they refer to what the node has anyway. They wait for nothing but clients that read; those that do not are disconnected
+they refer to what the node has anyway. They wait for nothing but clients that read; slow ones are disconnected
 (`idle_connections.py`).
 """
 

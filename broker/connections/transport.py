@@ -32,7 +32,8 @@ class Transport(Protocol):
     """One connection's bytes.
 
     Attributes:
-        progress: Grows with each part of a large request that is received, and of a response that the client takes.
+        moved_bytes: How many bytes of large requests were received, and of responses that the client did not take at
+            once were sent.
         polls: Knows when it was seen that bytes had arrived; None if nobody does.
     """
 
@@ -40,7 +41,7 @@ class Transport(Protocol):
     peer_port: int
     local_host: str
     local_port: int
-    progress: int
+    moved_bytes: int
 
     @property
     def polls(self) -> ReadySockets | None: ...
@@ -93,7 +94,7 @@ class SocketTransport:
         self._scratch = scratch
         self._ready = ready
         self._waiting: trio.CancelScope | None = None
-        self.progress = 0
+        self.moved_bytes = 0
         self._in_step_bytes = 0
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -136,7 +137,7 @@ class SocketTransport:
                 return count
 
     def _moved(self, count: int) -> None:
-        self.progress += 1
+        self.moved_bytes += count
         self._in_step_bytes += count
 
     async def _pause(self) -> None:
@@ -238,6 +239,16 @@ def _pieces(parts: Iterable[Bytes | FileSlice]) -> Iterator[Bytes | FileSlice]:
         yield _joined(small)
 
 
+def _chunks(piece: Bytes | FileSlice) -> Iterator[Bytes]:
+    """The same bytes in parts of at most `STEP_SIZE_BYTES`, of which only one is read at a time."""
+    for position in range(0, len(piece), STEP_SIZE_BYTES):
+        size_bytes = min(STEP_SIZE_BYTES, len(piece) - position)
+        if isinstance(piece, FileSlice):
+            yield FileSlice(piece.file, piece.position + position, size_bytes).read()
+        else:
+            yield memoryview(piece)[position : position + size_bytes]
+
+
 def _joined(parts: list[Bytes]) -> Bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -253,7 +264,7 @@ class StreamTransport:
         self._received: memoryview | None = None
         self._waiting: trio.CancelScope | None = None
         self._error: ConnectionResetError | None = None
-        self.progress = 0
+        self.moved_bytes = 0
         self.peer_host = peer_host
         self.local_host = local_host
         self.local_port = local_port
@@ -292,13 +303,15 @@ class StreamTransport:
         except trio.BrokenResourceError as error:
             raise ConnectionResetError(str(error)) from error
         target[: len(data)] = data
-        self.progress += 1
+        self.moved_bytes += len(data)
         return len(data)
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
-        data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
         try:
-            await self._stream.send_all(data)
+            for piece in _pieces(parts):
+                for data in _chunks(piece):
+                    await self._stream.send_all(data)
+                    self.moved_bytes += len(data)
         except trio.BrokenResourceError as error:
             raise ConnectionResetError(str(error)) from error
 

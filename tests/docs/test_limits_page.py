@@ -10,7 +10,7 @@ import pytest
 
 from minikafka.broker import apis
 from minikafka.broker.connections.connection import READY_BYTES_MAX, UNCOUNTED_SIZE_BYTES_MAX
-from minikafka.broker.connections.idle_connections import IN_THE_WAY_S_MAX
+from minikafka.broker.connections.idle_connections import IN_THE_WAY_RATE_MIN, IN_THE_WAY_S_MAX
 from minikafka.broker.connections.large_messages import (
     ELEMENT_SIZE_BYTES,
     ELEMENTS_AT_ONCE,
@@ -55,7 +55,7 @@ MIB = 1 << 20
         f"copies of up to {COPIED_SIZE_BYTES_MAX >> 10} KiB",
         f"a connection has {2 * (PIECE_SIZE_BYTES_MIN + SENDFILE_SIZE_BYTES_MIN) >> 10} KiB at a time",
         f"those of up to {READY_BYTES_MAX >> 10} KiB whose client",
-        f"takes no byte for {IN_THE_WAY_S_MAX:.0f} s is disconnected once others have waited for",
+        f"takes less than {IN_THE_WAY_RATE_MIN >> 10} KiB a second for {IN_THE_WAY_S_MAX:.0f} s is disconnected",
         f"more than {COSTLY_MAX} classes of Unicode",
         f"more than {OPTIONAL_MAX:,} `?`",
         f"more than {BRANCHES_MAX:,} `\\|`",

@@ -185,15 +185,29 @@ MUTATIONS = (
     Mutation(
         "clients that do not read a response keep others waiting",
         "broker/connections/idle_connections.py",
-        "    if connection.is_in_the_way(IN_THE_WAY_S_MAX):",
+        "    if connection.is_in_the_way(IN_THE_WAY_S_MAX, IN_THE_WAY_RATE_MIN):",
         "    if not IDLE:",
+        (_UNSENT,),
+    ),
+    Mutation(
+        "clients that read a byte of a response now and then keep others waiting",
+        "broker/connections/connection.py",
+        "moved_bytes - self._watched.moved_bytes < rate_min * seen_for_s",
+        "moved_bytes == self._watched.moved_bytes",
+        (_UNSENT,),
+    ),
+    Mutation(
+        "clients that read a large response fast enough are disconnected",
+        "broker/connections/connection.py",
+        "moved_bytes - self._watched.moved_bytes < rate_min * seen_for_s",
+        "moved_bytes - self._watched.moved_bytes < 4 * rate_min * seen_for_s",
         (_UNSENT,),
     ),
     Mutation(
         "whoever waits while a response is encoded has idle connections closed",
         "broker/connections/connection.py",
-        "unsent.memory.waited_for_s >= longer_than_s and ",
-        "unsent.memory.waited_for_s > 0 and ",
+        " and unsent.memory.waited_for_s >= longer_than_s\n",
+        " and unsent.memory.waited_for_s > 0\n",
         (_UNSENT,),
     ),
     Mutation(

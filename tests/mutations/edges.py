@@ -80,8 +80,8 @@ MUTATIONS = (
     Mutation(
         "the parts of a large request that arrive are no activity",
         "broker/connections/connection.py",
-        "        if self.transport.progress != self._progress_seen:\n",
-        "        if self.transport.progress < self._progress_seen:\n",
+        "        if self.transport.moved_bytes != self._moved_bytes_seen:\n",
+        "        if self.transport.moved_bytes < self._moved_bytes_seen:\n",
         ("tests/broker/connections/test_idle_connections.py",),
         seeds=TEST_ONLY,
     ),

@@ -176,9 +176,23 @@ MUTATIONS = (
     Mutation(
         "the Spark connector waits for a cluster without a word",
         "spark_connector/waiting.py",
-        "    while not ended.wait(pause_s):\n",
-        "    while False:\n",
+        "                    wait.look()\n",
+        "                    pass\n",
         ("tests/spark/test_waiting.py",),
+    ),
+    Mutation(
+        "a fetch of a task of Spark waits without a word",
+        "spark_connector/partition_reader.py",
+        "                self._waits_for = error.message\n                self._retry(error)\n",
+        "                self._retry(error)\n",
+        ("tests/spark/test_waiting.py",),
+    ),
+    Mutation(
+        "batches are lost if the next request cannot be sent",
+        "spark_connector/partition_reader.py",
+        "            self._send_ahead()\n",
+        "            self._send_fetch()\n",
+        ("tests/spark/test_position.py::test_a_range_is_read_once_whichever_request_is_lost",),
     ),
     Mutation(
         "a task of Spark connects to a port beyond 65535",

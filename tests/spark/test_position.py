@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.node import NodeProcess
 from support.spark_brokers import create, delete, delete_records, grow, produce
+from support.spark_sink import Breaking
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -26,6 +27,7 @@ from minikafka.spark_connector.range_planner import Range
 
 pytestmark = pytest.mark.timeout(300)
 Json = dict[str, Any]
+FETCHES = 5
 QUICK = {"partition.metadata.cache.ttl.ms": "0", "fetchOffset.retryIntervalMs": "10", "startingOffsets": "earliest"}
 
 
@@ -66,6 +68,25 @@ def test_a_stream_advances_and_reads_each_record_once(node: NodeProcess) -> None
     assert values(given, position.ranges(first, last)) == [b"4", b"5", b"6", b"7", b"8", b"9", b"2", b"3", b"4"]
     assert position.next(last, everything=False) == last
     assert [one.size for one in position.ranges(last, last)] == [0, 0]
+
+
+@pytest.mark.parametrize("lost", ["sent", "answer"])
+def test_a_range_is_read_once_whichever_request_is_lost(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """The connection breaks at each request in turn, before the broker has it or before its answer is there."""
+    topic = f"broken-{lost}"
+    create(node.bootstrap, {topic: 1})
+    for _ in range(FETCHES):
+        send(node, topic, 2)
+    given = options_for(node, topic, **{"kafka.max.partition.fetch.bytes": "1"})
+    (wanted,) = batch_ranges(offset_reader_for(parse(given).kafka), parse(given))
+    breaking, numbers = Breaking(monkeypatch, lost), 0
+    while numbers == 0 or breaking.count >= breaking.at:
+        numbers += 1
+        breaking.start(numbers)
+        assert values(given, [wanted]) == [b"0", b"1"] * FETCHES, numbers
+    assert numbers > FETCHES, "each batch was fetched on its own"
 
 
 def test_a_new_query_starts_at_the_latest_offsets_by_default(node: NodeProcess) -> None:

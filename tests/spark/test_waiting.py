@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from itertools import count
-from threading import Event
+from threading import Event, Thread
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -15,10 +17,11 @@ pytest.importorskip("pyspark")
 
 from minikafka.client.connections import waits
 from minikafka.protocol.errors import LeaderNotAvailableError, NetworkError, RequestTimedOutError
-from minikafka.spark_connector import offset_reader, sockets, waiting
+from minikafka.spark_connector import offset_reader, partition_reader, sockets, waiting
 from minikafka.spark_connector.offset_reader import OffsetReader
 from minikafka.spark_connector.offset_resolution import find_partitions
 from minikafka.spark_connector.options import parse
+from minikafka.spark_connector.range_planner import Range
 
 WAIT_S = 20
 
@@ -41,8 +44,8 @@ class Seen(logging.Handler):
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     """Patience is short."""
     assert (waiting.PATIENCE_S, waiting.INTERVAL_S) == (waits.PATIENCE_S, waits.INTERVAL_S) == (2, 10)
-    monkeypatch.setattr(waiting, "PATIENCE_S", 0.01)
-    monkeypatch.setattr(waiting, "INTERVAL_S", 0.01)
+    for name in ("PATIENCE_S", "INTERVAL_S", "STEP_S"):
+        monkeypatch.setattr(waiting, name, 0.01)
     handler, logger = Seen(), logging.getLogger(waiting.__name__)
     logger.addHandler(handler)
     yield handler
@@ -103,11 +106,86 @@ def test_a_wait_within_a_wait_is_said_once_with_the_innermost_reason(seen: Seen)
         assert "still waiting: looking up offsets: no leader" in seen.lines[-1]
 
 
-def test_nothing_is_said_after_the_end(seen: Seen) -> None:
-    ended = Event()
-    ended.set()
-    waiting._report("asking", lambda: "", ended)
-    assert not seen.lines
+def test_nothing_is_said_of_waits_that_have_ended_nor_before_the_patience_ends(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "PATIENCE_S", 1e9)
+    with waiting.waiting("asking", lambda: ""):
+        monkeypatch.setattr(waiting, "PATIENCE_S", 0.01)
+        with_patience = Thread(target=wait_for, args=(seen, "looking"))
+        with_patience.start()
+        with_patience.join()
+    wait_for(seen, "fetching")
+    assert {line.split(": ")[1] for line in seen.lines} == {"looking", "fetching"}
+
+
+def wait_for(seen: Seen, what: str) -> None:
+    """Wait until it was said twice since."""
+    with waiting.waiting(what, lambda: ""):
+        seen.twice.clear()
+        seen.lines[:] = [line for line in seen.lines if what not in line][-1:]
+        assert seen.twice.wait(WAIT_S)
+
+
+def test_the_thread_ends_when_nobody_has_waited_for_long_and_another_begins(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "IDLE_STEPS_MAX", 3)
+    watch = waiting._Watch()
+    monkeypatch.setattr(waiting, "_WATCH", watch)
+    for _ in range(3):
+        with waiting.waiting("asking", lambda: "nobody answers"):
+            seen.twice.clear()
+            seen.lines.clear()
+            assert seen.twice.wait(WAIT_S)
+            assert watch._runs
+        for thread in enumerate_threads():
+            if thread.name == "minikafka waiting" and thread._target == watch._run:
+                thread.join(WAIT_S)
+        assert not watch._runs
+
+
+def test_a_process_that_was_forked_has_a_thread_of_its_own(seen: Seen) -> None:
+    with waiting.waiting("asking", lambda: "nobody answers"):
+        assert seen.twice.wait(WAIT_S)
+        receiving, sending = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                seen.twice.clear()
+                seen.lines.clear()
+                with waiting.waiting("asking in the child", lambda: "nobody answers"):
+                    seen.twice.wait(WAIT_S)
+                os.write(sending, "\n".join(seen.lines).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(sending)
+        with os.fdopen(receiving) as said:
+            lines = said.read().splitlines()
+    assert lines
+    assert all("asking in the child" in line for line in lines)
+
+
+def test_the_fetch_of_a_task_is_not_waited_for_in_silence(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker hangs up, again and again."""
+    reader = partition_reader._RangeReader(options("127.0.0.1:1"), Range("t", 3, 5, 9))
+
+    def hang_up() -> Any:
+        assert seen.twice.wait(WAIT_S)
+        seen.twice.clear()
+        seen.lines.clear()
+        raise NetworkError("the broker hung up")
+
+    def give_up(seconds: float) -> None:
+        assert seen.twice.wait(WAIT_S)
+        raise InterruptedError
+
+    monkeypatch.setattr(reader, "_receive", hang_up)
+    monkeypatch.setattr(sockets, "sleep", give_up)
+    with pytest.raises(InterruptedError):
+        next(reader.batches())
+    assert any("still waiting: fetching t-3 from offset 5: the broker hung up" in one for one in seen.lines)
 
 
 @pytest.mark.parametrize(("error", "text"), [

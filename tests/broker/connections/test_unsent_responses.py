@@ -16,6 +16,7 @@ from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.idle_connections import (
     CHECK_INTERVAL_S,
     IN_THE_WAY,
+    IN_THE_WAY_RATE_MIN,
     IN_THE_WAY_S_MAX,
     close_idle_connections,
 )
@@ -44,6 +45,9 @@ CLIENTS = 8
 LARGE = ListGroupsResponse(
     groups=[ListedGroup(group_id=NAME, protocol_type="") for _ in range(RESPONSE_BYTES // len(NAME) + 1)]
 )
+LONG_BYTES = int(4 * IN_THE_WAY_RATE_MIN * IN_THE_WAY_S_MAX)
+"""Of which a client that reads 2 * `IN_THE_WAY_RATE_MIN` takes longer than `IN_THE_WAY_S_MAX`."""
+LONG = ListGroupsResponse(groups=LARGE.groups[:1] * (LONG_BYTES // len(NAME) + 1))
 SMALL_REQUEST = encode_request(DescribeGroupsRequest(groups=[]), 0, 7, "me")
 LARGE_REQUEST = encode_request(ListGroupsRequest(), 0, 7, "me")
 IDLE_MS_MAX = 600_000
@@ -172,6 +176,60 @@ def test_clients_that_do_not_read_are_disconnected_only_where_others_wait() -> N
             nursery.cancel_scope.cancel()
 
     run(main)
+
+
+SLOW = {"1,000 bytes every 3 s": (1_000, 3.0), "half of what is expected": (IN_THE_WAY_RATE_MIN // 2, 1.0)}
+
+
+@pytest.mark.parametrize(("size_bytes", "pause_s"), SLOW.values(), ids=SLOW)
+def test_clients_that_read_too_slowly_are_disconnected_where_others_wait(size_bytes: int, pause_s: float) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery, LONG)
+            nursery.start_soon(close_idle_connections, node.connections, IDLE_MS_MAX)
+            slow = await node.ask(LARGE_REQUEST)
+            nursery.start_soon(read_slowly, slow, size_bytes, pause_s)
+            with structlog.testing.capture_logs() as logs, trio.fail_after(IN_THE_WAY_S_MAX + 2 * CHECK_INTERVAL_S):
+                assert await read(await node.ask(LARGE_REQUEST)) > LONG_BYTES
+            assert [entry["reason"] for entry in logs if entry["event"] == "connection closed"] == [IN_THE_WAY]
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_clients_that_read_fast_enough_are_waited_for() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery, LONG)
+            nursery.start_soon(close_idle_connections, node.connections, IDLE_MS_MAX)
+            slow = await node.ask(LARGE_REQUEST)
+            waiting = await node.ask(LARGE_REQUEST)
+            assert await read_slowly(slow, 2 * IN_THE_WAY_RATE_MIN, 1.0) > LONG_BYTES
+            assert trio.current_time() > 1.5 * IN_THE_WAY_S_MAX, "others waited for long enough"
+            assert await read(waiting) > LONG_BYTES
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+async def read_slowly(stream: trio.abc.Stream, size_bytes: int, pause_s: float) -> int:
+    """Read so many bytes each time until there are no more; returns how many there were."""
+    count = 0
+    with trio.move_on_after(1e9) as scope:
+        while data := await receive_exactly(stream, size_bytes):
+            count += len(data)
+            scope.deadline = trio.current_time() + 3 * pause_s
+            await trio.sleep(pause_s)
+    return count
+
+
+async def receive_exactly(stream: trio.abc.Stream, size_bytes: int) -> bytes:
+    """So many bytes, or those before the end."""
+    data = b""
+    with trio.move_on_after(1.0):
+        while len(data) < size_bytes and (more := await stream.receive_some(size_bytes - len(data))):
+            data += more
+    return data
 
 
 def test_whoever_ends_otherwise_holds_nothing() -> None:
