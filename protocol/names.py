@@ -26,6 +26,10 @@ class TopicPartition(NamedTuple):
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 
+    def said_of(self, message: str) -> str:
+        """The message with the partition before it, unless it begins with that, as some of a broker do."""
+        return message if message.startswith(f"{self} ") else f"{self}: {message}"
+
 
 def check_topic_name(name: str) -> None:
     """Validate a topic name, with the error messages of Kafka's ``Topic.validate``.

@@ -253,4 +253,4 @@ def _refusal(tp: TopicPartition, batch: Outgoing, result: Any) -> KafkaError:
             " raise the topic's max.message.bytes"
             + (", or set kafka.batch.size lower" if batch.count > 1 else f". The record is one {_key(batch)}")
         )
-    return error_for(result.error_code, f"{tp}: {text}{where}{advice}")
+    return error_for(result.error_code, tp.said_of(f"{text}{where}{advice}"))

@@ -98,7 +98,7 @@ class TransactionAdmin(ReplicaAdmin):
             one = response.topics[0].partitions[0]
             if one.error_code:
                 self.cluster.refresh_soon()
-                raise error_for(one.error_code, f"{tp}: {one.error_message or error_for(one.error_code)}")
+                raise error_for(one.error_code, tp.said_of(one.error_message or str(error_for(one.error_code))))
             return [
                 ProducerState(
                     state.producer_id,

@@ -28,6 +28,7 @@ from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, UnknownTopicIdError, error_for
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.types import NIL_UUID
 
@@ -325,7 +326,8 @@ class Sender:
     def _error_text(batch: PendingBatch, result: Any) -> str:
         message = result.error_message or error_for(result.error_code).message
         record_errors = [one.batch_index_error_message for one in result.record_errors if one.batch_index_error_message]
-        return f"{batch.topic}-{batch.partition}: {message}" + (f" ({record_errors[0]})" if record_errors else "")
+        text = TopicPartition(batch.topic, batch.partition).said_of(message)
+        return text + (f" ({record_errors[0]})" if record_errors else "")
 
     def undelivered(self) -> Awaited | None:
         """The records that wait to be delivered, if there are any: for `Waits`, whether or not somebody waits for them.

@@ -35,6 +35,13 @@ def test_a_partition_as_text_is_its_directory_name() -> None:
     assert sorted([TopicPartition("b", 0), TopicPartition("a", 2)])[0].topic == "a"
 
 
+def test_a_message_names_its_partition_once() -> None:
+    partition = TopicPartition("t", 1)
+    assert partition.said_of("disk full") == "t-1: disk full"
+    assert partition.said_of("t-1 cannot be written") == "t-1 cannot be written"
+    assert partition.said_of("t-10 cannot be written") == "t-1: t-10 cannot be written"
+
+
 def test_uuids_as_text() -> None:
     for identifier in (bytes(16), bytes(range(16)), b"\xff" * 16, b"\xfb" * 16):
         text = uuid_text(identifier)
