@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.directory_kinds import why_no_cluster
+from minikafka.broker.node.directory_kinds import why_no_cluster
 from minikafka.cli.numbers import Whole
 from minikafka.cli.output import echo, json_option, output
 from minikafka.cli.tables import numbers

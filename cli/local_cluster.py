@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from minikafka.broker.node.directory_kinds import why_no_cluster
 from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.cluster_layout import (
     HOST,
@@ -43,7 +44,6 @@ from minikafka.cli.cluster_layout import (
     voters,
 )
 from minikafka.cli.contexts import DEFAULT_PORT
-from minikafka.cli.directory_kinds import why_no_cluster
 from minikafka.cli.node_files import NodeFiles, Wanted
 from minikafka.cli.node_process import has_ended, pid_of_node, send
 from minikafka.cli.tables import numbers

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from minikafka.cli.directory_kinds import why_no_data_directory
 from minikafka.cli.node_process import pid_file_of_this_process
 from minikafka.cli.numbers import Whole
 
@@ -61,8 +60,6 @@ def server(
       minikafka server --port 9092 --data-dir /tmp/kafka
       minikafka server --config server.properties --set log.retention.ms=3600000
     """
-    if data_dir is not None and (why := why_no_data_directory(data_dir)):
-        raise click.ClickException(why)
     with quick_imports():
         from minikafka.broker.node.main import CannotStart, run
 

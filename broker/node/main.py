@@ -19,6 +19,7 @@ from minikafka.broker.node.allocator import return_large_buffers
 from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit
+from minikafka.broker.node.directory_kinds import why_no_data_directory
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr, wants_colors
 from minikafka.broker.node.node import Node
 from minikafka.broker.node.stack_sampler import StackSampler
@@ -86,6 +87,9 @@ def run(
         )
     except (ConfigError, PropertiesError) as error:
         raise CannotStart(str(error)) from error
+    for directory in (*settings.log_dirs, settings.metadata_log_dir):
+        if why := why_no_data_directory(Path(directory)):
+            raise CannotStart(why)
     return_large_buffers()
     gc.freeze()
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)

@@ -57,13 +57,22 @@ def test_one_node_is_not_the_cluster(command: str, folder: str, several: Path, m
     assert files(several) == before
 
 
+NAMED = {
+    "--data-dir": ["--data-dir", "{}"],
+    "log.dirs": ["--set", "log.dirs=/nowhere,{}"],
+    "log.dir": ["--set", "log.dir={}"],
+    "metadata.log.dir": ["--data-dir", "/nowhere", "--set", "metadata.log.dir={}"],
+}
+
+
+@pytest.mark.parametrize("named", NAMED.values(), ids=NAMED)
 @pytest.mark.parametrize("folder", [".", "node-1", "node-2"])
 def test_a_node_by_hand_does_not_take_the_directory_of_a_cluster(
-    folder: str, several: Path, minikafka: Minikafka
+    folder: str, named: list[str], several: Path, minikafka: Minikafka
 ) -> None:
     before = files(several)
-    ends = ["--set", "process.roles=nobody"]  # A node that is not refused ends, too.
-    ran = minikafka("server", *ends, "--data-dir", str(several / folder))
+    ends = ["--set", "listeners=PLAINTEXT://192.0.2.1:9"]  # A node that is not refused ends, too.
+    ran = minikafka("server", *ends, *(one.format(several / folder) for one in named))
     assert (ran.code, ran.out) == (1, "")
     node = "node-2" if folder == "node-2" else "node-1"
     assert f"`minikafka server --config {several}/{node}/server.properties`" in ran.err

@@ -65,14 +65,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a node takes the directory of a cluster for its own",
-        "cli/server.py",
-        "    if data_dir is not None and (why :=",
-        "    if data_dir is None and (why :=",
+        "broker/node/main.py",
+        "        if why := why_no_data_directory(Path(directory)):\n",
+        "        if why := \"\":\n",
         ("tests/cli/test_directory_kinds.py::test_a_node_by_hand_does_not_take_the_directory_of_a_cluster",),
     ),
     Mutation(
         "a cluster is made in the data directory of a node",
-        "cli/directory_kinds.py",
+        "broker/node/directory_kinds.py",
         '    return (directory / "meta.properties").exists()\n',
         "    return False\n",
         ("tests/cli/test_directory_kinds.py::test_code_is_refused_them_too",),
