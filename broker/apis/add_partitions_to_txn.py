@@ -3,9 +3,11 @@ transaction: PRODUCER_FENCED from 2 (KIP-588). Versions 4 and 5 come from broker
 be verified (KIP-890).
 """
 
+from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import ClusterView, TransactionService
 from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
@@ -43,18 +45,44 @@ Context = RequestContext[AddPartitionsServices]
 
 
 async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
-    """The partitions of a transaction are added all or none, each with an error code."""
+    """The partitions of a transaction are added all or none, each with an error code.
+
+    Raises:
+        InvalidRequestError: Transactions are named again and again, see `Repeats`. No partition is added.
+    """
     if context.version < VERSION_OF_BROKERS:
         return await completed(begin(request, context))
     first = {one.transactional_id: one.topics for one in reversed(request.transactions)}
     last = {one.transactional_id: one.topics for one in request.transactions}
+    await _check_repeated(request.transactions, (first, last), context.version)
     results: list[AddPartitionsToTxnResult] = []
+    pause = Pauses()
     for one in request.transactions:
         # As in Kafka: of an id that is named twice the last topics count, and the response names the first ones.
         one.topics, answered = last[one.transactional_id], first[one.transactional_id]
+        await pause(items=1 + sum(len(topic.partitions) for topic in one.topics))
         added = await completed(_add(one, answered, context))
         results.append(AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=added))
     return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+async def _check_repeated(
+    transactions: list[AddPartitionsToTxnTransaction],
+    topics_of: tuple[dict[str, list[AddPartitionsToTxnTopic]], ...],
+    version: int,
+) -> None:
+    """Each entry of an id is answered for one of these lists of topics, though only one entry has named them."""
+    repeats, pause = Repeats(_alone, version), Pauses()
+    for transactional_id, times in Counter(one.transactional_id for one in transactions).items():
+        await pause(transactional_id)
+        for topics in topics_of if times > 1 else ():
+            answer = _as_asked(topics[transactional_id], ErrorCode.NONE, version)
+            result = AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=answer)
+            repeats.count(transactional_id, result, times - 1)
+
+
+def _alone(result: AddPartitionsToTxnResult) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(results_by_transaction=[result])
 
 
 def begin(request: AddPartitionsToTxnRequest, context: Context) -> AtOnce[AddPartitionsToTxnResponse]:

@@ -39,11 +39,21 @@ class Repeats:
         Raises:
             InvalidRequestError: The repeated elements have more than `REPEATED_SIZE_BYTES_MAX` together.
         """
-        if named not in self._seen:
+        if named in self._seen:
+            self.count(named, element, 1)
+        else:
             self._seen.add(named)
-            return element
+        return element
+
+    def count(self, named: str | tuple[Hashable, ...], element: Any, times: int) -> None:
+        """Count the element as the answer to so many repetitions of what is named.
+
+        Raises:
+            InvalidRequestError: As `check`.
+        """
         try:
-            self._left_bytes -= sum(map(len, encode_parts(self._response(element), self._version, ELEMENTS_AT_ONCE)))
+            size_bytes = sum(map(len, encode_parts(self._response(element), self._version, ELEMENTS_AT_ONCE)))
+            self._left_bytes -= times * size_bytes
         except ManyElements:
             self._left_bytes = -1
         if self._left_bytes < 0:
@@ -51,4 +61,3 @@ class Repeats:
                 f"the request names {shortened(str(named))} so often that the response would repeat more than "
                 f"{REPEATED_SIZE_BYTES_MAX} bytes; name it once"
             )
-        return element

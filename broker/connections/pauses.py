@@ -11,7 +11,8 @@ EVERY = 256
 
 
 class Pauses:
-    """`await pauses()` once for each item, or with a name of it that may be long; every so many times other tasks run.
+    """`await pauses()` for each item, or for several, or with a name of it that may be long; every so many times other
+    tasks run.
 
     Args:
         every: Items between two pauses; together they should take about 5 ms.
@@ -22,13 +23,13 @@ class Pauses:
     def __init__(self, every: int = EVERY) -> None:
         self._every = self._left = every
 
-    async def __call__(self, name: str = "") -> None:
-        if self.is_due(name):
+    async def __call__(self, name: str = "", items: int = 1) -> None:
+        if self.is_due(name, items):
             await trio.lowlevel.checkpoint()
 
-    def is_due(self, name: str = "") -> bool:
-        """Count an item, for a caller that cannot wait here; every so many times the caller has to pause itself."""
-        self._left -= weight(name)
+    def is_due(self, name: str = "", items: int = 1) -> bool:
+        """Count items, for a caller that cannot wait here; every so many times the caller has to pause itself."""
+        self._left -= items * weight(name)
         if self._left > 0:
             return False
         self._left = self._every

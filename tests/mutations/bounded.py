@@ -36,6 +36,13 @@ MUTATIONS = (
         ("tests/controller/decisions/test_config_changes.py",),
     ),
     Mutation(
+        "partitions that one entry of a transaction names are answered for each entry without bound",
+        "broker/apis/add_partitions_to_txn.py",
+        "            repeats.count(transactional_id, result, times - 1)\n",
+        "            repeats.count(transactional_id, result, 0)\n",
+        ("tests/hostile/test_repeated_names.py",),
+    ),
+    Mutation(
         "a response repeats without bound what its request names again",
         "broker/apis/repeats.py",
         "        if self._left_bytes < 0:\n",
