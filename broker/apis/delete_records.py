@@ -1,6 +1,7 @@
 """DeleteRecords: moves the log start offset (KIP-107). Versions 0 to 2."""
 
 from minikafka.broker.apis.services import PartitionStore
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.request_waiters import before, deadline_in
@@ -28,9 +29,13 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext[Partitio
         offsets = wanted.setdefault(topic.name, {})
         offsets.update((asked.partition_index, asked.offset) for asked in topic.partitions)
     pending: Pending = []
+    pause = Pauses()
     for name, offsets in wanted.items():
-        answers = [_delete(name, index, offset, context, pending) for index, offset in offsets.items()]
-        response.topics.append(DeleteRecordsTopicResult(name=name, partitions=answers))
+        result = DeleteRecordsTopicResult(name=name)
+        response.topics.append(result)
+        for index, offset in offsets.items():
+            await pause()
+            result.partitions.append(_delete(name, index, offset, context, pending))
     deadline = deadline_in(request.timeout_ms)
     for partition, start_offset, answer in pending:
         await _settle(partition, start_offset, answer, deadline)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from minikafka.broker.apis.services import LogDirectory, LogDirectoryService, PartitionStore
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
@@ -41,7 +42,7 @@ async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeL
         if request.topics is None
         else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     )
-    response = DescribeLogDirsResponse()
+    response, pause = DescribeLogDirsResponse(), Pauses()
     for directory in services.log_directories():
         result = DescribeLogDirsResult(log_dir=directory.path)
         result.total_bytes, result.usable_bytes = directory.total_bytes, directory.usable_bytes
@@ -49,17 +50,18 @@ async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeL
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         else:
             result.is_cordoned = directory.cordoned
-            result.topics = _topics(directory, services.partitions, wanted)
+            result.topics = await _topics(directory, services.partitions, wanted, pause)
         response.results.append(result)
     return response
 
 
-def _topics(
-    directory: LogDirectory, partitions: Partitions, wanted: Collection[tuple[str, int]] | None
+async def _topics(
+    directory: LogDirectory, partitions: Partitions, wanted: Collection[tuple[str, int]] | None, pause: Pauses
 ) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for is_future, logs in ((False, directory.logs), (True, directory.futures)):
-        for key, log in logs.items():
+        for key, log in list(logs.items()):
+            await pause()
             if wanted is not None and key not in wanted:
                 continue
             topic = topics.setdefault(key.topic, DescribeLogDirsTopic(name=key.topic))

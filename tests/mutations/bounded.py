@@ -283,8 +283,8 @@ MUTATIONS = (
     Mutation(
         "what a request names for the first time counts as repeated",
         "broker/apis/repeats.py",
-        "            self._seen.add(named)\n            return element\n",
-        "            self._seen.add(named)\n",
+        "        if named in self._seen:\n",
+        "        self._seen.add(named)\n        if named in self._seen:\n",
         ("tests/broker/apis/test_repeats.py",),
     ),
 )

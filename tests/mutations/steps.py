@@ -392,8 +392,8 @@ MUTATIONS = (
     Mutation(
         "pauses do not depend on how long names are",
         "broker/connections/pauses.py",
-        "        self._left -= weight(name)\n",
-        "        self._left -= 1\n",
+        "        self._left -= items * weight(name)\n",
+        "        self._left -= items\n",
         ("tests/broker/connections/test_work_in_steps.py",),
     ),
     Mutation(

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.apis import metadata, produce
+from minikafka.broker.apis import delete_records, describe_log_dirs, metadata, produce
+from minikafka.broker.apis.services import LogDirectory
 from minikafka.broker.connections.idle_connections import CHECK_INTERVAL_S, close_idle_connections
 from minikafka.broker.connections.pauses import EVERY, Pauses
+from minikafka.broker.replication.replica_moves import Move, ReplicaMoves
 from minikafka.protocol.elements import BYTES_PER_ELEMENT
+from minikafka.protocol.errors import UnknownTopicOrPartitionError
+from minikafka.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from minikafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from minikafka.protocol.messages.metadata import MetadataRequestTopic
 from minikafka.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from minikafka.protocol.names import TopicPartition
 
 MANY = 10 * EVERY
 
@@ -46,6 +57,34 @@ async def idle_connections() -> None:
         await close_idle_connections(connections, -1)
 
 
+async def partitions_of_describe_log_dirs() -> None:
+    logs: Any = {TopicPartition("t", number): SimpleNamespace(size_bytes=0, end_offset=0) for number in range(MANY)}
+    directories = [LogDirectory("/data", logs=logs)]
+    partitions = SimpleNamespace(get=lambda *_: None)
+    services: Any = SimpleNamespace(log_directories=lambda: directories, partitions=partitions)
+    answer = await describe_log_dirs.handle(DescribeLogDirsRequest(topics=None), SimpleNamespace(services=services))  # type: ignore[arg-type]
+    assert len(answer.results[0].topics[0].partitions) == MANY
+
+
+async def partitions_of_delete_records() -> None:
+    def find(topic: str, index: int) -> Any:
+        raise UnknownTopicOrPartitionError
+
+    wanted = [DeleteRecordsPartition(partition_index=number, offset=0) for number in range(MANY)]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=wanted)], timeout_ms=0)
+    services: Any = SimpleNamespace(partitions=SimpleNamespace(find=find))
+    answer = await delete_records.handle(request, SimpleNamespace(services=services))  # type: ignore[arg-type]
+    assert len(answer.topics[0].partitions) == MANY
+
+
+async def replicas_that_are_moved() -> None:
+    nothing: Any = None
+    moves = ReplicaMoves(1, nothing, nothing, nothing, nothing, nothing)
+    for number in range(MANY):
+        moves._moves[TopicPartition("t", number)] = Move(nothing, nothing, nothing, delayed_until_ms=1 << 62)
+    await moves._advance_all()
+
+
 async def long_names() -> None:
     pause = Pauses()
     for _ in range(MANY // EVERY):
@@ -62,7 +101,18 @@ class QuietConnection:
         return False
 
 
-@pytest.mark.parametrize("work", [names_of_metadata, partitions_of_produce, idle_connections, long_names])
+WORK = [
+    names_of_metadata,
+    partitions_of_produce,
+    partitions_of_describe_log_dirs,
+    partitions_of_delete_records,
+    replicas_that_are_moved,
+    idle_connections,
+    long_names,
+]
+
+
+@pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
 def test_others_run_in_between(work: Callable[[], Awaitable[None]]) -> None:
     counter = StepCounter()
     trio.run(work, clock=trio.testing.MockClock(autojump_threshold=0), instruments=[counter])

@@ -74,7 +74,7 @@ class _Transport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._is_waiting = False
-        self.progress = 0
+        self.moved_bytes = 0
         self.peer_host = endpoint.peer_address[0]
         self.local_host, self.local_port = endpoint.address
 
@@ -93,8 +93,9 @@ class _Transport:
 
     async def receive_into(self, target: memoryview) -> int:
         await self._wait()
-        self.progress += 1
-        return self._endpoint.recv_into(target)
+        count = self._endpoint.recv_into(target)
+        self.moved_bytes += count
+        return count
 
     async def _wait(self) -> None:
         if self._endpoint.is_readable:
@@ -106,8 +107,9 @@ class _Transport:
         left = memoryview(b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts))
         while left:
             try:
-                left = left[self._endpoint.send(left) :]
-                self.progress += 1
+                sent = self._endpoint.send(left)
+                self.moved_bytes += sent
+                left = left[sent:]
             except BlockingIOError:
                 await self._endpoint.wait_writable()
 
