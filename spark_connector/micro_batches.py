@@ -10,6 +10,7 @@ as any other request may take (`kafka.default.api.timeout.ms`).
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _IDLE_PAUSE_FIRST_S = 0.01
+_BACK_PAUSE_S = 0.5
 _logger = logging.getLogger(__name__)
 
 
@@ -179,8 +181,27 @@ class StreamPosition:
             self._find(must_exist=False)
         self._detect_recreated_topics(begun)
         if self._available_now is not None:
-            return {tp: max(offset, begun.get(tp, offset)) for tp, offset in self._available_now.items()}
-        found = ends(self._brokers, self._options, self._partitions)
+            return self._pinned_ends(self._available_now, begun)
+        return self._without_moments(ends(self._brokers, self._options, self._partitions), begun)
+
+    def _pinned_ends(self, pinned: Offsets, begun: Offsets) -> Offsets:
+        """The ends of the query; waits until it is known of those before `begun` whether the log ends there now.
+
+        Added partitions of which a failed batch has read more than had been there at the start end at `begun`.
+        """
+        before = [tp for tp in self._partitions if pinned.get(tp, sys.maxsize) < begun.get(tp, 0)]
+        while before:
+            self._without_moments(ends(self._brokers, self._options, before), begun)
+            before = [tp for tp in before if tp in self._back_since_s and tp not in self._restarted]
+            if before:
+                sockets.sleep(_BACK_PAUSE_S)
+        return {
+            tp: offset if self._is_restarted(tp, begun) else max(offset, begun.get(tp, offset))
+            for tp, offset in pinned.items()
+        }
+
+    def _without_moments(self, found: Offsets, begun: Offsets) -> Offsets:
+        """The ends of logs, but `begun` of those that are before it and have not been for long."""
         back = [tp for tp, end in found.items() if end < begun.get(tp, 0) and tp not in self._restarted]
         before, now_s, limit_s = self._back_since_s, sockets.now_s(), self._options.kafka.api_timeout_s
         self._back_since_s = {tp: before.get(tp, now_s) for tp in back}
@@ -223,10 +244,14 @@ class StreamPosition:
         low = {tp: offset for tp, offset in begun.items() if tp in ended}
         if new:
             low |= starts(self._brokers, new)
-        for tp, (reached, first) in self._restarted.items():
-            if begun.get(tp) == reached and tp in low:
+        for tp, (_, first) in self._restarted.items():
+            if self._is_restarted(tp, begun) and tp in low:
                 low[tp] = min(first, ended[tp])
         return low
+
+    def _is_restarted(self, tp: TopicPartition, begun: Offsets) -> bool:
+        """Whether a batch that begins there is the first one of a log that was replaced or truncated."""
+        return tp in self._restarted and begun.get(tp) == self._restarted[tp][0]
 
     def _limited(self, low: Offsets, latest: Offsets) -> Offsets:
         is_available_now = self._available_now is not None

@@ -188,6 +188,13 @@ MUTATIONS = (
         ("tests/spark/test_waiting.py",),
     ),
     Mutation(
+        "a job with AvailableNow does not notice that its topic is shorter than before",
+        "spark_connector/micro_batches.py",
+        "        while before:\n",
+        "        while before and not before:\n",
+        ("tests/spark/test_position.py::test_available_now_detects_what_a_stream_does",),
+    ),
+    Mutation(
         "batches are lost if the next request cannot be sent",
         "spark_connector/partition_reader.py",
         "            self._send_ahead()\n",

@@ -219,6 +219,61 @@ def test_an_end_offset_that_goes_back_for_a_moment_is_no_data_loss(
         position.next(later, everything=False)
 
 
+def available_now(given: Json, begun: Json) -> tuple[list[bytes], Json]:
+    """What a query with Trigger.AvailableNow reads, and where it ends."""
+    position, found = StreamPosition(parse(given)), list[bytes]()
+    position.pin()
+    while (end := position.next(begun, everything=False)) != begun:
+        found += values(given, position.ranges(begun, end))
+        begun = end
+    return found, end
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize(("remember", "records"), [("true", 3), ("true", 9), ("false", 3), ("false", 0)])
+def test_available_now_detects_what_a_stream_does(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, remember: str, records: int, fails: str
+) -> None:
+    """The topic was deleted and made anew between two runs of a job."""
+    name = f"job-{remember}-{records}-{fails}"
+    given = options_for(node, name, rememberTopicIds=remember, failOnDataLoss=fails)
+    create(node.bootstrap, {name: 1})
+    send(node, name, 5)
+    _, begun = available_now(given, {name: {"0": 0}})
+    delete(node.bootstrap, name)
+    create(node.bootstrap, {name: 1})
+    send(node, name, records)
+    now_s = [sockets.now_s()]
+    monkeypatch.setattr(sockets, "now_s", lambda: now_s[0])
+    monkeypatch.setattr(sockets, "sleep", lambda seconds: now_s.append(now_s.pop() + 10 * seconds))
+    if fails == "true":
+        message = "was deleted and created again" if remember == "true" else f"offset was changed from 5 to {records}"
+        with pytest.raises(DataLoss, match=message):
+            available_now(given, begun)
+        return
+    found, end = available_now(given, begun)
+    assert found == ([b"%d" % number for number in range(records)] if remember == "true" else [])
+    assert end[name]["0"] == records
+    send(node, name, 2)
+    assert available_now(given, end)[0] == [b"0", b"1"]
+
+
+def test_available_now_waits_for_an_end_that_goes_back_for_a_moment(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(node.bootstrap, {"job-moment": 1})
+    send(node, "job-moment", 5)
+    given = options_for(node, "job-moment")
+    real, waited_s = micro_batches.ends, list[float]()
+    _, end = available_now(given, {"job-moment": {"0": 0}})
+    monkeypatch.setattr(sockets, "sleep", waited_s.append)
+    monkeypatch.setattr(
+        micro_batches, "ends", lambda *args: real(*args) if len(waited_s) > 3 else dict.fromkeys(real(*args), 2)
+    )
+    assert available_now(given, end) == ([], end)
+    assert len(waited_s) > 3
+
+
 @pytest.mark.parametrize("limit", [None, "2"])
 def test_partitions_that_are_added_between_a_failed_batch_and_its_restart(node: NodeProcess, limit: str | None) -> None:
     """With Trigger.AvailableNow, Spark's own source refuses the batch."""
