@@ -34,6 +34,8 @@ from minikafka.protocol.records.record import Headers
 _logger = logging.getLogger("minikafka.client.producer")
 INBOX_SIZE_MAX = 10_000
 """When the inbox holds this many records, `send` waits until it is empty."""
+INBOX_SIZE_BYTES_MAX = 16 << 20
+"""When so many bytes were sent, or `buffer_memory` if that is less, `send` waits as well if the inbox is not empty."""
 
 
 class BlockingDelivery(Awaited):
@@ -81,6 +83,9 @@ class Producer(BlockingClient):
         self._inbox: deque[
             tuple[BlockingDelivery, str, Any, Any, int | None, int | None, Headers, OnDelivery | None]
         ] = deque()
+        self._inbox_size_bytes_max = min(INBOX_SIZE_BYTES_MAX, self._producer._options.buffer_memory)
+        self._left_bytes = self._inbox_size_bytes_max
+        """Of that, since `send` last looked whether to wait; about, where several threads send."""
         self._emptying = False
         self._lock = threading.Lock()
         self._on_empty: anyio.Event | None = None
@@ -126,15 +131,20 @@ class Producer(BlockingClient):
             if key is not None and type(key) is not bytes:
                 key = producer._key_bytes(key, topic, headers)
         except Exception as error:
-            if isinstance(on_delivery, Acknowledgement):
-                on_delivery.acknowledge(None, error)
+            _refuse_interceptors(on_delivery, error)
             raise
         self._inbox.append((delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery))
+        self._left_bytes -= _size_bytes(value, key, headers)
         if not self._emptying:
             self._start_emptying()
-        if len(self._inbox) >= INBOX_SIZE_MAX and not self._open_thread().is_current():
-            self._wait(self._emptied)
+        if self._left_bytes < 0 or len(self._inbox) >= INBOX_SIZE_MAX:
+            self._wait_for_room()
         return delivery
+
+    def _wait_for_room(self) -> None:
+        self._left_bytes = self._inbox_size_bytes_max
+        if self._inbox and not self._open_thread().is_current():
+            self._wait(self._emptied)
 
     def send_and_wait(
         self,
@@ -289,8 +299,7 @@ class Producer(BlockingClient):
         self._inbox.extendleft(reversed([one for one in waiting if one[1] != topic]))
         taken = [one for one in waiting if one[1] == topic]
         for one in taken:
-            if isinstance(one[-1], Acknowledgement):
-                one[-1].acknowledge(None, error)
+            _refuse_interceptors(one[-1], error)
         return [one[0] for one in taken]
 
     @staticmethod
@@ -329,3 +338,18 @@ class Producer(BlockingClient):
                 await delivery._delivery.wait()
             return
         raise RequestTimedOutError(f"the record was not delivered within {timeout_ms} ms; delivery continues")
+
+
+def _refuse_interceptors(on_delivery: OnDelivery | None, error: Exception) -> None:
+    """Tell interceptors, if there are any, that their record is not sent."""
+    if isinstance(on_delivery, Acknowledgement):
+        on_delivery.acknowledge(None, error)
+
+
+def _size_bytes(value: bytes | None, key: bytes | None, headers: Headers) -> int:
+    size_bytes = 0 if value is None else len(value)
+    if key is not None:
+        size_bytes += len(key)
+    if headers:
+        size_bytes += sum(len(name) + len(content or b"") for name, content in headers)
+    return size_bytes

@@ -127,6 +127,14 @@ MUTATIONS = (
         TEST_ONLY,
     ),
     Mutation(
+        "the inbox of a blocking producer is bounded by records only",
+        "client/blocking/producer.py",
+        "        self._left_bytes -= _size_bytes(value, key, headers)\n",
+        "        self._left_bytes -= 0\n",
+        ("tests/client/producer/test_inbox_memory.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
         "a record that a callback sends is never taken from the inbox",
         "client/blocking/producer.py",
         "            self._producer._tasks.start_soon(self._empty)\n",
