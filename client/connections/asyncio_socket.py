@@ -69,8 +69,7 @@ class _Stream(asyncio.BufferedProtocol):
                 for frame in self._receiver.frames.feed(self._scratch[:nbytes]):
                     self._receiver.on_frame(frame)
                 return
-            self._target.release()
-            self._target = None
+            self._target = None  # Not released: uvloop still holds it, until this call returns.
             whole = self._receiver.frames.received(nbytes)
             if whole is not None:
                 self._receiver.on_frame(whole)

@@ -127,6 +127,14 @@ MUTATIONS = (
         TEST_ONLY,
     ),
     Mutation(
+        "a large response is released while uvloop has it",
+        "client/connections/asyncio_socket.py",
+        "            self._target = None  #",
+        "            self._target.release()  #",
+        ("tests/client/connections/test_asyncio_socket.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
         "the inbox of a blocking producer is bounded by records only",
         "client/blocking/producer.py",
         "        self._left_bytes -= _size_bytes(value, key, headers)\n",
