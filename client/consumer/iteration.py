@@ -50,7 +50,7 @@ class Iterations:
                 for taken, record in enumerate(islice(chunk.records, chunk.taken, None), chunk.taken + 1):
                     chunk.taken = taken
                     yield record
-                    if fetcher.current is not chunk:
+                    if chunk.taken != taken or fetcher.current is not chunk:  # as after a `poll` or `seek`
                         self._mark_processed()
                         break
 

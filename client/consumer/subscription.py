@@ -356,12 +356,14 @@ class Subscriptions:
 
     async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
         """See `Member`."""
-        assert self._group is not None
-        self._note_owner(everything)
+        group = self._group
+        if group is None:  # `close` has begun since this task was resumed; it ends where it waits next.
+            return
+        self._note_owner(group, everything)
         self._read(everything)
         if self._listener is not None:
             await self._listener.on_partitions_assigned(added)
-        self._rejoin_if_changed(self._group)
+        self._rejoin_if_changed(group)
         self._wake()
 
     def epoch_changed(self, before: tuple[int, str], now: tuple[int, str]) -> None:
@@ -374,10 +376,9 @@ class Subscriptions:
         if self._polled_with == before and not self._has_given_up:
             self._polled_with = now
 
-    def _note_owner(self, everything: Sequence[TopicPartition]) -> None:
+    def _note_owner(self, group: GroupSession, everything: Sequence[TopicPartition]) -> None:
         """Records of kept partitions were taken by this generation, too; so were those of one that nobody had since."""
-        assert self._group is not None
-        generation, member_id = now = self._group.member
+        generation, member_id = now = group.member
         self._has_reassigned = True
         for tp in everything:
             if tp in self._fetcher.states or self._taken_by.get(tp, now) == (generation - 1, member_id):

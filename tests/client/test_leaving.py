@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from minikafka.client import Admin, Consumer, Producer
+from minikafka.client.consumer.subscription import Subscriptions
 
 CLIENTS: dict[str, Callable[[str], Any]] = {
     "producer": Producer,
@@ -59,3 +60,38 @@ def test_an_exception_leaves_a_block_as_it_was_raised(
         anyio.run(main, backend=backend)
     if isinstance(raised.value, ExceptionGroup):
         assert [type(one) for one in raised.value.exceptions] == [Failed]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_consumer_that_is_left_as_its_assignment_arrives_ends(
+    minikafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch, backend: str, protocol: str
+) -> None:
+    """The task of its group was resumed by the response in the same round of the loop, before it was cancelled."""
+    assigned, is_left = Subscriptions.partitions_assigned, list[bool]()
+
+    async def left(self: Subscriptions, added: Any, everything: Any) -> None:
+        assert self._group_scope is not None
+        self._group_scope.cancel()
+        self._group = None
+        is_left.append(True)
+        await assigned(self, added, everything)
+
+    monkeypatch.setattr(Subscriptions, "partitions_assigned", left)
+
+    async def main() -> None:
+        async with Consumer(
+            "left-while-joining",
+            bootstrap_servers=minikafka_bootstrap,
+            group_id=f"left-{backend}-{protocol}",
+            group_protocol=protocol,
+        ) as consumer:
+            while not is_left:
+                await consumer.poll(10)
+
+    async def create() -> None:
+        async with Producer(minikafka_bootstrap) as producer:
+            await producer.send_and_wait("left-while-joining", b"")
+
+    anyio.run(create, backend=backend)
+    anyio.run(main, backend=backend)

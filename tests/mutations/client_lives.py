@@ -135,6 +135,22 @@ MUTATIONS = (
         TEST_ONLY,
     ),
     Mutation(
+        "records that were polled within a loop come again in it",
+        "client/consumer/iteration.py",
+        "                    if chunk.taken != taken or fetcher.current is not chunk:",
+        "                    if fetcher.current is not chunk:",
+        ("tests/client/consumer/test_mixed_reading.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a consumer that is left as its assignment arrives fails",
+        "client/consumer/subscription.py",
+        "        if group is None:  # `close`",
+        "        if not everything:  # `close`",
+        ("tests/client/test_leaving.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
         "the inbox of a blocking producer is bounded by records only",
         "client/blocking/producer.py",
         "        self._left_bytes -= _size_bytes(value, key, headers)\n",
