@@ -14,6 +14,7 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     listener.py            `Listener`: callbacks for rebalances, called where the application requests records
     background_fetch.py    the background task: Fetch requests, errors
     missing_offsets.py     start offsets, and the ends to stop at
+    failures.py            errors of the background for the next request, unless a seek makes them moot
     fetch_state.py         planned fetches and buffered chunks; aborted transactions
     fetch_session.py       fetch sessions: requests that contain only changes (KIP-227)
     partition_state.py     the positions of one partition, and what fetches of it have to respect

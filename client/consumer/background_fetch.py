@@ -7,7 +7,6 @@ records received, are kept by `fetch_state.py`; `missing_offsets.py` finds where
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,11 +18,12 @@ from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.waits import PATIENCE_S, Awaited, listed
+from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_session import FetchSession
-from minikafka.client.consumer.fetch_state import Fetcher, PartitionFailure, PendingFetch
+from minikafka.client.consumer.fetch_state import NO_RESET, Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.consumer.missing_offsets import MissingOffsets
 from minikafka.client.consumer.partition_state import PartitionState
-from minikafka.client.consumer.position_validation import validate
+from minikafka.client.consumer.position_validation import LogTruncationError, validate
 from minikafka.client.metrics import Distribution
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import (
@@ -53,14 +53,14 @@ class FetchLoop:
         fetcher: Fetcher,
         options: ConsumerOptions,
         tasks: TaskGroup,
-        fail: Callable[[KafkaError], None],
+        failures: Failures,
         seams: Seams,
     ) -> None:
         self._cluster = cluster
         self._fetcher = fetcher
         self._options = options
         self._tasks = tasks
-        self._fail = fail
+        self._failures = failures
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
         self.polled_at = float("inf")
         self._wake = anyio.Event()
@@ -69,7 +69,7 @@ class FetchLoop:
         """By node, when the Fetch request without a response was sent, on the event loop's clock."""
         self._connecting: dict[int, None] = {}
         self._sessions: dict[int, FetchSession] = {}
-        self._missing = MissingOffsets(cluster, fetcher, options, tasks, self._backoff, fail, self._changed)
+        self._missing = MissingOffsets(cluster, fetcher, options, tasks, self._backoff, failures, self._changed)
         self._validating: dict[int, None] = {}
         """The leaders that are asked whether their logs contain the positions."""
         self.fetches = 0
@@ -187,7 +187,7 @@ class FetchLoop:
         try:
             self._post(node_id, connection, partitions)
         except KafkaError as error:
-            self._fail(error)
+            self._failures.add(error, node_id)
 
     def _post(
         self, node_id: int, connection: Connection, partitions: list[tuple[PartitionState, int]]
@@ -242,8 +242,9 @@ class FetchLoop:
         self._changed()
 
     def _fail_all(self, fetch: PendingFetch, error: KafkaError) -> None:
-        for state, _ in fetch.requested.values():
-            self._handle_failure(PartitionFailure(state, error))
+        for state, era in fetch.requested.values():
+            if state.era == era:
+                self._handle_failure(PartitionFailure(state, error))
 
     def _accept(self, fetch: PendingFetch, reply: Any) -> None:
         names = fetch.session.names() if reply.responses else {}
@@ -269,17 +270,18 @@ class FetchLoop:
             return
         if isinstance(error, OffsetOutOfRangeError):
             reset = self._options.auto_offset_reset
-            if reset == "none":
-                self._fail(_out_of_range(state))
-            else:
-                _logger.info("offset out of range: %s, offset %s, reset to the %s", state.tp, state.fetch_offset, reset)
+            offset = state.fetch_offset
             state.move(None)
             state.reset = reset
+            if reset == NO_RESET:
+                self._failures.of_position(state, _out_of_range(state.tp, offset))
+            else:
+                _logger.info("offset out of range: %s, offset %s, reset to the %s", state.tp, offset, reset)
         elif error.retriable:
             self._cluster.refresh_soon()
         else:
             state.not_before += 1
-            self._fail(error)
+            self._failures.of_position(state, error)
 
     def _unvalidated(self) -> dict[int, list[PartitionState]]:
         """By leader, the partitions whose positions are to be compared with its log."""
@@ -296,8 +298,10 @@ class FetchLoop:
             while leader in self._unvalidated():
                 await self._cluster.retry(partial(self._validate, leader), what)
         except KafkaError as error:
-            if not error.retriable:
-                self._fail(error)
+            if isinstance(error, LogTruncationError):
+                self._failures.of_position(self._fetcher.states[error.partition], error)
+            elif not error.retriable:
+                self._failures.of_positions(self._unvalidated().get(leader, []), error)
             await anyio.sleep(self._backoff.delay_ms(5) / 1000)
         finally:
             del self._validating[leader]
@@ -314,11 +318,14 @@ class FetchLoop:
             self._missing_partitions.pop(tp, None)
         elif now - self._missing_partitions.setdefault(tp, now) >= self._options.default_api_timeout_ms / 1000:
             self._missing_partitions[tp] = now
-            self._fail(error)
+            self._failures.add(error, tp, partial(self._is_missing, tp))
+
+    def _is_missing(self, tp: TopicPartition) -> bool:
+        return tp in self._fetcher.states and self._cluster.metadata.missing(*tp) is not None
 
 
-def _out_of_range(state: PartitionState) -> KafkaError:
+def _out_of_range(tp: TopicPartition, offset: int | None) -> KafkaError:
     return OffsetOutOfRangeError(
-        f"offset {state.fetch_offset} of {state.tp} is out of range, and auto_offset_reset is 'none';"
+        f"offset {offset} of {tp} is out of range, and auto_offset_reset is 'none';"
         " seek to an existing offset (see beginning_offsets and end_offsets), or set auto_offset_reset"
     )

@@ -24,6 +24,7 @@ from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.background_fetch import FetchLoop
 from minikafka.client.consumer.consumer_metrics import measure_fetching, measure_membership, measure_polls
+from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher
 from minikafka.client.consumer.interception import on_consume
 from minikafka.client.consumer.iteration import Iterations
@@ -96,7 +97,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             self._wait_for,
             lambda: self._open_loop().wake(),
         )
-        self._failure: KafkaError | None = None
+        self._failures = Failures(self._arrived)
         self._polls_ms = Distribution()
         """The times between two requests for records."""
         self._loop: FetchLoop | None = None
@@ -356,13 +357,12 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             return found
 
     def _attempt(self, look: Callable[[], T | None]) -> T | None:
-        if self._failure is not None:
+        if self._failures:
             return None
         try:
             return look()
         except KafkaError as error:
-            self._fetcher.skip()
-            self._failure = error
+            self._failures.of_position(self._fetcher.skip(), error)
             return None
 
     # Internals.
@@ -415,13 +415,10 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         return self._options.group_id
 
     def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
+        if (failure := self._failures.take()) is not None:
             raise failure
 
-    def _fail(self, error: KafkaError) -> None:
-        """Have the user's next call raise this error."""
-        self._failure = self._failure or error
+    def _arrived(self) -> None:
         assert self._loop is not None
         self._loop.arrived()
 
@@ -441,7 +438,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         return self._subscriptions
 
     async def _start(self, tasks: TaskGroup) -> None:
-        self._loop = FetchLoop(self.cluster, self._fetcher, self._options, tasks, self._fail, self._seams)
+        self._loop = FetchLoop(self.cluster, self._fetcher, self._options, tasks, self._failures, self._seams)
         self._subscriptions = Subscriptions(
             self.cluster,
             self._fetcher,
@@ -449,7 +446,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             tasks,
             self._loop.wake,
             self._loop.arrived,
-            self._fail,
+            self._failures,
             self._is_poll_overdue,
             self._seams,
         )

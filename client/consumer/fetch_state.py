@@ -110,7 +110,7 @@ class Fetcher:
                 replaced.append(name)
         for state in self.states.values():
             if state.tp.topic in replaced:
-                wanted = state.reset
+                wanted = None if state.reset == NO_RESET else state.reset  # It had failed, as it may here.
                 state.move(None)
                 state.reset = NO_RESET if held else wanted
                 state.stop_offset = None
@@ -265,12 +265,13 @@ class Fetcher:
             chunk.state.processed = chunk.state.position
         return None
 
-    def skip(self) -> None:
-        """Drop the current chunk, whose next record cannot be decoded; the position stays there."""
-        if self.current is not None:
-            state = self.current.state
-            state.move(state.position, state.epoch_before(state.position or 0))
-            self._drop_stale()
+    def skip(self) -> PartitionState:
+        """Drop the current chunk, whose next record cannot be decoded; the position stays there. Return whose it is."""
+        assert self.current is not None
+        state = self.current.state
+        state.move(state.position, state.epoch_before(state.position or 0))
+        self._drop_stale()
+        return state
 
     def mark_processed(self) -> None:
         """Mark all records that were taken as processed."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -15,6 +16,7 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.waits import Awaited, essential, listed
+from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NO_RESET, READ_COMMITTED, Fetcher
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.offset_queries import (
@@ -65,13 +67,13 @@ class _Searches:
     """The searches for offsets of one kind, each with a backoff of its own."""
 
     def __init__(
-        self, what: str, cluster: Cluster, timeout_ms: float, backoff: Backoff, fail: Callable[[KafkaError], None]
+        self, what: str, cluster: Cluster, timeout_ms: float, backoff: Backoff, failures: Failures
     ) -> None:
         self._what = what
         self._cluster = cluster
         self._timeout_ms = timeout_ms
         self._backoff = backoff
-        self._fail = fail
+        self._failures = failures
         self._of: dict[PartitionState, _Search] = {}
 
     def due(self, lacking: Iterable[PartitionState]) -> dict[PartitionState, int]:
@@ -123,11 +125,11 @@ class _Searches:
             # Partitions that fail together are asked for together.
             search.not_before = now + pauses.setdefault(failures, self._backoff.delay_ms(failures) / 1000)
             if not error.retriable:
-                self._fail(error)
+                self._failures.of_position(state, error)
             elif now - search.since >= self._timeout_ms / 1000:
                 search.since = now
                 what = f"{self._what} of {state.tp} did not succeed within {self._timeout_ms:.0f} ms"
-                self._fail(type(error)(f"{what}: {self._cluster.why(error)}"))
+                self._failures.of_position(state, type(error)(f"{what}: {self._cluster.why(error)}"))
 
     def unanswered(self, states: Iterable[PartitionState]) -> dict[PartitionState, KafkaError | None]:
         """The outcomes of those of `states` whose requests have had no response in time."""
@@ -139,7 +141,7 @@ class MissingOffsets:
     """Looks for the start offsets of partitions without a position and, with `stop_at`, for the ends of all.
 
     Args:
-        fail: Has the application's next request raise an error.
+        failures: For errors that the application's next request is to raise.
         changed: Called when something was found, or failed.
     """
 
@@ -150,18 +152,18 @@ class MissingOffsets:
         options: ConsumerOptions,
         tasks: TaskGroup,
         backoff: Backoff,
-        fail: Callable[[KafkaError], None],
+        failures: Failures,
         changed: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._fetcher = fetcher
         self._options = options
         self._tasks = tasks
-        self._fail = fail
+        self._failures = failures
         self._changed = changed
         limit_ms = options.default_api_timeout_ms
-        self._positions = _Searches("finding start offsets", cluster, limit_ms, backoff, fail)
-        self._ends = _Searches("finding end offsets", cluster, limit_ms, backoff, fail)
+        self._positions = _Searches("finding start offsets", cluster, limit_ms, backoff, failures)
+        self._ends = _Searches("finding end offsets", cluster, limit_ms, backoff, failures)
         self._missing_since: dict[str, float] = {}
 
     def look(self) -> None:
@@ -189,7 +191,7 @@ class MissingOffsets:
                 self._end(self._positions, {state: None})
             elif reset == NO_RESET:
                 state.reset = NO_RESET
-                self._fail(_no_start_offset(state, self._options.group_id))
+                self._failures.of_position(state, _no_start_offset(state, self._options.group_id))
                 self._end(self._positions, {state: None})
             else:
                 times[state] = _TIMES[reset]
@@ -281,11 +283,17 @@ class MissingOffsets:
         """Have the application's next request raise that an assigned topic does not exist, once."""
         now, patience_s = anyio.current_time(), missing_patience_s(self._options.default_api_timeout_ms)
         for topic in {state.tp.topic for state in unpositioned}:
-            if not isinstance(self._cluster.metadata.errors.get(topic), UnknownTopicOrPartitionError):
+            if not self._is_missing(topic):
                 self._missing_since.pop(topic, None)
             elif now - self._missing_since.setdefault(topic, now) >= patience_s:
                 self._missing_since[topic] = float("inf")
-                self._fail(missing_topics([topic]))
+                self._failures.add(missing_topics([topic]), topic, partial(self._is_missing, topic))
+
+    def _is_missing(self, topic: str) -> bool:
+        """Whether a topic that is assigned does not exist, as far as is known."""
+        error = self._cluster.metadata.errors.get(topic)
+        is_assigned = any(tp.topic == topic for tp in self._fetcher.states)
+        return is_assigned and isinstance(error, UnknownTopicOrPartitionError)
 
 
 def _no_start_offset(state: PartitionState, group_id: str | None) -> KafkaError:

@@ -19,6 +19,7 @@ from minikafka.client.connections.cluster_metadata import missing_patience_s, mi
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.waits import Awaited
+from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NOT_CHOSEN, Fetcher
 from minikafka.client.consumer.listener import Listener, check_listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
@@ -47,11 +48,11 @@ class Subscriptions:
         tasks: TaskGroup,
         wake: Callable[[], None],
         arrived: Callable[[], None],
-        fail: Callable[[KafkaError], None],
+        failures: Failures,
         is_poll_overdue: Callable[[], bool],
         seams: Seams,
     ) -> None:
-        self.fail = fail
+        self._failures = failures
         self.is_poll_overdue = is_poll_overdue
         self.counts = GroupCounts()
         self._cluster = cluster
@@ -270,6 +271,11 @@ class Subscriptions:
             _logger.warning("topic was deleted and made anew, its positions are given up: %s", name)
 
     # The `Member` interface.
+
+    def fail(self, error: KafkaError) -> None:
+        """See `Member`. Another subscription does not have it."""
+        group = self._group
+        self._failures.add(error, group, lambda: self._group is group is not None)
 
     async def subscribed_topics(self) -> Sequence[str]:
         """See `Member`. Raises the KafkaError of a topic that cannot exist or may not be read."""

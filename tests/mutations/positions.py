@@ -6,6 +6,8 @@ _COMMITS = "client/consumer/offset_commits.py"
 _INDEPENDENT = ("tests/client/groups/test_independent_commits.py",)
 _MISSING = "client/consumer/missing_offsets.py"
 _ONE_FAILS = ("tests/client/consumer/test_one_partition_fails.py",)
+_FAILURES = "client/consumer/failures.py"
+_MOOT = ("tests/client/consumer/test_moot_errors.py",)
 _MADE_ANEW = ("tests/client/consumer/test_topics_made_anew.py",)
 
 MUTATIONS = (
@@ -114,6 +116,31 @@ MUTATIONS = (
         "if state.tp in self._fetcher.anew and reset != NO_RESET else reset",
         "if False else reset",
         _MADE_ANEW,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an error that a seek has made moot is raised all the same",
+        _FAILURES,
+        "any(state.era == era for state, era in eras)",
+        "bool(eras)",
+        _MOOT,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "of several partitions that fail only the first is named",
+        _FAILURES,
+        "        return None if about is None else self._about.pop(about)[0]\n",
+        "        error = None if about is None else self._about[about][0]\n"
+        "        self._about.clear()\n        return error\n",
+        _MOOT,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the error of a membership is raised after the subscription has ended",
+        "client/consumer/subscription.py",
+        "lambda: self._group is group is not None",
+        "lambda: True",
+        _MOOT,
         seeds=TEST_ONLY,
     ),
     Mutation(
