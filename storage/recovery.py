@@ -466,13 +466,14 @@ def valid_batch_after(segment: Segment, position: int, next_offset: int) -> bool
     found = pattern.search(data, 1)
     while found is not None:
         batch = _parse_complete(data, found.start())
-        if batch is not None and batch.base_offset >= next_offset and _is_valid(batch):
+        if batch is not None and batch.base_offset >= next_offset and is_valid(batch):
             return True
         found = pattern.search(data, found.start() + 1)
     return False
 
 
-def _is_valid(batch: Batch) -> bool:
+def is_valid(batch: Batch) -> bool:
+    """Whether the checksum of a whole batch is right."""
     try:
         batch.check_crc()
     except CorruptRecords:

@@ -11,13 +11,15 @@ from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import Batch, encode_batch
+from minikafka.protocol.records.batch import Batch, encode_batch, parse_header
 from minikafka.protocol.records.record import Record as LogRecord
+from minikafka.storage.batch_scan import headers
 from minikafka.storage.data_directory import make_durable_directory
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.off_loop import in_line
+from minikafka.storage.recovery import DAMAGED, is_valid
 
 __all__ = [
     "NO_SNAPSHOT",
@@ -57,9 +59,16 @@ def open_log(
     """Open the segments, truncate a torn end, and skip everything before `start_offset`.
 
     Raises:
-        UnreadableRecord: synced data is damaged.
+        UnreadableRecord: synced data is damaged, or was at an earlier start and nobody has decided what to do. A voter
+            that went on without records that it has acknowledged would take them from the others.
         CorruptLog, OSError: as `Log.open`.
     """
+    names = sorted(disk.list(path))
+    for name in names:
+        if name.endswith(DAMAGED):
+            raise _damaged(path, f"{name} has what followed the damage, and the log ends before it")
+        if name.endswith(".log"):
+            _check_order(disk, path, name)
     log = Log.open(
         disk,
         path,
@@ -72,8 +81,38 @@ def open_log(
         topic_id=METADATA_TOPIC_ID,
     )
     if log.report.damage:
-        raise UnreadableRecord(f"the metadata log in {path} is damaged: {log.report.damage}")
+        raise _damaged(path, log.report.damage)
     return log
+
+
+def _check_order(disk: Disk, path: str, name: str) -> None:
+    """No offset is missing in this log, which is never compacted. The base offset of a batch is not in its checksum.
+
+    A batch of an earlier epoch may be what a power failure has left of a truncated log.
+
+    Raises:
+        UnreadableRecord: A valid batch has another offset than the end of the one before it.
+    """
+    file = disk.open(f"{path}/{name}")
+    try:
+        end_offset, epoch = int(name.removesuffix(".log")), -1
+        for header in headers(file, 0, file.size_bytes):
+            if header.base_offset != end_offset and header.leader_epoch >= epoch:
+                if is_valid(parse_header(file.pread(header.position, header.size_bytes))):
+                    reason = f"has offset {header.base_offset} at byte {header.position}, expected {end_offset}"
+                    raise _damaged(path, f"{name} {reason}")
+                return
+            end_offset, epoch = header.last_offset + 1, header.leader_epoch
+    finally:
+        file.close()
+
+
+def _damaged(path: str, damage: str) -> UnreadableRecord:
+    return UnreadableRecord(
+        f"the metadata log in {path} is damaged: {damage}. If the other voters run, move {path} away: this node "
+        f"fetches the log from them. If not, restore a backup, or delete the files *{DAMAGED} in it to go on without "
+        "the records in them: topics and settings that they are about will be missing"
+    )
 
 
 def delete_before(log: Log, offset: int) -> None:

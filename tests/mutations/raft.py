@@ -12,6 +12,22 @@ _VOTER_SET = "controller/raft/voter_set.py"
 
 MUTATIONS = (
     Mutation(
+        "a voter whose log was damaged starts at the second attempt",
+        "controller/metadata/metadata_log.py",
+        "        if name.endswith(DAMAGED):\n",
+        "        if not name:\n",
+        ("tests/controller/quorum/test_raft_log.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "offsets may be missing in the metadata log",
+        "controller/metadata/metadata_log.py",
+        "            if header.base_offset != end_offset and",
+        "            if header.base_offset < 0 and",
+        ("tests/controller/quorum/test_raft_log.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a vote is sent before it is on disk",
         _MEMBER,
         "self._persist(replace(self.election, voted_for=candidate.id,",

@@ -20,6 +20,8 @@ from minikafka.storage.log_config import LogConfig
 from minikafka.storage.memory_disk import MemoryDisk
 
 DIRECTORY = "/data/__cluster_metadata-0"
+EPOCH_POSITION = 12
+"""Of the leader epoch in a batch."""
 
 
 def opened(disk: MemoryDisk) -> StoredRaftLog:
@@ -117,6 +119,41 @@ def opened_again(disk: MemoryDisk, log: StoredRaftLog) -> StoredRaftLog:
     log.close()
     disk.unlock_all()
     return opened(disk)
+
+
+def test_a_voter_does_not_start_on_a_damaged_log_until_somebody_has_decided() -> None:
+    """Whichever byte is damaged: it is the last batch, which may be torn, or every start is refused."""
+    disk = MemoryDisk(Random(0))
+    log = filled(disk)
+    waited(log.sync)
+    name = next(one for one in disk.list(DIRECTORY) if one.endswith(".log"))
+    path, data = f"{DIRECTORY}/{name}", bytes(log.read(0, 1 << 20))
+    starts, refused = [0], list[int]()
+    for batch in batches(data):
+        starts.append(starts[-1] + len(batch.data))
+    in_epochs = {start + EPOCH_POSITION + number for start in starts for number in range(4)}  # In no checksum.
+    positions = sorted({*range(len(data))} - in_epochs)
+    log.close()
+    for position in positions:
+        disk = MemoryDisk(Random(0))
+        opened(disk).close()
+        file = disk.open(path)
+        file.truncate(0)
+        file.append(data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :])
+        file.close()
+        disk.unlock_all()
+        for _ in range(3):
+            try:
+                log = opened(disk)
+            except UnreadableRecord as error:
+                refused += [position] * ("If the other voters run, move" in str(error))
+                disk.unlock_all()
+            else:
+                log.close()
+                break
+    for position in positions:
+        is_last_batch = position >= starts[-2]
+        assert refused.count(position) == 3 or (is_last_batch and not refused.count(position)), position
 
 
 def test_an_installed_snapshot_restarts_the_log() -> None:
