@@ -18,6 +18,7 @@ from minikafka.protocol.errors import (
     RequestTimedOutError,
     error_for,
 )
+from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -37,6 +38,7 @@ from minikafka.spark_connector.waiting import waiting
 
 T = TypeVar("T")
 GROUP, TRANSACTION = 0, 1
+_TOPIC_RESOURCE = 2
 """The types of coordinators."""
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 1.0
 _OFFSET_COMMIT_VERSION_MAX = 9
@@ -190,6 +192,19 @@ class OffsetReader:
         self.retry(attempt, "looking up offsets")
         return {tp: found[tp] for tp in requested}
 
+    def topic_config(self, topic: str, name: str) -> str:
+        """Returns the value of a setting of a topic. Raises KafkaError."""
+        resource = DescribeConfigsResource(
+            resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]
+        )
+        for result in self.request(DescribeConfigsRequest(resources=[resource])).results:
+            if result.error_code:
+                raise error_for(result.error_code, result.error_message or "")
+            for one in result.configs:
+                if one.name == name:
+                    return str(one.value)
+        raise NetworkError(f"a response lacks the setting {name} of topic {topic!r}")
+
     def _by_leader(self, requested: Mapping[TopicPartition, int]) -> dict[int, dict[TopicPartition, int]]:
         leaders: dict[int, dict[TopicPartition, int]] = {}
         for tp, time in requested.items():
@@ -216,6 +231,9 @@ class OffsetReader:
                 if one.error_code:
                     raise error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
                 found[tp] = one.offset
+        for tp in times:
+            if tp not in found:
+                raise NetworkError(f"a response lacks the offset of {tp}")
         return found
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:

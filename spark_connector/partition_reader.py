@@ -21,6 +21,7 @@ from minikafka.protocol.errors import (
     KafkaError,
     NetworkError,
     OffsetOutOfRangeError,
+    RequestTimedOutError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     error_for,
@@ -50,6 +51,7 @@ BYTES_MAX = 8 << 20
 COMPRESSED_BYTES_MAX = 1 << 20
 _TOPIC_NAMES_VERSION_MAX = 12
 _EMPTY_RESPONSES_MAX = 2
+_EMPTY_PAUSE_S = 0.05
 _logger = logging.getLogger(__name__)
 
 
@@ -145,6 +147,7 @@ class _RangeReader:
         self._retries = _RetryTimer(options.poll_timeout_s)
         self._connection: sockets.BrokerConnection | None = None
         self._empty_responses = 0
+        self._compacts: bool | None = None
         self._waits_for = ""
 
     def batches(self) -> Iterator[BatchTable]:
@@ -191,7 +194,7 @@ class _RangeReader:
                 if data.error_code:
                     raise error_for(data.error_code, f"{self._wanted.tp}: {error_for(data.error_code)}")
                 return data
-        return None
+        raise NetworkError(f"{self._connection.address} returned nothing for {self._wanted.tp}")
 
     def _leader(self) -> sockets.BrokerConnection:
         metadata, tp = self._brokers.metadata, self._wanted.tp
@@ -228,7 +231,7 @@ class _RangeReader:
 
     def _process(self, data: Any) -> BatchTable | None:
         """The visible batches of a response, of which none may be left; None if it has no batch at all."""
-        whole = read_table(data.records if data is not None and data.records else b"")
+        whole = read_table(data.records or b"")
         if self._options.kafka.check_crcs:
             whole.check_crcs()
         whole = whole[whole.last_offsets >= self.position]
@@ -251,16 +254,30 @@ class _RangeReader:
             _logger.info("next fetch not sent: partition %s: %s", self._wanted.tp, error.message)
 
     def _handle_empty_response(self, data: Any) -> None:
-        """If the log extends beyond the range, compaction removed the records; otherwise waits for the log to grow."""
-        end = -1
-        if data is not None:
-            end = data.last_stable_offset if self._options.kafka.read_committed else data.high_watermark
+        """Asks again, at most until the timeout. A log of which the rest was compacted has no more of the range.
+
+        Others have it, though responses have no records while the leader waits for remote storage (KIP-405).
+        """
+        end = data.last_stable_offset if self._options.kafka.read_committed else data.high_watermark
         self._empty_responses += 1
         self._waits_for = f"the log ends at offset {max(end, 0)}"
-        if end >= self._wanted.end and self._empty_responses >= _EMPTY_RESPONSES_MAX:
-            self.position = self._wanted.end
-        elif self._retries.timed_out:
+        is_long_enough = end >= self._wanted.end
+        if is_long_enough:
+            self._waits_for = "the leader returns no records"
+            if self._empty_responses >= _EMPTY_RESPONSES_MAX and self._is_compacted():
+                self.position = self._wanted.end
+                return
+        if not self._retries.timed_out:
+            sockets.sleep(_EMPTY_PAUSE_S)
+        elif is_long_enough:
+            self._retry(RequestTimedOutError(self._waits_for))
+        else:
             self._lose(f"the log ends at offset {max(end, 0)}", self._wanted.end)
+
+    def _is_compacted(self) -> bool:
+        if self._compacts is None:
+            self._compacts = "compact" in self._brokers.topic_config(self._wanted.topic, "cleanup.policy")
+        return self._compacts
 
     def _retry(self, error: KafkaError) -> None:
         if not error.retriable and not isinstance(error, FencedLeaderEpochError):

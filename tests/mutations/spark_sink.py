@@ -195,6 +195,13 @@ MUTATIONS = (
         ("tests/spark/test_position.py::test_available_now_detects_what_a_stream_does",),
     ),
     Mutation(
+        "a range is skipped if its leader returns no records twice",
+        "spark_connector/partition_reader.py",
+        "self._empty_responses >= _EMPTY_RESPONSES_MAX and self._is_compacted()",
+        "self._empty_responses >= _EMPTY_RESPONSES_MAX",
+        ("tests/spark/test_empty_responses.py",),
+    ),
+    Mutation(
         "batches are lost if the next request cannot be sent",
         "spark_connector/partition_reader.py",
         "            self._send_ahead()\n",

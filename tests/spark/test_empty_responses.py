@@ -1,0 +1,128 @@
+"""Fetch responses without records: a range is skipped only where compaction may have removed its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from support.node import NodeProcess
+from support.spark_brokers import create, produce
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+from minikafka.protocol.errors import KafkaError, RequestTimedOutError
+from minikafka.protocol.messages.fetch import FetchResponse
+from minikafka.protocol.messages.list_offsets import ListOffsetsResponse
+from minikafka.spark_connector import sockets
+from minikafka.spark_connector.offset_reader import offset_reader_for
+from minikafka.spark_connector.offset_resolution import batch_ranges
+from minikafka.spark_connector.options import parse
+from minikafka.spark_connector.partition_reader import read
+from minikafka.spark_connector.range_planner import Range
+
+pytestmark = pytest.mark.timeout(120)
+COUNT = 6
+TIMEOUT_S = 30.0
+Change = Callable[[Any], None]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path_factory.mktemp("empty") / "data") as process:
+        for name in ("delete", "compact"):
+            create(process.bootstrap, {name: 1}, **{"cleanup.policy": name})
+            for number in range(COUNT):
+                produce(process.bootstrap, name, [{"key": b"k", "value": b"%d" % number, "partition": 0}])
+        yield process
+
+
+def without_records(response: FetchResponse) -> None:
+    response.responses[0].partitions[0].records = b""
+
+
+def without_partitions(response: FetchResponse) -> None:
+    response.responses[0].partitions.clear()
+
+
+def without_topics(response: FetchResponse) -> None:
+    response.responses.clear()
+
+
+def without_offsets(response: ListOffsetsResponse) -> None:
+    response.topics.clear()
+
+
+class Broken:
+    """The broker's responses, of which the first ones of a kind are changed; time passes only in pauses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: type, change: Change, times: int) -> None:
+        self.left = times
+        self.now_s = 1000.0
+        usual = sockets.BrokerConnection.receive
+
+        def receive(connection: sockets.BrokerConnection) -> Any:
+            response = usual(connection)
+            if isinstance(response, kind) and self.left:
+                self.left -= 1
+                change(response)
+            return response
+
+        monkeypatch.setattr(sockets.BrokerConnection, "receive", receive)
+        monkeypatch.setattr(sockets, "now_s", lambda: self.now_s)
+        monkeypatch.setattr(sockets, "sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def options(node: NodeProcess, topic: str) -> Any:
+    more = {"kafka.max.partition.fetch.bytes": "1", "kafkaConsumer.pollTimeoutMs": str(int(TIMEOUT_S * 1000))}
+    return parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": topic, **more})
+
+
+def values(node: NodeProcess, topic: str) -> list[bytes]:
+    batches = read(options(node, topic), Range(topic, 0, 0, COUNT), ["value"])
+    return [value for batch in batches for value in batch[0].to_pylist()]
+
+
+CHANGES = [without_records, without_partitions, without_topics]
+ALL = [b"%d" % number for number in range(COUNT)]
+
+
+@pytest.mark.parametrize("times", [1, 2, 5, 20])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_leader_that_returns_no_records_for_some_time_is_asked_again(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, change: Change, times: int
+) -> None:
+    Broken(monkeypatch, FetchResponse, change, times)
+    assert values(node, "delete") == ALL
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_leader_that_never_returns_records_is_an_error(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, change: Change
+) -> None:
+    broken = Broken(monkeypatch, FetchResponse, change, 10**9)
+    with pytest.raises(KafkaError, match=r"Cannot fetch record for offset 0 in 30000 milliseconds: .*return"):
+        values(node, "delete")
+    asked = 10**9 - broken.left
+    assert asked < 1.1 * TIMEOUT_S / 0.05, "not without pauses"
+
+
+def test_what_compaction_has_removed_is_skipped(node: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Broken(monkeypatch, FetchResponse, without_records, 10**9)
+    assert values(node, "compact") == []
+    assert broken.now_s < 1001, "at once"
+
+
+def test_a_response_without_the_offset_that_was_asked_for_is_asked_again(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = options(node, "delete")
+    Broken(monkeypatch, ListOffsetsResponse, without_offsets, 3)
+    (found,) = batch_ranges(offset_reader_for(chosen.kafka), chosen)
+    assert (found.start, found.end) == (0, COUNT)
+    Broken(monkeypatch, ListOffsetsResponse, without_offsets, 10**9)
+    with pytest.raises(RequestTimedOutError, match=r"a response lacks the offset of delete-0"):
+        batch_ranges(offset_reader_for(chosen.kafka), chosen)
