@@ -14,6 +14,7 @@ from anyio.from_thread import BlockingPortal
 
 from minikafka.client.blocking.loop_thread import LoopThread
 from minikafka.client.consumer import listener as async_listener
+from minikafka.client.user_code import ENDS_PROGRAM
 from minikafka.protocol.names import TopicPartition
 
 T = TypeVar("T")
@@ -60,16 +61,16 @@ class OnApplicationThread(async_listener.Listener):
 
     async def _call(self, callback: Callable[[], None]) -> None:
         """Raises what the callback raises. Cancellation does not end the callback."""
-        done, failures, context = anyio.Event(), list[Exception](), contextvars.copy_context()
+        done, failures, context = anyio.Event(), list[BaseException](), contextvars.copy_context()
 
         def call() -> None:
             try:
                 context.run(callback)
-            except Exception as error:  # noqa: BLE001 (the application's; it is raised by its call of the consumer)
-                failures.append(error)
-            except BaseException:
+            except ENDS_PROGRAM:
                 failures.append(RuntimeError("a callback of a Listener was interrupted"))
                 raise
+            except BaseException as error:  # noqa: BLE001 (the application's; its call of the consumer raises it)
+                failures.append(error)
             finally:
                 self._portal.start_task_soon(done.set)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from minikafka.client.interceptors import ConsumerInterceptor
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.records import ConsumerRecord
+from minikafka.client.user_code import tolerated
 from minikafka.protocol.names import TopicPartition
 
 _logger = logging.getLogger("minikafka.client.consumer")
@@ -16,10 +17,8 @@ _logger = logging.getLogger("minikafka.client.consumer")
 def on_consume(interceptors: Sequence[ConsumerInterceptor], records: list[ConsumerRecord]) -> list[ConsumerRecord]:
     """The records to return."""
     for one in interceptors:
-        try:
+        with tolerated(_logger, "interceptor failed: %s.on_consume", type(one).__name__):
             records = list(one.on_consume(records))
-        except Exception:  # what users write must not keep records from the application
-            _logger.exception("interceptor failed: %s.on_consume", type(one).__name__)
     return records
 
 
@@ -28,7 +27,5 @@ def on_commit(
 ) -> None:
     """Tell of offsets that were committed."""
     for one in interceptors:
-        try:
+        with tolerated(_logger, "interceptor failed: %s.on_commit", type(one).__name__):
             one.on_commit(offsets)
-        except Exception:  # the offsets are committed, whatever users write
-            _logger.exception("interceptor failed: %s.on_commit", type(one).__name__)

@@ -23,6 +23,7 @@ from minikafka.client.groups.assignors import (
     encode_subscription,
 )
 from minikafka.client.options import ConsumerOptions
+from minikafka.client.user_code import ENDS_PROGRAM
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import InconsistentGroupProtocolError, KafkaError, error_for
 from minikafka.protocol.message import MalformedMessage
@@ -249,7 +250,9 @@ def _answer(assignor: Assignor, method: str, kind: Kind, *arguments: Any) -> Any
     except Refused as refused:
         where = f" in {refused.path.strip()}" if refused.path else ""
         what = f"returned {shown(refused.value)}{where}: must be {refused.allowed}"
-        cause: Exception | None = None
-    except Exception as error:  # noqa: BLE001 (the application gets it from its next request for records)
+        cause: BaseException | None = None
+    except ENDS_PROGRAM:
+        raise
+    except BaseException as error:  # noqa: BLE001 (the application gets it from its next request for records)
         what, cause = f"raised {shown(error)}", error
     raise InconsistentGroupProtocolError(f"assignor {assignor.name!r}: {method}() {what}") from cause

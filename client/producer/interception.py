@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from minikafka.client.interceptors import ProducerInterceptor
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
 from minikafka.client.records import ProducerRecord, RecordMetadata
+from minikafka.client.user_code import tolerated
 
 _logger = logging.getLogger("minikafka.client.producer")
 
@@ -23,13 +24,11 @@ class Interception:
     ) -> tuple[ProducerRecord, Acknowledgement]:
         """The record to send, and what to call when it is delivered or has failed."""
         for one in self._interceptors:
-            try:
+            with tolerated(_logger, "interceptor failed: %s.on_send", type(one).__name__):
                 changed = one.on_send(record)
                 if not isinstance(changed, ProducerRecord):
                     raise TypeError(f"on_send must return a ProducerRecord, not {type(changed).__name__}")
                 record = changed
-            except Exception:  # what users write must not keep a record from being sent
-                _logger.exception("interceptor failed: %s.on_send", type(one).__name__)
         return record, Acknowledgement(self._interceptors, record, on_delivery)
 
     async def send(
@@ -86,10 +85,8 @@ class Acknowledgement:
         timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
         known = metadata or RecordMetadata(record.topic, self.partition, -1, timestamp)
         for one in self._interceptors:
-            try:
+            with tolerated(_logger, "interceptor failed: %s.on_acknowledgement", type(one).__name__):
                 one.on_acknowledgement(known, error)
-            except Exception:  # what users write must not affect other records
-                _logger.exception("interceptor failed: %s.on_acknowledgement", type(one).__name__)
 
     @property
     def tells_application(self) -> bool:

@@ -50,6 +50,7 @@ from minikafka.client.producer.serialization import (
 from minikafka.client.producer.transactions import Transactions
 from minikafka.client.records import ProducerRecord, RecordMetadata
 from minikafka.client.unknown_arguments import refuse
+from minikafka.client.user_code import called
 from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
@@ -398,7 +399,7 @@ class Producer(ClusterClient):
         if partition is None:
             if self._options.partitioner is None:
                 return partition_for_key(key or b"", target.partition_count)
-            partition = self._options.partitioner(target.topic.name, key, value, target.partition_count)
+            partition = called(self._options.partitioner, target.topic.name, key, value, target.partition_count)
             if type(partition) is not int:
                 partition = read_partition(partition, "partitioner(…)")
         elif type(partition) is not int:

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from minikafka.client.records import RecordMetadata
+from minikafka.client.user_code import tolerated
 from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import InvalidRecordError, KafkaError
 from minikafka.protocol.records.column_codec import encode_columns
@@ -103,17 +104,17 @@ class PendingBatch:
 
     def _finish(self) -> None:
         self.done = True
-        for index, callback in self.callbacks:
-            try:
-                returned = callback(None if self.error else self.metadata(index), self.error)
-                if inspect.iscoroutine(returned):
-                    returned.close()
-                    raise TypeError("on_delivery must not be a coroutine function, which nobody awaits")
-            except Exception:  # An error of the user's code must not affect other records.
-                _logger.exception("on_delivery callback failed: record for %s-%d", self.topic, self.partition)
-        for waiter in self.waiters:
-            waiter()
-        self.waiters.clear()
+        try:
+            for index, callback in self.callbacks:
+                with tolerated(_logger, "on_delivery callback failed: record for %s-%d", self.topic, self.partition):
+                    returned = callback(None if self.error else self.metadata(index), self.error)
+                    if inspect.iscoroutine(returned):
+                        returned.close()
+                        raise TypeError("on_delivery must not be a coroutine function, which nobody awaits")
+        finally:
+            for waiter in self.waiters:
+                waiter()
+            self.waiters.clear()
 
     def metadata(self, index: int) -> RecordMetadata:
         """The metadata of record number `index`. Raises the batch's KafkaError."""

@@ -151,6 +151,14 @@ MUTATIONS = (
         TEST_ONLY,
     ),
     Mutation(
+        "a callback that raises what is no exception ends the connection",
+        "client/user_code.py",
+        "        if error is None or isinstance(error, ENDS_PROGRAM):\n",
+        "        if error is None or not isinstance(error, Exception):\n",
+        ("tests/client/producer/test_careless_records.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
         "the inbox of a blocking producer is bounded by records only",
         "client/blocking/producer.py",
         "        self._left_bytes -= _size_bytes(value, key, headers)\n",

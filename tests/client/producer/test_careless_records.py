@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import anyio
 import pytest
 from support.fake_network import FakeNetwork
 
@@ -232,6 +234,38 @@ async def test_a_broken_on_delivery_is_told_and_changes_nothing(broken: str, cap
         assert (await bad).partition in (0, 1)
     assert len(log.records) == 2
     assert "on_delivery callback failed" in caplog.text
+
+
+NO_EXCEPTIONS = [asyncio.CancelledError(), GeneratorExit(), pytest.fail.Exception("no"), BaseException("mine")]
+
+
+@pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=repr)
+async def test_what_is_no_exception_ends_no_delivery_either(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def raises(*_: object) -> Any:
+        raise error
+
+    class Interceptor(ProducerInterceptor):
+        on_send = on_acknowledgement = raises
+
+    log = Log()
+    for interceptors in ([], [Interceptor()]):
+        async with producer(Producer, log, interceptors=interceptors) as one:
+            bad = await one.send("t", b"1", on_delivery=raises)
+            with anyio.fail_after(30):
+                await one.send_and_wait("t", b"2")
+                assert (await bad).partition in (0, 1)
+        with producer(blocking.Producer, log, interceptors=interceptors) as other:
+            assert other.send("t", b"3", on_delivery=raises).result(timeout_ms=30_000).partition in (0, 1)
+    assert len(log.records) == 6
+    assert caplog.text.count("on_delivery callback failed") == 4
+    assert caplog.text.count("on_send") >= 3
+    async with producer(Producer, log, partitioner=raises) as one:
+        with pytest.raises(RuntimeError, match="raised"):
+            await one.send("t", b"bad")
+    with producer(blocking.Producer, log, partitioner=raises) as other, pytest.raises(RuntimeError, match="raised"):
+        other.send("t", b"bad").result(timeout_ms=30_000)
 
 
 @pytest.mark.parametrize("returned", [None, b"x", ("t", b"x"), ZeroDivisionError()], ids=repr)

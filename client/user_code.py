@@ -1,0 +1,49 @@
+"""Errors of functions that applications pass to a client, and that it calls: callbacks, interceptors, partitioners.
+
+They may raise anything, also what is no `Exception`: `CancelledError` of a cancelled future, or what `pytest.fail`
+raises. Only `KeyboardInterrupt` and `SystemExit` are meant for the program.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+ENDS_PROGRAM = (KeyboardInterrupt, SystemExit)
+
+
+def called(function: Callable[..., Any], *arguments: object) -> Any:
+    """What an application's function returns.
+
+    Raises what it raises, but RuntimeError for what would end the task as if it were cancelled.
+    """
+    try:
+        return function(*arguments)
+    except (Exception, *ENDS_PROGRAM):
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"{getattr(function, '__qualname__', function)} raised {error!r}") from error
+
+
+class tolerated:  # noqa: N801 (used like a function)
+    """The block calls an application's function whose errors must not affect others: they are logged with this text."""
+
+    __slots__ = ("_arguments", "_logger", "_text")
+
+    def __init__(self, logger: logging.Logger, text: str, *arguments: object) -> None:
+        self._logger = logger
+        self._text = text
+        self._arguments = arguments
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None or isinstance(error, ENDS_PROGRAM):
+            return False
+        self._logger.error(self._text, *self._arguments, exc_info=error)
+        return True
