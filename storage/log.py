@@ -23,14 +23,15 @@ from minikafka.storage.flush import Flush
 from minikafka.storage.guarded_log import FAILURES, GuardedLog
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
 from minikafka.storage.log_lookup import (
+    Histories,
     find_aborted,
-    find_batches,
+    find_histories,
     find_slice,
     find_upper_bound,
 )
 from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
 from minikafka.storage.off_loop import Blocking, in_line
-from minikafka.storage.producer_state import BatchMetadata, Producer, ProducerStates
+from minikafka.storage.producer_state import ProducerStates
 from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import ALL, advance_start, delete_old_segments, remove_due
 from minikafka.storage.segment import OFFSET_DELTA_MAX, Segment
@@ -95,7 +96,7 @@ class Log(GuardedLog):
         self._dirty = not loaded.report.clean
         self._created = loaded.created
         self._sizes_known: int | None = None
-        self.producers.history = self._producer_history
+        self.producers.histories = self._producer_histories
         self._set_jitter()
 
     @classmethod
@@ -315,8 +316,8 @@ class Log(GuardedLog):
         found = self._reading(find_aborted, self.segments, from_offset, to_offset)
         return [(one.producer_id, one.first_offset) for one in found]
 
-    def _producer_history(self, producer: Producer) -> list[BatchMetadata]:
-        return self._reading(find_batches, self.segments, producer)
+    def _producer_histories(self, end_offset: int) -> Histories:
+        return self._reading(find_histories, self.segments, end_offset)
 
     @property
     def flush_wanted(self) -> bool:
@@ -443,7 +444,7 @@ class Log(GuardedLog):
         """Takes the place of a log with the same records, also in what the records do not tell: producers whose records
         are deleted, leader epochs without records, the log start offset. Raises KafkaError."""
         self.producers = source.producers
-        self.producers.history = self._producer_history
+        self.producers.histories = self._producer_histories
         self._dirty = True
         self.update_config(source.config)
         self.epochs.replace(source.epochs.entries)

@@ -8,8 +8,8 @@ convert to and from the content of a `.snapshot` file::
     producer id: int64   epoch: int16   last sequence: int32   last offset: int64   offset delta: int32
     timestamp: int64     coordinator epoch: int32   first offset of the open transaction: int64 (-1: none)
 
-A snapshot holds one batch of each producer, memory up to five. After a restart, older batches are read from the log
-(`history`) before a batch is rejected as out of order.
+A snapshot holds one batch of each producer, memory up to five. After a restart, older batches are read from the end of
+the log as it was then (`histories`) before a batch is rejected as out of order.
 """
 
 import struct
@@ -135,7 +135,7 @@ class ProducerStates:
 
     Attributes:
         end_offset: the state includes all batches before this offset.
-        history: returns a producer's batches in the log, oldest first, up to its last known one.
+        histories: returns the batches before an offset in the log, by producer id and epoch, oldest first.
     """
 
     def __init__(self, topic_partition: TopicPartition, *, expiration_ms: int = PRODUCER_EXPIRATION_MS) -> None:
@@ -145,7 +145,9 @@ class ProducerStates:
         self._unreplicated: dict[int, int] = {}  # First offset → offset of the marker.
         self.expiration_ms = expiration_ms
         self.end_offset = 0
-        self.history: Callable[[Producer], list[BatchMetadata]] | None = None
+        self.histories: Callable[[int], dict[tuple[int, int], list[BatchMetadata]]] | None = None
+        self._restored: dict[tuple[int, int], list[BatchMetadata]] | None = None
+        self._restored_offset = 0
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -203,10 +205,14 @@ class ProducerStates:
     def _duplicate(self, producer: Producer, batch: Batch, offset: int) -> Duplicate | None:
         first, last = batch.base_sequence, batch.last_sequence
         found = producer.find(first, last)
-        if found is None and producer.restored and self.history is not None:
+        if found is None and producer.restored and self.histories is not None:
             producer.restored = False
-            older = [known for known in self.history(producer) if known.last_offset < producer.last_offset]
-            producer.batches[:0] = older[-(BATCHES_KEPT - 1) :]
+            if self._restored is None:  # Read once for all producers: that takes a few ms.
+                self._restored = self.histories(self._restored_offset)
+            before = producer.batches[0].last_offset if producer.batches else -1
+            known = self._restored.pop((producer.producer_id, producer.epoch), [])
+            older = [one for one in known if one.last_offset < before]
+            producer.batches[:0] = older[max(0, len(older) + len(producer.batches) - BATCHES_KEPT) :]
             found = producer.find(first, last)
         if found is None and producer.epoch != -1:
             text = f"Out of order sequence number for producer {producer.producer_id} at offset {offset} in"
@@ -375,6 +381,7 @@ class ProducerStates:
         self._producers = {producer.producer_id: producer for producer in producers}
         open_ones = [(one.transaction_first_offset, one.producer_id) for one in producers]
         self._ongoing = dict(sorted(one for one in open_ones if one[0] >= 0))
+        self._restored, self._restored_offset = None, end_offset
 
 
 def _follows(last_sequence: int, sequence: int) -> bool:

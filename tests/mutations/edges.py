@@ -78,6 +78,22 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "the log is searched for each producer anew after a restart",
+        "storage/producer_state.py",
+        "            if self._restored is None:  #",
+        "            if self._restored is None or not first:  #",
+        ("tests/storage/test_producer_state.py", "tests/storage/test_histories.py"),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the whole log is searched for the batches of producers after a restart",
+        "storage/log_lookup.py",
+        "[-left:]",
+        "[:]",
+        ("tests/storage/test_histories.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "the parts of a large request that arrive are no activity",
         "broker/connections/connection.py",
         "        if self.transport.moved_bytes != self._moved_bytes_seen:\n",

@@ -16,6 +16,7 @@ from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.producer_state import (
+    BatchMetadata,
     CompletedTransaction,
     CorruptSnapshot,
     Duplicate,
@@ -196,19 +197,20 @@ def test_a_snapshot_restores_last_batches_and_open_transactions() -> None:
 
 
 def test_batches_before_the_snapshot_are_read_from_the_log() -> None:
-    found = states(*[data(number, offset=number) for number in range(6)])
+    found = states(*[data(number, offset=number) for number in range(6)], data(0, producer=8, offset=6))
     again = ProducerStates(PARTITION)
-    again.load_snapshot(found.encode_snapshot(), 6, 0)
+    again.load_snapshot(found.encode_snapshot(), 7, 0)
     asked: list[int] = []
 
-    def history(producer):  # type: ignore[no-untyped-def]
-        asked.append(producer.producer_id)
-        return list(found.get(7).batches)  # type: ignore[union-attr]
+    def histories(end_offset: int) -> dict[tuple[int, int], list[BatchMetadata]]:
+        asked.append(end_offset)
+        return {(7, 0): list(found.get(7).batches)}  # type: ignore[union-attr]
 
-    again.history = history
+    again.histories = histories
     assert again.check(data(2)) == Duplicate(2, 2, 1_700_000_000_000)
     assert error_of(again, data(0)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert asked == [7], "the log is read only once"
+    assert error_of(again, data(5, producer=8)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert asked == [7], "the log is read once for all producers"
 
 
 def test_inactive_producers_expire_unless_a_transaction_is_open() -> None:
