@@ -22,10 +22,11 @@ WORK_AT_ONCE = 1_000_000
 """How much `Pattern.work` may be done between two pauses; at most about 2 ms. The largest pattern and the longest text
 take 2 s, in which RE2 lets other threads run."""
 
-COSTLY_MAX, OPTIONAL_MAX, BRANCHES_MAX, DEPTH_MAX = 32, 1_000, 3_000, 1_000
-"""How many classes of Unicode and counted repetitions a pattern may have, how many `?`, also those of `(?:`, how many
-`|`, and how many parentheses in each other. RE2 takes up to 0.4 ms and 300 KB for each of the first, before it looks at
-what the pattern takes, and time by the square of the others: 0.2 s for 10,900 `a*|`."""
+COSTLY_MAX, REPEATED_MAX, OPTIONAL_MAX, BRANCHES_MAX, DEPTH_MAX = 32, 2_000, 1_000, 3_000, 1_000
+"""How many classes of Unicode and counted repetitions a pattern may have, how many repetitions these may have
+together, how many `?`, also those of `(?:`, how many `|`, and how many parentheses in each other. RE2 takes up to
+0.4 ms and 300 KB for each of the first, before it looks at what the pattern takes, and time by the square of the
+others: 0.4 s for 32 `a{1,500}`, 0.2 s for 10,900 `a*|`."""
 
 _QUOTED_OR_ESCAPED = re.compile(r"\\Q.*?(?:\\E|$)|\\x\{[0-9a-fA-F]{1,8}\}|\\.", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?", re.DOTALL)
@@ -33,7 +34,7 @@ _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?", re.DOTALL)
 _TOO_MANY = re.compile(r"\{(?:[1-9][0-9]{8,}(?:,[0-9]*)?|[0-9]+,[1-9][0-9]{8,})\}")
 """A count that RE2 does not take for one, so that it would match the text itself; RE2/J refuses it."""
 _PARENTHESIS = re.compile(r"[()]")
-_COUNTED = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
+_COUNTED = re.compile(r"\{0*([0-9]+)(?:,0*([0-9]*))?\}")
 _TOO_LARGE = "pattern too large - compile failed"
 _KAFKAS_WORDS = {
     "missing ]": "missing closing ]",
@@ -66,7 +67,10 @@ class Pattern:
         operators = _CLASS.sub("a", _QUOTED_OR_ESCAPED.sub("a", text))
         if _TOO_MANY.search(operators):
             raise InvalidPattern("invalid repeat count")
-        costly = escapes["\\p"] + escapes["\\P"] + len(_COUNTED.findall(operators))
+        counts = [int((high or low)[:9]) for low, high in _COUNTED.findall(operators)]
+        costly = escapes["\\p"] + escapes["\\P"] + len(counts)
+        if sum(counts) > REPEATED_MAX:
+            raise InvalidPattern(_TOO_LARGE)
         if costly > COSTLY_MAX or operators.count("?") > OPTIONAL_MAX or operators.count("|") > BRANCHES_MAX:
             raise InvalidPattern(_TOO_LARGE)
         if _depth(operators) > DEPTH_MAX:

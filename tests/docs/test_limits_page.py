@@ -28,7 +28,7 @@ from minikafka.broker.partitions.batch_validation import AT_ONCE_SIZE_BYTES, Rul
 from minikafka.broker.partitions.fetch_sessions import PARTITIONS_MAX
 from minikafka.broker.partitions.large_batches import AT_ONCE
 from minikafka.controller.decisions.decision import RECORDS_MAX
-from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, OPTIONAL_MAX
+from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, OPTIONAL_MAX, REPEATED_MAX
 from minikafka.protocol.settings.registry import NODE_SETTINGS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations" / "limits.md").read_text()
@@ -57,6 +57,7 @@ MIB = 1 << 20
         f"those of up to {READY_BYTES_MAX >> 10} KiB whose client",
         f"takes less than {IN_THE_WAY_RATE_MIN >> 10} KiB a second for {IN_THE_WAY_S_MAX:.0f} s is disconnected",
         f"more than {COSTLY_MAX} classes of Unicode",
+        f"counts of more than {REPEATED_MAX:,} in sum",
         f"more than {OPTIONAL_MAX:,} `?`",
         f"more than {BRANCHES_MAX:,} `\\|`",
         f"more than {DEPTH_MAX:,} parentheses",

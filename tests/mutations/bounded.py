@@ -246,6 +246,13 @@ MUTATIONS = (
         ("tests/broker/coordinator/test_java_hash.py",),
     ),
     Mutation(
+        "a pattern may repeat what is optional thousands of times",
+        "controller/patterns.py",
+        "        if sum(counts) > REPEATED_MAX:\n",
+        "        if max(counts, default=0) > REPEATED_MAX:\n",
+        (_PATTERNS,),
+    ),
+    Mutation(
         "RE2 decides whether a pattern is too large, after it took the memory",
         "controller/patterns.py",
         "costly > COSTLY_MAX or operators",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minikafka.broker.coordinator.groups.consumer import subscription_pattern
 from minikafka.broker.coordinator.groups.consumer.subscription_pattern import MATCHES_AT_ONCE, check_pattern, resolve
-from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, OPTIONAL_MAX, Pattern
+from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, OPTIONAL_MAX, REPEATED_MAX, Pattern
 from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import InvalidRegularExpressionError
 
@@ -58,6 +58,10 @@ TOO_COSTLY = {
     "classes of Unicode": r"\pL" * (COSTLY_MAX + 1),
     "classes of Unicode in classes": r"(?i)[\PL]" * (COSTLY_MAX + 1),
     "counted repetitions": "a{0,1000}" * (COSTLY_MAX + 1),
+    "many repetitions": "a{1,1000}" * 3,
+    "many repetitions at least": "a{1000,}" * 3,
+    "many repetitions exactly": "a{%s1000}" % ("0" * 5_000) * 3,
+    "many repetitions in others": "(?:a{0,500}){0,2}" * 4,
     "counted repetitions of what is not plain": r"(?:[\]]\x{41}\Qa\E){0,9}" * (COSTLY_MAX + 1),
     "some of each": r"\pL\PL{2}(?:a|b){3,}" * (COSTLY_MAX // 3 + 1),
     "what is optional": "a?" * (OPTIONAL_MAX + 1),
@@ -68,6 +72,7 @@ TOO_COSTLY = {
 LONG = {
     "classes of Unicode": "(" + r"\pN|" * COSTLY_MAX + ")",
     "counted repetitions": "|".join([r"\d{4}-\d{2}"] * (COSTLY_MAX // 2)),
+    "many repetitions": "a{1,1000}" * (REPEATED_MAX // 1_000),
     "what is optional": "a?" * OPTIONAL_MAX,
     "branches": "a*" + "|a*" * BRANCHES_MAX,
     "groups in each other": "(" * DEPTH_MAX + "a" + ")" * DEPTH_MAX,
@@ -139,4 +144,4 @@ def test_many_topics_are_matched_in_steps() -> None:
 
 def test_a_large_pattern_is_matched_in_more_steps() -> None:
     names = [f"topic-{number}" for number in range(1000)]
-    assert sum(1 for _ in resolve(["(a|b|ab){0,1000}" * 10], names)) >= 100
+    assert sum(1 for _ in resolve(["x|" + "abcdefghij" * 1_100], names)) >= 100
