@@ -3,11 +3,13 @@
 import errno
 import os
 import pwd
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 from minikafka.broker.node.holders import holder_of_lock, holder_of_port
 from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.protocol.counted import counted
 
 __all__ = ["why_not_started"]
 
@@ -24,6 +26,8 @@ def why_not_started(error: OSError, config: NodeConfig) -> str:
     """
     if error.errno == errno.EADDRINUSE:
         return _port_in_use(error, config)
+    if error.errno == errno.EFBIG:
+        return _file_too_large()
     found = _directory_of(error, config)
     if found is not None:
         path, option = found
@@ -42,6 +46,16 @@ def _port_in_use(error: OSError, config: NodeConfig) -> str:
             by = f", by {holder}" if holder else ""
             return f"{error.strerror}{by}: stop that process, or set another port in {option}"
     return error.strerror or str(error)
+
+
+def _file_too_large() -> str:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return "a file would be larger than its file system allows: set a lower segment.bytes"
+    return (
+        f"a file would be larger than the {counted(limit, 'byte')} that this process may write: raise the limit "
+        "(`ulimit -f`, LimitFSIZE); a segment alone has up to segment.bytes"
+    )
 
 
 def _directories(config: NodeConfig) -> Iterator[tuple[str, str]]:

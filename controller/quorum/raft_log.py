@@ -257,7 +257,10 @@ class StoredRaftLog:
             try:
                 found = decode_election_state(self._disk.read_bytes(path))
             except UnreadableElectionState as error:
-                raise UnreadableRecord(f"{path}: {error}") from error
+                raise UnreadableRecord(
+                    f"{path}: {error}. It has this voter's vote: replace the voter (move {self._log.directory} away "
+                    "while the other voters run), or restore a backup of the directory"
+                ) from error
             return found if found.epoch >= self.last_epoch else ElectionState(self.last_epoch)
         return ElectionState(self.last_epoch)
 

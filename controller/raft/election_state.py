@@ -65,6 +65,10 @@ def encode_election_state(state: ElectionState, voters: Sequence[int], *, kraft_
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
+EPOCH_MAX = 1 << 30
+"""In a file. Elections do not come so far. The quorum takes over a greater one, and may have no other after it."""
+
+
 def decode_election_state(data: bytes) -> ElectionState:
     """Decode the file. The caller handles a missing file, which stands for `ElectionState()`.
 
@@ -83,7 +87,7 @@ def decode_election_state(data: bytes) -> ElectionState:
         )
     numbers = [fields.get(name) for name in ("leaderEpoch", "votedId", "leaderId")]
     epoch, voted_for, leader = (number if type(number) is int else -2 for number in numbers)
-    if epoch < 0 or voted_for < NO_NODE or leader < NO_NODE:
+    if not 0 <= epoch <= EPOCH_MAX or voted_for < NO_NODE or leader < NO_NODE:
         raise UnreadableElectionState(f"{FILE_NAME} has invalid values: epoch, vote, leader are {numbers!r}")
     return ElectionState(epoch, voted_for, leader, _directory_of(fields) if version == DYNAMIC else NO_DIRECTORY)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -203,3 +204,14 @@ def test_a_socket_of_a_client_does_not_hold_the_port() -> None:
         with socket.create_connection(("127.0.0.1", port)), server.accept()[0]:
             server.close()
             assert holder_of_port(port) == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [(204_800, "204,800 bytes that this process may write: raise the limit"), (-1, "than its file system allows")],
+)
+def test_a_file_that_would_be_too_large_names_the_limit(
+    limit: int, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert expected in why_not_started(OSError(errno.EFBIG, "File too large"), config(tmp_path))

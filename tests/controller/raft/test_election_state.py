@@ -55,6 +55,8 @@ def test_a_vote_survives_encoding() -> None:
         {"data_version": False},
         {"leaderEpoch": -1},
         {"leaderEpoch": "5"},
+        {"leaderEpoch": (1 << 30) + 1},
+        {"leaderEpoch": (1 << 31) - 1},
         {"votedId": None},
         {"leaderId": -2},
     ],
