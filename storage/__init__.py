@@ -61,6 +61,7 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
     log_results.py         the result of an append, OffsetOutOfRange, UnexpectedOffset
     log_lookup.py          lookups across segments: by offset, by timestamp, aborted transactions, producers' batches
     flush.py               fsync of a log's files, in order
+    flush_turns.py         how many logs are flushed at a time, and how many of their segments
     retention.py           deletion by retention.ms, retention.bytes and log start offset
     truncation.py          truncation to an offset, full truncation
     recovery.py            opening a log: clean, or with a scan after a crash; corruption
@@ -92,6 +93,7 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
     off_loop.py            generators whose blocking calls run in threads, or at once
     timestamp_search.py    the first record at or after a timestamp
     disk.py                the file system: `Disk`, `File`, `RealDisk`
+    open_files.py          the open descriptors of a RealDisk, and which of them to close
     disk_errors.py         which errors are failures of a disk, and which only fail what was asked
     directory_room.py      whether a data directory's disk is full
     memory_disk.py         an in-memory disk with power failures and I/O errors, for tests

@@ -5,8 +5,7 @@ that a test can simulate a power failure at any operation. Both have the same me
 errors by going offline (`log.py`).
 
 The number of open descriptors is limited: a `RealFile` opens itself on use and may be closed when more than
-`open_files_max` files are open (second-chance algorithm: files not used since the last sweep are closed first). `hold`
-keeps a file open for a worker thread or sendfile.
+`open_files_max` files are open (`open_files.py`). `hold` keeps a file open for a worker thread or sendfile.
 """
 
 import errno
@@ -15,7 +14,6 @@ import os
 import resource
 import stat
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -23,8 +21,10 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
-from minikafka.storage.disk_errors import NO_DESCRIPTORS, FailedSync
+from minikafka.storage.disk_errors import FailedSync
+from minikafka.storage.flush_turns import FlushTurns
 from minikafka.storage.memory_disk import MemoryDisk, Outcomes, outcome
+from minikafka.storage.open_files import OpenFiles
 from minikafka.storage.worker import Lane, ThreadLane, attempt
 from minikafka.storage.worker_process import ProcessLane
 
@@ -33,7 +33,6 @@ __all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
 _READ_SIZE = 1 << 16
 _THREADS = 8
 _OPEN_FILES_MAX = 4096
-_RESERVE = 8
 _THREAD_BYTES_MAX = 8 << 20
 """Cleaning so much takes about as much processor time as starting a process."""
 Buffer = bytes | bytearray | memoryview
@@ -80,7 +79,13 @@ class File(Protocol):
 
 
 class Disk(Protocol):
-    """The file system as storage uses it. Paths are strings with `/`; every method may raise OSError."""
+    """The file system as storage uses it. Paths are strings with `/`; every method may raise OSError.
+
+    Attributes:
+        flush_turns: who may flush.
+    """
+
+    flush_turns: FlushTurns
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 
@@ -179,10 +184,10 @@ class FileSlice:
 class RealFile:
     """A `File` of the operating system. Created by `RealDisk.open`."""
 
-    __slots__ = ("_closing", "_disk", "_fd", "_holds", "path", "size_bytes", "used")
+    __slots__ = ("_closing", "_fd", "_files", "_holds", "path", "size_bytes", "used")
 
-    def __init__(self, disk: "RealDisk", path: str, fd: int, size_bytes: int) -> None:
-        self._disk = disk
+    def __init__(self, files: OpenFiles, path: str, fd: int, size_bytes: int) -> None:
+        self._files = files
         self._fd = fd
         self._holds = 0
         self._closing = False
@@ -244,11 +249,15 @@ class RealFile:
     def hold(self) -> None:
         self.fileno()
         self._holds += 1
+        if self._holds == 1:
+            self._files.held(self)
 
     def release(self) -> None:
         self._holds -= 1
-        if self._closing and not self._holds:
-            self.try_close()
+        if not self._holds:
+            self._files.released(self)
+            if self._closing:
+                self.try_close()
 
     def close(self) -> None:
         self._closing = not self.try_close()
@@ -260,11 +269,11 @@ class RealFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-            self._disk.closed()
+            self._files.closed(self)
         return True
 
     def _open(self) -> int:
-        self._fd = self._disk.descriptor(self, os.O_RDWR)
+        self._fd = self._files.descriptor(self, os.O_RDWR)
         return self._fd
 
 
@@ -289,87 +298,23 @@ class RealDisk:
 
     def __init__(self, *, open_files_max: int | None = None) -> None:
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._open_files_max = open_files_max or min(_OPEN_FILES_MAX, allowed // 3)
-        self._open_files: deque[RealFile] = deque()
-        self._open_count = 0
+        files_max = open_files_max or min(_OPEN_FILES_MAX, allowed // 3)
+        self.open_files = OpenFiles(files_max)
+        self.flush_turns = FlushTurns(files_max)
         self._locks: list[int] = []
-        self._reserve: list[int] = []
-        self._fill_reserve()
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        file = RealFile(self, path, -1, 0)
-        file._fd = self.descriptor(file, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
+        file = RealFile(self.open_files, path, -1, 0)
+        file._fd = self.open_files.descriptor(file, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
         file.size_bytes = os.fstat(file._fd).st_size
         return file
 
-    def descriptor(self, file: RealFile, flags: int) -> int:
-        """Opens the file of a RealFile, and closes others if too many are open."""
-        if self._open_count >= self._open_files_max:
-            self._sweep()
-        fd = self._opened(file.path, flags)
-        self._open_count += 1
-        self._open_files.append(file)
-        return fd
-
-    def _opened(self, path: str, flags: int) -> int:
-        """Opens a path; if descriptors have run out, closes files for it, or gives up one of the reserve."""
-        while True:
-            try:
-                return os.open(path, flags | os.O_CLOEXEC, 0o644)
-            except OSError as error:
-                if error.errno not in NO_DESCRIPTORS or not self._give_way():
-                    raise
-
-    def _give_way(self) -> bool:
-        """Keeps fewer files open from now on, since descriptors ran out; returns whether one was closed."""
-        before = self._open_count
-        self._open_files_max = max(1, min(self._open_files_max, before) * 3 // 4)
-        self._sweep()
-        if self._open_count < before:
-            return True
-        if self._reserve:
-            os.close(self._reserve.pop())
-            return True
-        return False
-
-    def _fill_reserve(self) -> None:
-        """Takes descriptors for the reserve again, as far as there are any."""
-        try:
-            while len(self._reserve) < _RESERVE:
-                self._reserve.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
-        except OSError as error:
-            if error.errno not in NO_DESCRIPTORS:
-                raise
-
-    def _close(self, fd: int) -> None:
-        os.close(fd)
-        if len(self._reserve) < _RESERVE:
-            self._fill_reserve()
-
-    def _sweep(self) -> None:
-        for _ in range(2 * len(self._open_files)):
-            if not self._open_files:
-                return
-            file = self._open_files.popleft()
-            if file._fd < 0:
-                continue
-            if file.used or file._holds:
-                file.used = False
-                self._open_files.append(file)
-                continue
-            file.try_close()
-            if self._open_count < self._open_files_max:
-                return
-
-    def closed(self) -> None:
-        self._open_count -= 1
-
     def list(self, directory: str) -> list[str]:
-        fd = self._opened(directory, os.O_RDONLY | os.O_DIRECTORY)
+        fd = self.open_files.opened(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             return sorted(os.listdir(fd))
         finally:
-            self._close(fd)
+            self.open_files.close(fd)
 
     def exists(self, path: str) -> bool:
         return _mode(path) is not None
@@ -406,18 +351,18 @@ class RealDisk:
         os.rmdir(path)
 
     def read_bytes(self, path: str) -> bytes:
-        fd = self._opened(path, os.O_RDONLY)
+        fd = self.open_files.opened(path, os.O_RDONLY)
         try:
             parts = [os.read(fd, _READ_SIZE)]
             while len(parts[-1]) == _READ_SIZE:
                 parts.append(os.read(fd, _READ_SIZE))
             return b"".join(parts)
         finally:
-            self._close(fd)
+            self.open_files.close(fd)
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
-        fd = self._opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        fd = self.open_files.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             rest = memoryview(data)
             while rest:
@@ -428,7 +373,7 @@ class RealDisk:
             os.unlink(temporary)  # It would take the room that a full disk does not have.
             raise
         finally:
-            self._close(fd)
+            self.open_files.close(fd)
         os.rename(temporary, path)
         if sync:
             self.sync_directory(os.path.dirname(path))
@@ -440,13 +385,13 @@ class RealDisk:
         self._sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def _sync(self, path: str, flags: int) -> None:
-        fd = self._opened(path, flags)
+        fd = self.open_files.opened(path, flags)
         try:
             os.fsync(fd)
         except OSError as error:
             raise FailedSync(error.errno, error.strerror, path) from error
         finally:
-            self._close(fd)
+            self.open_files.close(fd)
 
     def free_bytes(self, path: str) -> int:
         found = os.statvfs(path)
@@ -457,7 +402,7 @@ class RealDisk:
         return found.f_blocks * found.f_frsize
 
     def lock(self, path: str) -> None:
-        fd = self._opened(path, os.O_RDWR | os.O_CREAT)
+        fd = self.open_files.opened(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

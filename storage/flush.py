@@ -6,16 +6,20 @@ a log which never had records has no leader epochs.
 """
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 from minikafka.storage.disk import File
 from minikafka.storage.log_state import LogState
-
-_SEGMENTS_MAX = 32
-"""Segments held open during one flush."""
+from minikafka.storage.segment import Segment
 
 
 class Flush:
     """One flush: holds files of a log open for a worker thread, which calls `sync` and nothing else.
+
+    It takes up to `segments_max` segments (`FlushTurns`). Of what a log is to flush besides (`LogState.touched`) it
+    takes what lies below the offset that it reaches, all of which must be on the device before the recovery point is
+    there. The rest stays for the next flush: while a flush waits for the disk, any number of segments may be
+    rolled.
 
     Args:
         offset: the offset to flush up to.
@@ -35,27 +39,35 @@ class Flush:
         segments = log.segments
         first = max(0, segments.floor(log.recovery_point))
         until = segments.floor(max(offset - 1, segments.bases[0])) + 1
-        if until > first + _SEGMENTS_MAX:
-            until = first + _SEGMENTS_MAX
+        at_most = log.disk.flush_turns.segments_max
+        if until > first + at_most:
+            until = first + at_most
             self.offset = segments.bases[until]
+        room = at_most - max(0, until - first)
+        end = segments.bases[until] if until < len(segments) else log.end_offset + 1
         self._epochs = log.epochs.unsynced and log.end_offset > 0
         if self._epochs:
             log.epochs.complete()
-        self._touched, self._snapshots, self._small = log.touched, log.snapshots.unsynced, log.unsynced_paths
-        self._names = log.directory_unsynced
+        self._touched = _below(log.touched, end, room)
+        self._snapshots = dict.fromkeys(takewhile(lambda one: one <= self.offset, log.snapshots.unsynced))
+        self._small, self._names = log.unsynced_paths, log.directory_unsynced
         found = list(dict.fromkeys([*self._touched, *(segments[index] for index in range(first, until))]))
         for segment in found:
             segment.transactions.complete()
         self._new_indexes = [one.transactions for one in found if one.transactions.created]
         self._files: list[File] = []
         self._hold(file for segment in found for file in (segment.files if segment.size else [segment.log]))
-        self._paths = [*self._snapshots, *self._small]
+        self._paths = [*map(log.snapshots.path, self._snapshots), *self._small]
         if self._epochs:
             self._paths.append(log.epochs.path)
         has_names = self._names or self._paths or self._new_indexes
         self.parent = log.directory.rpartition("/")[0] or "/" if has_names else None
         self._settle = log.unsettled
-        log.touched, log.snapshots.unsynced, log.unsynced_paths = [], [], []
+        for segment in self._touched:
+            del log.touched[segment]
+        for snapshot in self._snapshots:
+            del log.snapshots.unsynced[snapshot]
+        log.unsynced_paths = []
         log.epochs.unsynced &= not self._epochs
         log.directory_unsynced = False
         self._set_created(False)
@@ -71,9 +83,8 @@ class Flush:
 
     def give_back(self, log: LogState) -> None:
         """After a `sync` that was not possible, without descriptors: the next flush is to do all of it."""
-        touched = [*self._touched, *(one for one in log.touched if one not in self._touched)]
-        log.touched = [one for one in touched if not one.is_deleted]
-        log.snapshots.unsynced = [*self._snapshots, *log.snapshots.unsynced]
+        log.touched = {one: None for one in (self._touched | log.touched) if not one.is_deleted}
+        log.snapshots.unsynced = self._snapshots | log.snapshots.unsynced
         log.unsynced_paths = [*self._small, *log.unsynced_paths]
         log.epochs.unsynced |= self._epochs
         log.directory_unsynced |= self._names
@@ -104,3 +115,13 @@ class Flush:
     def release(self) -> None:
         for file in self._files:
             file.release()
+
+
+def _below(touched: dict[Segment, None], offset: int, room: int) -> dict[Segment, None]:
+    """Returns the segments that begin before `offset`, and as many of the others as there is room for."""
+    found: dict[Segment, None] = {}
+    for segment in touched:  # Ascending, as only the last segment of a log is touched.
+        if segment.base_offset >= offset and len(found) >= room:
+            break
+        found[segment] = None
+    return found

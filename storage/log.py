@@ -30,7 +30,7 @@ from minikafka.storage.log_lookup import (
     find_upper_bound,
 )
 from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
-from minikafka.storage.off_loop import Blocking, in_line
+from minikafka.storage.off_loop import Blocking, in_line, off_loop
 from minikafka.storage.producer_state import ProducerStates
 from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import ALL, advance_start, delete_old_segments, remove_due
@@ -87,7 +87,7 @@ class Log(GuardedLog):
         self.directory_unsynced = loaded.may_be_unsynced
         self.unsynced_paths = loaded.unsynced_paths
         self.unsettled: Callable[[], None] | None = None
-        self.touched = loaded.touched  # To flush although below the recovery point: rolled or truncated.
+        self.touched = loaded.touched  # To flush also below the recovery point: rolled or truncated.
         self.truncations = 0
         self.now_ms = clock
         self._random = random
@@ -260,7 +260,7 @@ class Log(GuardedLog):
             return
         active.seal()
         new = Segment.create(self.disk, self.directory, base, self.config, now_ms=self.now_ms())
-        self.touched.append(active)
+        self.touched[active] = None
         if self._sizes_known is not None:
             self._sizes_known += active.size_bytes
         self.segments.append(new)
@@ -333,48 +333,44 @@ class Log(GuardedLog):
 
     def flush(self) -> None:
         """Flushes the log, blocking. Raises KafkaError."""
-        end = self.end_offset
-        while (flush := self._begin_flush(end)) is not None:
-            in_line(self._finish_flush(flush))
-            if flush.offset >= end:
-                break
-
-    def _finish_flush(self, flush: Flush) -> Blocking[None]:
-        try:
-            yield flush.sync
-        except OSError as error:
-            raise self._flush_failed(flush, error) from error
-        finally:
-            flush.release()
-        self._end_flush(flush)
-
-    def _flush_failed(self, flush: Flush, error: OSError) -> KafkaError:
-        flush.give_back(self)
-        return self.fail(error)
+        end, is_behind = self.end_offset, True
+        while is_behind and (flush := self._begin_flush(end)) is not None:
+            is_behind = in_line(self._finish_flush(flush, end))
 
     async def flush_async(self, *, all_segments: bool = True) -> None:
-        """Flushes the log in a worker thread, to the end even if cancelled; concurrent appends are not included. Raises
-        KafkaError.
+        """Flushes the log in a worker thread; concurrent appends are not included. A part that has begun is completed
+        even if it is cancelled. Raises KafkaError.
 
         Args:
             all_segments: False excludes the active segment unless `flush.ms` or `flush.messages` requires its flush.
         """
         overdue = self.flush_due or self.now_ms() - self.last_flush_ms >= self.config.flush_ms
         end = self.end_offset if all_segments or overdue else self.active.base_offset
-        while (flush := self._begin_flush(end)) is not None:
-            try:
-                await self.disk.run(flush.sync)
-            except OSError as error:
-                if isinstance(error, FileNotFoundError) and flush.directory != self.directory:
-                    return  # It was moved meanwhile: deleted, or replaced by its copy.
-                raise self._flush_failed(flush, error) from error
-            finally:
-                flush.release()
-            self._end_flush(flush)
-            if flush.offset >= end:
-                break
+        is_behind = True
+        while is_behind:
+            async with self.disk.flush_turns.turn(self):
+                flush = self._begin_flush(end)
+                is_behind = flush is not None and await off_loop(self.disk, self._finish_flush(flush, end))
+
+    def _finish_flush(self, flush: Flush, end: int) -> Blocking[bool]:
+        """Returns whether more is to be flushed up to `end`."""
+        try:
+            yield flush.sync
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and flush.directory != self.directory:
+                return False  # It was moved meanwhile: deleted, or replaced by its copy.
+            raise self._flush_failed(flush, error) from error
+        finally:
+            flush.release()
+        self._end_flush(flush)
+        return flush.offset < min(end, self.end_offset)
+
+    def _flush_failed(self, flush: Flush, error: OSError) -> KafkaError:
+        flush.give_back(self)
+        return self.fail(error)
 
     def _begin_flush(self, offset: int) -> Flush | None:
+        offset = min(offset, self.end_offset)  # It may have been truncated while it waited.
         behind = offset > self.recovery_point or self.unsynced_paths or self.directory_unsynced or self.touched
         return self._guarded(Flush, self, offset) if behind or self.failure is not None else None
 
@@ -410,7 +406,7 @@ class Log(GuardedLog):
         """Deletes segments removed from `segments`, the last one first, so that a crash leaves no gap."""
         for segment in reversed(segments):
             self.delete_later(segment.mark_deleted())
-        self.touched = [one for one in self.touched if not one.is_deleted]  # some are there twice
+            self.touched.pop(segment, None)
         self.directory_unsynced = self._dirty = True
         self._sizes_known = None
 
@@ -460,7 +456,7 @@ class Log(GuardedLog):
         """
         flush = in_line(self.begin_close()) if clean else None
         if flush is not None:
-            in_line(self._finish_flush(flush))
+            in_line(self._finish_flush(flush, flush.offset))
         self.is_closed = True
         for segment in self.segments.opened():
             segment.close()
@@ -474,9 +470,9 @@ class Log(GuardedLog):
             return None
         self._guarded(self.snapshots.take, self.producers)
         if self.recovery_point >= self.end_offset:  # The seal is flushed, also if all batches are.
-            self.touched.append(self.active)
+            self.touched[self.active] = None
         while (flush := self._begin_flush(self.end_offset)) is not None and flush.offset < self.end_offset:
-            yield from self._finish_flush(flush)
+            yield from self._finish_flush(flush, flush.offset)
         return flush
 
     def end_close(self, flush: Flush | None, error: OSError | None) -> None:

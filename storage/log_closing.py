@@ -11,22 +11,19 @@ from minikafka.storage.off_loop import Blocking
 
 __all__ = ["close_logs"]
 
-_CLOSED_AT_ONCE = 32
-"""Between two waits for the disk; they take about 10 ms."""
-
 
 def close_logs(disk: Disk, logs: Sequence[Log]) -> Blocking[bool]:
     """Closes the logs; returns whether all succeeded. Their names are durable once the caller has synced their data
     directory, which is to be done before it writes what it trusts them for: recovery points, clean-shutdown file."""
     succeeded = True
-    for part in _batched(logs):
+    for part in _batched(logs, disk.flush_turns.at_once):  # 32 take about 10 ms.
         succeeded &= yield from _close(disk, part)
     return succeeded
 
 
-def _batched(logs: Sequence[Log]) -> Iterator[Sequence[Log]]:
-    for start in range(0, len(logs), _CLOSED_AT_ONCE):
-        yield logs[start : start + _CLOSED_AT_ONCE]
+def _batched(logs: Sequence[Log], count: int) -> Iterator[Sequence[Log]]:
+    for start in range(0, len(logs), count):
+        yield logs[start : start + count]
 
 
 def _close(disk: Disk, logs: Sequence[Log]) -> Blocking[bool]:

@@ -20,7 +20,7 @@ class LogState(Protocol):
         start_offset, end_offset: the first offset that can be read, and the offset of the next append.
         recovery_point: everything before this offset has been flushed.
         active: the last segment, which is appended to.
-        touched: segments to flush although they lie below the recovery point: rolled or truncated.
+        touched: segments to flush although they may lie below the recovery point: rolled or truncated. Ascending.
         unsynced_paths: small files to flush.
         directory_unsynced: the directory has entries that have not been flushed.
         unsettled: makes durable that this log has taken the place of another one; called by each flush. None if it is.
@@ -40,7 +40,7 @@ class LogState(Protocol):
     epochs: LeaderEpochs
     producers: ProducerStates
     snapshots: ProducerSnapshots
-    touched: list[Segment]
+    touched: dict[Segment, None]
     unsynced_paths: list[str]
     directory_unsynced: bool
     unsettled: Callable[[], None] | None

@@ -15,11 +15,13 @@ from random import Random
 from typing import TypeVar
 
 from minikafka.protocol.errors import without_frames
+from minikafka.storage.flush_turns import FlushTurns
 from minikafka.storage.memory_content import Content, Directory
 from minikafka.storage.worker import Lane, ThreadLane
 
 __all__ = ["MemoryDisk", "MemoryFile", "PowerLoss"]
 
+_FILES_MAX = 4096
 Buffer = bytes | bytearray | memoryview
 Outcomes = list[OSError | None]
 Result = TypeVar("Result")
@@ -154,6 +156,7 @@ class MemoryDisk:
         calls: the number of calls of each kind (`open`, `read`, `write`, `sync`, `list`, …).
         remaining_bytes: the free space of the disk.
         pause: if set, awaited by `run` to simulate a slow disk.
+        flush_turns: see `Disk`.
     """
 
     def __init__(
@@ -169,6 +172,7 @@ class MemoryDisk:
         self.generation = 0
         self.remaining_bytes = 1 << 60
         self.pause: Callable[[], Awaitable[None]] | None = None
+        self.flush_turns = FlushTurns(_FILES_MAX)
 
     def crash(self) -> None:
         """Simulates a power failure. Open files can no longer be used."""

@@ -23,14 +23,14 @@ class ProducerSnapshots:
 
     Attributes:
         offsets: the offsets of the snapshots, ascending.
-        unsynced: files to include in the next flush.
+        unsynced: the offsets of those to include in the next flush that reaches them, ascending.
     """
 
     def __init__(self, disk: Disk, directory: str, offsets: Iterable[str]) -> None:
         self._disk = disk
         self.directory = directory
         self.offsets = sorted(int(text) for text in offsets if text.isdigit())
-        self.unsynced: list[str] = []
+        self.unsynced: dict[int, None] = {}
         self._start = 0
 
     def path(self, offset: int) -> str:
@@ -49,7 +49,7 @@ class ProducerSnapshots:
             if is_passing(error):
                 return
             raise
-        self.unsynced.append(path)
+        self.unsynced[offset] = None
         insort(self.offsets, offset)
 
     def load(self, producers: ProducerStates, *, start_offset: int, end_offset: int, now_ms: int) -> None:
@@ -103,5 +103,4 @@ class ProducerSnapshots:
         path = self.path(offset)
         if self._disk.exists(path):
             self._disk.remove(path)
-        if path in self.unsynced:
-            self.unsynced.remove(path)
+        self.unsynced.pop(offset, None)

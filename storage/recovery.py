@@ -97,7 +97,7 @@ class Loader:
     created: bool = False
     is_new: bool = False  # Saves lookups: a cluster creates thousands of logs at once.
     unsynced_paths: list[str] = field(default_factory=list[str])
-    touched: list[Segment] = field(default_factory=list[Segment])
+    touched: dict[Segment, None] = field(default_factory=dict[Segment, None])
     report: Recovery = field(default_factory=Recovery)
     segments: Segments = field(init=False)
     epochs: LeaderEpochs = field(init=False)
@@ -262,7 +262,7 @@ class Loader:
         index = max(0, self.segments.floor(self.recovery_point))
         if index and self.segments.bases[index] == self.recovery_point:
             self.segments[index - 1].reseal(self.recovery_point)
-            self.touched.append(self.segments[index - 1])
+            self.touched[self.segments[index - 1]] = None
         first = index
         while index < len(self.segments):
             segment = self.segments[index]

@@ -23,7 +23,7 @@ def truncate_to(log: LogState, offset: int) -> bool:
         log.drop(log.segments.take(keep, len(log.segments)))
         log.active = log.segments[-1]
         log.active.truncate_to(offset)
-        log.touched.append(log.active)
+        log.touched[log.active] = None
         log.active.activate(now_ms=log.now_ms())
         log.end_offset = offset
         log.start_offset = min(log.start_offset, offset)

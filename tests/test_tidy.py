@@ -79,6 +79,7 @@ IMPORTS_TRIO = {
     "controller/quorum/voter_requests.py",
     "controller/active/leadership_term.py",
     "storage/disk.py",
+    "storage/flush_turns.py",
     "storage/log_upkeep.py",
 }
 """Sockets, drivers of pure cores, the server. The docstring of a file in this list says why it uses trio."""
@@ -96,6 +97,7 @@ SEAMS = {
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours
     "spark_connector/waiting.py": {"threading", "os"},  # beside calls that block, and not after a fork
     "storage/disk.py": {"os", "open", "shutil", "threading"},
+    "storage/open_files.py": {"os"},
     "storage/memory_disk.py": {"os"},
     "storage/worker_process.py": {"subprocess", "os"},
     "storage/worker_main.py": {"threading", "os"},

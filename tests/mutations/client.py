@@ -272,9 +272,9 @@ MUTATIONS = (
     ),
     Mutation(
         "without a descriptor and an open file, the list of open files is taken for one that has some",
-        "storage/disk.py",
-        "            if not self._open_files:\n                return\n",
-        "",
+        "storage/open_files.py",
+        "        while self._sweepable and ",
+        "        while ",
         ("tests/storage/test_disk.py",),
         TEST_ONLY,
     ),

@@ -10,15 +10,64 @@ _LOOP = "tests/simulation/test_loop_stories.py"
 _OFF_LOOP = "tests/storage/test_off_loop.py"
 _FLUSHED = "tests/storage/test_flushed_once.py"
 _MOVES = "tests/simulation/test_move_stories.py"
+_TURNS = "tests/storage/test_flush_turns.py"
 _DIRECTORY = "storage/data_directory.py"
 
 MUTATIONS = (
     Mutation(
         "a clean shutdown flushes no log whose batches were all flushed, and with it not the end of its time index",
         "storage/log.py",
-        "            self.touched.append(self.active)\n",
+        "            self.touched[self.active] = None\n",
         "            pass\n",
         ("tests/storage/test_crash.py::test_a_log_that_was_flushed_and_closed_keeps_its_timestamps",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a flush takes all segments that were rolled while the one before waited for the disk",
+        "storage/flush.py",
+        "        if segment.base_offset >= offset and len(found) >= room:\n",
+        "        if segment.base_offset < 0:\n",
+        (f"{_TURNS}::test_a_flush_holds_few_segments_however_many_are_rolled_meanwhile",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a flush leaves what was rolled below the offset that it reaches to the next one",
+        "storage/flush.py",
+        "        if segment.base_offset >= offset and len(found) >= room:\n",
+        "        if len(found) >= room:\n",
+        (f"{_TURNS}::test_a_flush_holds_few_segments_however_many_are_rolled_meanwhile",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a flush overtakes another one of the same log, and what that has taken",
+        "storage/log.py",
+        "flush_turns.turn(self)",
+        "flush_turns.turn(object())",
+        (f"{_TURNS}::test_a_flush_does_not_overtake_another_one_that_has_taken_the_names_of_new_files",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a flush that waited during a truncation moves the recovery point beyond the end of the log",
+        "storage/log.py",
+        "        offset = min(offset, self.end_offset)  # It may",
+        "        offset = max(offset, 0)  # It may",
+        (f"{_TURNS}::test_a_recovery_point_stands_for_what_is_on_the_device_whatever_overlaps",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "as many logs are flushed at a time as there are",
+        "storage/flush_turns.py",
+        "        self._turns = trio.Semaphore(self.at_once)\n",
+        "        self._turns = trio.Semaphore(files_max * 100)\n",
+        (f"{_TURNS}::test_so_many_logs_are_flushed_at_a_time_that_their_files_fit",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "files that are no longer held stay open, however many there are",
+        "storage/open_files.py",
+        "        if self.count > self._count_max:\n            self._sweep()\n\n",
+        "\n",
+        ("tests/storage/test_open_files.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(
@@ -143,7 +192,7 @@ MUTATIONS = (
     ),
     Mutation(
         "nothing is kept back for what must be opened when descriptors run out",
-        "storage/disk.py",
+        "storage/open_files.py",
         "        if self._reserve:\n            os.close",
         "        if self._reserve is None:\n            os.close",
         ("tests/storage/test_disk.py::test_what_must_be_opened_without_descriptors_takes_one_of_the_reserve",),
@@ -192,8 +241,8 @@ MUTATIONS = (
     Mutation(
         "a segment that was truncated and rolled is still to be flushed when its files are removed",
         "storage/log.py",
-        "        self.touched = [one for one in self.touched if not one.is_deleted]  # some are there twice\n",
-        "        self.touched = [one for one in self.touched if one not in segments or self.touched.count(one) > 1]\n",
+        "            self.touched.pop(segment, None)\n",
+        "            pass\n",
         ("tests/storage/test_log.py",),
         seeds=TEST_ONLY,
     ),

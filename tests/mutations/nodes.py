@@ -292,7 +292,7 @@ MUTATIONS = (
     Mutation(
         "a truncation that recovery completes is not flushed",
         "storage/recovery.py",
-        "            self.touched.append(self.segments[index - 1])\n",
+        "            self.touched[self.segments[index - 1]] = None\n",
         "",
         (f"{_CRASH}::test_a_truncation_to_the_recovery_point_is_completed_after_power_failures",),
         seeds=TEST_ONLY,

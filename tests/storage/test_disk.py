@@ -121,7 +121,7 @@ def test_few_descriptors_serve_many_files(tmp_path: Path) -> None:
     for turn in range(3):
         for number, file in enumerate(files):
             file.append(b"%d," % number)
-            assert disk._open_count <= 9
+            assert disk.open_files.count <= 9
         assert held.fileno() == descriptor, turn
     held.close()
     assert held.fileno() == descriptor, "held after close"
@@ -129,7 +129,7 @@ def test_few_descriptors_serve_many_files(tmp_path: Path) -> None:
     for number, file in enumerate(files):
         assert file.pread(0, 99) == b"%d," % number * 3
         file.close()
-    assert disk._open_count == 0
+    assert disk.open_files.count == 0
 
 
 def test_files_make_way_for_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_files_make_way_for_connections(tmp_path: Path, monkeypatch: pytest.Monk
     allowed, opening = 7, os.open
 
     def limited(path: str, flags: int, mode: int = 0o777) -> int:
-        if disk._open_count >= allowed:
+        if disk.open_files.count >= allowed:
             raise OSError(errno.EMFILE, "Too many open files", path)
         return opening(path, flags, mode)
 
@@ -148,7 +148,7 @@ def test_files_make_way_for_connections(tmp_path: Path, monkeypatch: pytest.Monk
             file.close()
         for file in [*files, disk.open(f"{tmp_path}/{allowed}", create=True)]:
             file.append(b"x")
-    assert disk._open_count < 4, "fewer are kept open from now on"
+    assert disk.open_files.count < 4, "fewer are kept open from now on"
     files[0].hold()
     allowed = 1
     for file in files[1:]:

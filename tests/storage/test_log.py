@@ -319,7 +319,7 @@ def test_many_unflushed_segments_are_flushed_a_few_at_a_time(tmp_path: Path) -> 
         flush(log)
         assert log.recovery_point == 150
         log.close()
-        assert disk._open_count <= 20 + 3
+        assert disk.open_files.count <= 20 + 3
 
 
 @pytest.mark.parametrize("real", [True, False])
