@@ -58,48 +58,53 @@ Caveats:
     * No share groups, TLS or SASL.
 """
 
-from minikafka.client.admin.admin import Admin
-from minikafka.client.admin.admin_types import (
-    ApiVersionRange,
-    ClientQuota,
-    ClusterDescription,
-    ConfigEntry,
-    ConfigSynonym,
-    Feature,
-    FeaturesDescription,
-    GroupDescription,
-    GroupListing,
-    HangingTransaction,
-    LogDirectory,
-    NewTopic,
-    ProducerState,
-    QuorumDescription,
-    QuorumReplica,
-    Reassignment,
-    TransactionDescription,
-    TransactionListing,
-)
-from minikafka.client.consumer.consumer import Consumer
-from minikafka.client.consumer.deserialization import RecordDeserializationError
-from minikafka.client.consumer.listener import Listener
-from minikafka.client.consumer.position_validation import LogTruncationError
-from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
-from minikafka.client.metrics import MetricName
-from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP
-from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
-from minikafka.client.options import InvalidOption
-from minikafka.client.producer.producer import Producer
-from minikafka.client.producer.producer_batch import Delivery
-from minikafka.client.producer.transaction_state import (
-    AbortableTransactionError,
-    FatalTransactionError,
-    ProducerFenced,
-    TransactionAborted,
-)
-from minikafka.client.records import ConsumerRecord, ProducerRecord, RecordBatch, RecordMetadata
-from minikafka.protocol.errors import KafkaError
-from minikafka.protocol.names import TopicPartition
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minikafka.client.admin.admin import Admin
+    from minikafka.client.admin.admin_types import (
+        ApiVersionRange,
+        ClientQuota,
+        ClusterDescription,
+        ConfigEntry,
+        ConfigSynonym,
+        Feature,
+        FeaturesDescription,
+        GroupDescription,
+        GroupListing,
+        HangingTransaction,
+        LogDirectory,
+        NewTopic,
+        ProducerState,
+        QuorumDescription,
+        QuorumReplica,
+        Reassignment,
+        TransactionDescription,
+        TransactionListing,
+    )
+    from minikafka.client.consumer.consumer import Consumer
+    from minikafka.client.consumer.deserialization import RecordDeserializationError
+    from minikafka.client.consumer.listener import Listener
+    from minikafka.client.consumer.position_validation import LogTruncationError
+    from minikafka.client.groups.group_metadata import GroupMetadata
+    from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
+    from minikafka.client.metrics import MetricName
+    from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP
+    from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
+    from minikafka.client.options import InvalidOption
+    from minikafka.client.producer.producer import Producer
+    from minikafka.client.producer.producer_batch import Delivery
+    from minikafka.client.producer.transaction_state import (
+        AbortableTransactionError,
+        FatalTransactionError,
+        ProducerFenced,
+        TransactionAborted,
+    )
+    from minikafka.client.records import ConsumerRecord, ProducerRecord, RecordBatch, RecordMetadata
+    from minikafka.protocol.errors import KafkaError
+    from minikafka.protocol.names import TopicPartition
 
 __all__ = [
     "EARLIEST",
@@ -148,3 +153,79 @@ __all__ = [
     "TransactionDescription",
     "TransactionListing",
 ]
+
+_PLACES = {
+    "client.admin.admin": ("Admin",),
+    "client.admin.admin_types": (
+        "ApiVersionRange",
+        "ClientQuota",
+        "ClusterDescription",
+        "ConfigEntry",
+        "ConfigSynonym",
+        "Feature",
+        "FeaturesDescription",
+        "GroupDescription",
+        "GroupListing",
+        "HangingTransaction",
+        "LogDirectory",
+        "NewTopic",
+        "ProducerState",
+        "QuorumDescription",
+        "QuorumReplica",
+        "Reassignment",
+        "TransactionDescription",
+        "TransactionListing",
+    ),
+    "client.consumer.consumer": ("Consumer",),
+    "client.consumer.deserialization": ("RecordDeserializationError",),
+    "client.consumer.listener": ("Listener",),
+    "client.consumer.position_validation": ("LogTruncationError",),
+    "client.groups.group_metadata": ("GroupMetadata",),
+    "client.interceptors": (
+        "ConsumerInterceptor",
+        "ProducerInterceptor",
+    ),
+    "client.metrics": ("MetricName",),
+    "client.offset_queries": (
+        "EARLIEST",
+        "LATEST",
+        "MAX_TIMESTAMP",
+    ),
+    "client.offsets": (
+        "OffsetAndMetadata",
+        "OffsetAndTimestamp",
+    ),
+    "client.options": ("InvalidOption",),
+    "client.producer.producer": ("Producer",),
+    "client.producer.producer_batch": ("Delivery",),
+    "client.producer.transaction_state": (
+        "AbortableTransactionError",
+        "FatalTransactionError",
+        "ProducerFenced",
+        "TransactionAborted",
+    ),
+    "client.records": (
+        "ConsumerRecord",
+        "ProducerRecord",
+        "RecordBatch",
+        "RecordMetadata",
+    ),
+    "protocol.errors": ("KafkaError",),
+    "protocol.names": ("TopicPartition",),
+}
+"""Where the public names are: a broker, which uses the connections only, starts without the rest."""
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, or a module of the client, imported on first use. Raises AttributeError."""
+    for module, names in _PLACES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"minikafka.{module}"), name)
+            return value
+    if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

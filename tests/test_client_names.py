@@ -1,0 +1,32 @@
+"""`minikafka.client` imports what is used of it, and no more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from minikafka import client
+
+HEAVY = ("minikafka.client.admin.admin", "minikafka.client.consumer.consumer", "minikafka.client.producer.producer")
+
+
+def test_all_public_names_are_there() -> None:
+    for name in client.__all__:
+        assert getattr(client, name) is not None
+    assert set(client.__all__) <= set(dir(client))
+    assert {name for names in client._PLACES.values() for name in names} == set(client.__all__)
+
+
+def test_modules_are_attributes_as_if_they_were_imported() -> None:
+    assert client.blocking.Producer.__module__ == "minikafka.client.blocking.producer"
+    for name in ("nothing", "_nothing", "__wrapped__"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(client, name)
+
+
+def test_a_node_starts_without_the_clients() -> None:
+    program = f"import sys, minikafka.broker.node.main; print(*(one for one in {HEAVY} if one in sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == ""
