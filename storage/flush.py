@@ -51,13 +51,17 @@ class Flush:
         self._touched = _below(log.touched, end, room)
         self._snapshots = dict.fromkeys(takewhile(lambda one: one <= self.offset, log.snapshots.unsynced))
         self._small, self._names = log.unsynced_paths, log.directory_unsynced
+        frozen = log.snapshots.pending
+        self._frozen = frozen if frozen is not None and frozen.end_offset <= self.offset else None
+        self._write_snapshot = log.snapshots.write
         found = list(dict.fromkeys([*self._touched, *(segments[index] for index in range(first, until))]))
         for segment in found:
             segment.transactions.complete()
         self._new_indexes = [one.transactions for one in found if one.transactions.created]
         self._files: list[File] = []
         self._hold(file for segment in found for file in (segment.files if segment.size else [segment.log]))
-        self._paths = [*map(log.snapshots.path, self._snapshots), *self._small]
+        written = [] if self._frozen is None else [self._frozen.end_offset]
+        self._paths = [*map(log.snapshots.path, self._snapshots | dict.fromkeys(written)), *self._small]
         if self._epochs:
             self._paths.append(log.epochs.path)
         has_names = self._names or self._paths or self._new_indexes
@@ -106,11 +110,18 @@ class Flush:
             self._settle()
         for file in self._files:
             file.sync()
+        if self._frozen is not None:
+            self._write_snapshot(self._frozen)
         for path in self._paths:
             if self._disk.exists(path):
                 self._disk.sync_file(path)
         if self.parent is not None:
             self._disk.sync_directory(self.directory)
+
+    def end(self, log: LogState) -> None:
+        """Called after `sync`."""
+        if self._frozen is not None:
+            log.snapshots.written(self._frozen, log.producers)
 
     def release(self) -> None:
         for file in self._files:

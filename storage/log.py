@@ -267,7 +267,7 @@ class Log(GuardedLog):
         self.active = new
         self.directory_unsynced = self._dirty = True
         self.producers.end_offset = base
-        self.snapshots.take(self.producers)
+        self.snapshots.take_later(self.producers)
         self._set_jitter()
 
     def _set_jitter(self) -> None:
@@ -326,7 +326,7 @@ class Log(GuardedLog):
         if self.failure is not None:
             return False
         if self.recovery_point >= self.end_offset:
-            return len(self.snapshots.unsynced) > 0
+            return len(self.snapshots.unsynced) > 0 or self.snapshots.pending is not None
         if self.active.base_offset > self.recovery_point or self.flush_due:
             return True
         return self.now_ms() - self.last_flush_ms >= self.config.flush_ms
@@ -378,6 +378,7 @@ class Log(GuardedLog):
         if self.failure is not None:
             raise self.offline()  # The kernel reports lost pages to one of several flushes only.
         self.last_flush_ms = self.now_ms()
+        self._guarded(flush.end, self)
         if flush.truncations == self.truncations:
             self.recovery_point = max(self.recovery_point, flush.offset)
             if self.on_flushed is not None:
@@ -468,7 +469,9 @@ class Log(GuardedLog):
         self._guarded(self.active.seal)
         if not self._dirty:  # An empty log is created again if a power failure removes it.
             return None
-        self._guarded(self.snapshots.take, self.producers)
+        while self.snapshots.pending is not None and (flush := self._begin_flush(self.end_offset)) is not None:
+            yield from self._finish_flush(flush, flush.offset)  # Otherwise there is none of the end.
+        self._guarded(self.snapshots.take_later, self.producers)
         if self.recovery_point >= self.end_offset:  # The seal is flushed, also if all batches are.
             self.touched[self.active] = None
         while (flush := self._begin_flush(self.end_offset)) is not None and flush.offset < self.end_offset:

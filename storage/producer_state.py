@@ -13,7 +13,7 @@ the log as it was then (`histories`) before a batch is rejected as out of order.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -127,6 +127,36 @@ class Producer:
             self.restored = False
 
 
+class FrozenProducers:
+    """The producers of a log at one offset, for a thread that encodes them while the log goes on.
+
+    A list of 100,000 takes half a millisecond, their encoding 60. Before a producer is changed, its entry is kept: what
+    the thread reads meanwhile does not count then, as it looks for a kept entry after it has read.
+
+    Attributes:
+        end_offset: the offset.
+    """
+
+    def __init__(self, producers: Iterable[Producer], end_offset: int) -> None:
+        self.end_offset = end_offset
+        self._producers = list(producers)
+        self._kept: dict[Producer, bytes] = {}
+
+    def keep(self, producer: Producer) -> None:
+        """Called before a producer changes."""
+        if producer not in self._kept:
+            self._kept[producer] = _entry(producer)
+
+    def encode(self) -> bytes:
+        """Returns the content of a `.snapshot` file, sorted by producer id."""
+        parts = [len(self._producers).to_bytes(4, "big")]
+        for producer in sorted(self._producers, key=_id_of):
+            entry = _entry(producer)
+            parts.append(self._kept.get(producer, entry))
+        body = b"".join(parts)
+        return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
+
+
 class ProducerStates:
     """All producers of one log.
 
@@ -144,6 +174,7 @@ class ProducerStates:
         self._ongoing: dict[int, int] = {}  # First offset → producer id, ascending.
         self._unreplicated: dict[int, int] = {}  # First offset → offset of the marker.
         self.expiration_ms = expiration_ms
+        self._frozen: FrozenProducers | None = None
         self.end_offset = 0
         self.histories: Callable[[int], dict[tuple[int, int], list[BatchMetadata]]] | None = None
         self._restored: dict[tuple[int, int], list[BatchMetadata]] | None = None
@@ -268,6 +299,8 @@ class ProducerStates:
         producer = self._producers.get(batch.producer_id)
         if producer is None:
             producer = Producer(batch.producer_id)
+        if self._frozen is not None:
+            self._frozen.keep(producer)
         first_offset = batch.base_offset if first_offset is None else first_offset
         if batch.attributes & _CONTROL:
             assert isinstance(batch, Batch), "a control batch is needed, not only its header"
@@ -356,20 +389,18 @@ class ProducerStates:
         self._unreplicated.clear()
         self.end_offset = end_offset
 
+    def freeze(self) -> FrozenProducers:
+        """Returns the state as it is now; that of an earlier call must not be needed any more."""
+        self._frozen = FrozenProducers(self, self.end_offset)
+        return self._frozen
+
+    def thaw(self) -> None:
+        """What `freeze` returned is not needed any more."""
+        self._frozen = None
+
     def encode_snapshot(self) -> bytes:
         """Returns the content of a `.snapshot` file, sorted by producer id."""
-        parts = [len(self._producers).to_bytes(4, "big")]
-        for _, producer in sorted(self._producers.items()):
-            last = producer.batches[-1] if producer.batches else BatchMetadata(-1, -1, 0, -1)
-            parts.append(
-                _ENTRY.pack(
-                    producer.producer_id, producer.epoch, last.last_sequence, last.last_offset,
-                    last.offset_delta, producer.last_timestamp, producer.coordinator_epoch,
-                    producer.transaction_first_offset,
-                )
-            )  # fmt: skip
-        body = b"".join(parts)
-        return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
+        return FrozenProducers(self, self.end_offset).encode()
 
     def load_snapshot(self, data: bytes, end_offset: int, now_ms: int) -> None:
         """Replaces the state by a snapshot taken at `end_offset`, without expired producers.
@@ -382,6 +413,19 @@ class ProducerStates:
         open_ones = [(one.transaction_first_offset, one.producer_id) for one in producers]
         self._ongoing = dict(sorted(one for one in open_ones if one[0] >= 0))
         self._restored, self._restored_offset = None, end_offset
+
+
+def _id_of(producer: Producer) -> int:
+    return producer.producer_id
+
+
+def _entry(producer: Producer) -> bytes:
+    """In one look at `batches`, which the event loop may change meanwhile."""
+    last = (producer.batches[-1:] or [BatchMetadata(-1, -1, 0, -1)])[0]
+    return _ENTRY.pack(
+        producer.producer_id, producer.epoch, last.last_sequence, last.last_offset, last.offset_delta,
+        producer.last_timestamp, producer.coordinator_epoch, producer.transaction_first_offset,
+    )  # fmt: skip
 
 
 def _follows(last_sequence: int, sequence: int) -> bool:

@@ -76,7 +76,7 @@ def delete_first(log: LogState, count: int) -> None:
     # In ascending order: after a crash, the remaining segments have no gap.
     for segment in log.segments.take(0, count):
         log.drop([segment])
-    log.delete_later(log.snapshots.mark_deleted_below(log.segments.bases[0]))
+    log.delete_later(log.snapshots.mark_deleted_below(log.segments.bases[0], log.producers))
 
 
 def advance_start(log: LogState, offset: int) -> bool:

@@ -11,6 +11,7 @@ _OFF_LOOP = "tests/storage/test_off_loop.py"
 _FLUSHED = "tests/storage/test_flushed_once.py"
 _MOVES = "tests/simulation/test_move_stories.py"
 _TURNS = "tests/storage/test_flush_turns.py"
+_FROZEN = "tests/storage/test_frozen_producers.py"
 _DIRECTORY = "storage/data_directory.py"
 
 MUTATIONS = (
@@ -68,6 +69,38 @@ MUTATIONS = (
         "        if self.count > self._count_max:\n            self._sweep()\n\n",
         "\n",
         ("tests/storage/test_open_files.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a producer that changes while it is encoded is encoded as it has become",
+        "storage/producer_state.py",
+        "            entry = _entry(producer)\n            parts.append(self._kept.get(producer, entry))\n",
+        "            parts.append(self._kept.get(producer) or _entry(producer))\n",
+        (_FROZEN,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a snapshot that a flush writes after its offset was truncated stays",
+        "storage/producer_snapshots.py",
+        "            self._disk.remove(self.path(offset))\n",
+        "            pass\n",
+        (_FROZEN,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "records are deleted before the producers that only they tell of are written",
+        "storage/producer_snapshots.py",
+        "(not self.offsets or self.offsets[-1] < offset)",
+        "offset < 0",
+        (_FROZEN,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a clean stop writes no snapshot of the end if an earlier one waits for a flush",
+        "storage/log.py",
+        "        while self.snapshots.pending is not None and (flush",
+        "        while self.snapshots.pending is None and (flush",
+        (_FROZEN,),
         seeds=TEST_ONLY,
     ),
     Mutation(
