@@ -176,6 +176,27 @@ MUTATIONS = (
         ("tests/broker/coordinator/groups/classic/test_members_size.py",),
     ),
     Mutation(
+        "a protocol of a member is counted by the letters of its name",
+        "broker/coordinator/groups/state/classic_member.py",
+        "    return PROTOCOL_SIZE_BYTES + _size_bytes(name) + len(metadata)",
+        "    return len(name) + len(metadata)",
+        ("tests/broker/coordinator/groups/classic/test_members_size.py",),
+    ),
+    Mutation(
+        "the election of a protocol is quadratic in the protocols of a member",
+        "broker/coordinator/groups/state/classic_group.py",
+        "Counter(member.vote(candidates) for member in voters)",
+        "Counter(member.vote(sorted(candidates)) for member in voters)",
+        ("tests/broker/coordinator/groups/classic/test_members_size.py",),
+    ),
+    Mutation(
+        "what leaders assign takes no room",
+        "broker/coordinator/groups/group_coordinator.py",
+        "        if size_bytes and not await in_steps",
+        "        if size_bytes < 0 and not await in_steps",
+        ("tests/broker/coordinator/groups/classic/test_members_size.py",),
+    ),
+    Mutation(
         "a large response that nobody reads takes no room",
         "broker/connections/large_messages.py",
         "        room.become(sum(len(part) for part in parts if not isinstance(part, FileSlice)))\n",

@@ -137,7 +137,7 @@ class GroupCoordinator:
         fault = check_join(request, self._settings)
         if fault:
             return join_error(fault, request.member_id)
-        if not await in_steps(self._room.take(join_size_bytes(request))):
+        if not await in_steps(self._room.take(join_size_bytes(request, caller.client_id))):
             return join_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
         return await self._submit(
             request.group_id,
@@ -147,6 +147,9 @@ class GroupCoordinator:
 
     async def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
         """SyncGroup: answered when the leader's assignment is committed."""
+        size_bytes = sum(len(assignment.assignment) for assignment in request.assignments)
+        if size_bytes and not await in_steps(self._room.take(size_bytes)):
+            return SyncGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return await self._submit(
             request.group_id,
             lambda builder, ticket: sync_either(builder, request, ticket),

@@ -62,7 +62,8 @@ class MembersRoom:
         self._counted_s = self._clock()
         before, kept = self._taken_bytes, 0
         for number, group in enumerate(list(self._groups()), 1):
-            kept += group.size_bytes + MEMBER_SIZE_BYTES * (len(group.members) + len(group.pending_joins))
+            kept += group.size_bytes + group.assigned_size_bytes
+            kept += MEMBER_SIZE_BYTES * (len(group.members) + len(group.pending_joins))
             if number % GROUPS_IN_A_STEP == 0:
                 yield
         self._taken_bytes += kept - before

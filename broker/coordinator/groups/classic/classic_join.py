@@ -85,7 +85,7 @@ def _create_group(builder: DecisionBuilder, request: JoinGroupRequest, caller: C
 def _join(
     builder: DecisionBuilder, group: ClassicGroup, request: JoinGroupRequest, caller: Caller, ticket: Ticket
 ) -> None:
-    if not _accepts(group, request, builder.state.settings):
+    if not _accepts(group, request, caller, builder.state.settings):
         group.remove(request.member_id)
         builder.cancel_session(group, request.member_id)
         builder.answer(ticket, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -103,7 +103,7 @@ def _join(
         _rejoin(builder, group, request, caller, ticket)
 
 
-def _accepts(group: ClassicGroup, request: JoinGroupRequest, settings: GroupSettings) -> bool:
+def _accepts(group: ClassicGroup, request: JoinGroupRequest, caller: Caller, settings: GroupSettings) -> bool:
     """Enforce `group.max.size`, and a bound in bytes.
 
     In the join phase only waiting members count as members: the last ones to join are refused.
@@ -111,7 +111,7 @@ def _accepts(group: ClassicGroup, request: JoinGroupRequest, settings: GroupSett
     member = group.members.get(request.member_id)
     size_max = settings.group_size_max
     others_bytes = group.size_bytes - (member.size_bytes if member is not None else 0)
-    if others_bytes + join_size_bytes(request) > settings.group_size_bytes_max:
+    if others_bytes + join_size_bytes(request, caller.client_id) > settings.group_size_bytes_max:
         return False
     if group.state is EMPTY:
         return True
@@ -121,8 +121,9 @@ def _accepts(group: ClassicGroup, request: JoinGroupRequest, settings: GroupSett
 
 
 def _new_id(builder: DecisionBuilder, prefix: str) -> str:
-    """A random member id with a readable prefix, truncated to fit into every message."""
-    return f"{prefix[:PREFIX_LENGTH_MAX]}-{UUID(int=builder.state.random.getrandbits(128), version=4)}"
+    """A random member id with a readable prefix, truncated to fit into every message, and into `MEMBER_SIZE_BYTES`."""
+    length = PREFIX_LENGTH_MAX if prefix.isascii() else PREFIX_LENGTH_MAX // 4
+    return f"{prefix[:length]}-{UUID(int=builder.state.random.getrandbits(128), version=4)}"
 
 
 # -- new members -------------------------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ class ClassicGroup:
         pending_syncs: Members of this generation that have not sent SyncGroup yet.
         subscribed_topics: Of the current generation; None if members are not consumers or cannot be decoded.
         new_member_added: A member has joined since the running initial delay began.
-        size_bytes: The size of what members gave in JoinGroup.
+        size_bytes: What members gave in JoinGroup takes so much memory.
+        assigned_size_bytes: Of all assignments in the log; they stay counted while a rebalance has cleared them.
     """
 
     group_id: str
@@ -81,6 +82,7 @@ class ClassicGroup:
     initial_delay: InitialDelay | None = None
     new_member_added: bool = False
     size_bytes: int = 0
+    assigned_size_bytes: int = 0
     _supporters: Counter[str] = field(default_factory=Counter)
 
     # -- records -------------------------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ class ClassicGroup:
         self.previous_state, self.state = self.state, STABLE if value.members else EMPTY
         self.members, self.static_members = {}, {}
         self._supporters = Counter()
-        self.size_bytes = 0
+        self.size_bytes = self.assigned_size_bytes = 0
         for record in value.members:
             old_id = instances.get(record.group_instance_id or "", record.member_id)
             member = member_of_record(record, value.protocol)
@@ -129,6 +131,7 @@ class ClassicGroup:
             if known is not None:
                 known.update_from_record(member, value.protocol)
             self._enter(known or member)
+            self.assigned_size_bytes += len(record.assignment)
             if old_id != record.member_id and old_id in self.pending_syncs:
                 del self.pending_syncs[old_id]
                 self.pending_syncs[record.member_id] = None
@@ -239,11 +242,13 @@ class ClassicGroup:
     def select_protocol(self, members: Iterable[Member] | None = None) -> str:
         """The protocol with most votes among those that all members support.
 
-        Of equally many the first in the order of Java's `HashMap`, as in Kafka.
+        Of equally many the first in the order of Java's `HashMap`, as in Kafka. Linear in the protocols of all members,
+        which `size_bytes` bounds.
         """
         voters = list(self.members.values() if members is None else members)
-        knowing = Counter(name for member in voters for name in member.protocol_names)
-        candidates = [name for name, count in knowing.items() if count == len(voters)]
+        candidates = set(voters[0].protocol_names)
+        for voter in voters:
+            candidates.intersection_update(voter.protocol_names)
         votes = Counter(member.vote(candidates) for member in voters)
         return max(in_map_order(votes), key=lambda name: votes[name])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,13 +22,15 @@ from minikafka.broker.coordinator.groups.members_room import (
     MembersRoom,
 )
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
+from minikafka.broker.coordinator.groups.state.classic_member import PROTOCOL_SIZE_BYTES, Member
 from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 GROUP_SIZE_BYTES = RECORDS_OF_A_GROUP * RECORD_SIZE_BYTES
-LARGE = (("range", bytes(GROUP_SIZE_BYTES - 100)),)
+LARGE = (("range", bytes(GROUP_SIZE_BYTES - 1_000)),)
 SMALL = (("range", b"m"),)
 
 
@@ -46,7 +50,7 @@ def large_group(state: str) -> tuple[Bench, str]:
 @pytest.mark.parametrize("options", [{}, {"instance": "i"}, {"version": 4}], ids=["dynamic", "static", "with an id"])
 def test_a_member_that_gives_too_much_is_refused_and_the_group_goes_on(state: str, options: dict[str, Any]) -> None:
     bench, first = large_group(state)
-    ticket = bench.join(protocols=(("range", bytes(100)),), **options)
+    ticket = bench.join(protocols=(("range", bytes(1_000)),), **options)
     assert bench.replies[ticket].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert first in bench.group().members
     assert bench.group().size_bytes <= GROUP_SIZE_BYTES
@@ -65,13 +69,104 @@ def test_what_a_member_gives_again_takes_the_place_of_what_it_gave() -> None:
         reply = bench.replies[bench.join(first, protocols=LARGE)]
         assert reply.error_code == ErrorCode.NONE
         bench.sync(first, reply.generation_id, {first: b"all"})
-    assert bench.group().size_bytes == GROUP_SIZE_BYTES - 100 + len("range")
+    expected = GROUP_SIZE_BYTES - 1_000 + PROTOCOL_SIZE_BYTES + len("range") + len("client")
+    assert bench.group().size_bytes == expected
 
 
 def test_a_node_with_larger_records_takes_larger_groups() -> None:
     bench = Bench(replace(NO_DELAY, record_size_max=2 * RECORD_SIZE_BYTES))
     protocols = (("range", bytes(GROUP_SIZE_BYTES + 1)),)
     assert bench.replies[bench.join(protocols=protocols)].error_code == ErrorCode.NONE
+
+
+def test_many_protocols_with_short_names_are_too_much() -> None:
+    """What they take is not the letters of their names: 10,000 protocols of 4 letters take 2 MB."""
+    bench = Bench()
+    protocols = tuple((f"{number:x}", b"") for number in range(10_000))
+    codes = [bench.replies.get(bench.join(protocols=protocols)) for _ in range(10)]
+    refused = [reply for reply in codes if reply is not None and reply.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED]
+    assert len(refused) == 2
+
+
+EMOJI = "\U0001f600"
+SHAPES: dict[str, dict[str, Any]] = {
+    "short names of its own": {"names": "{member}.{number:x}", "count": 2_000},
+    "short names that all have": {"names": "{number:x}", "count": 2_000},
+    "names of four bytes a letter": {"names": EMOJI + "{member}.{number:x}" + "x" * 100, "count": 500},
+    "much metadata": {"names": "{number}", "count": 3, "metadata": bytes(100_000)},
+    "a usual consumer": {"names": "range{number}", "count": 2, "metadata": bytes(100)},
+    "a long client id": {"names": "{number}", "count": 1, "client": "c" * 32_000},
+    "a client id of four bytes a letter": {"names": "{number}", "count": 1, "client": EMOJI + "c" * 32_000},
+    "a long instance id": {"names": "{number}", "count": 1, "instance": EMOJI + "{member}" + "i" * 32_000},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_counted_is_what_members_take(shape: str) -> None:
+    given, members = SHAPES[shape], 30
+
+    def join(bench: Bench, member: int) -> None:
+        names = [given["names"].format(member=member, number=number) for number in range(given["count"])]
+        names[-1] = "common"
+        metadata = [bytes(bytearray(given.get("metadata", b""))) for _ in names]
+        bench.join(
+            protocols=tuple(zip(names, metadata, strict=True)),
+            client="".join(list(given.get("client", "client"))),
+            instance=given["instance"].format(member=member) if "instance" in given else None,
+        )
+
+    bench = Bench()
+    join(bench, 0)
+    gc.collect()
+    tracemalloc.start()
+    for member in range(1, members + 1):
+        join(bench, member)
+    gc.collect()
+    taken_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    group = bench.group()
+    assert len(group.members) == members + 1
+    counted = (group.size_bytes + MEMBER_SIZE_BYTES * len(group.members)) * members / (members + 1)
+    assert taken_bytes < 1.5 * counted
+
+
+def test_an_id_that_is_not_used_takes_no_more_than_is_counted() -> None:
+    bench = Bench()
+    bench.join(version=4, client="c")
+    tracemalloc.start()
+    for number in range(50):
+        bench.join(version=4, client=EMOJI + f"{number}" + "c" * 30_000)
+    taken_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(bench.group().pending_joins) == 51
+    assert taken_bytes < 1.5 * 50 * MEMBER_SIZE_BYTES
+
+
+# -- the election of a protocol ----------------------------------------------------------------------------------------
+
+
+class CountingName(str):
+    """A name that counts how often any is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountingName.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_an_election_takes_a_number_of_steps_that_is_linear_in_the_protocols() -> None:
+    """Each member prefers 1,000 protocols of its own to 1,000 that all have."""
+    group = ClassicGroup("g")
+    for member in range(5):
+        own = [f"{member}.{number}" for number in range(1_000)]
+        names = [CountingName(name) for name in (*own, *(str(number) for number in range(1_000)))]
+        joining = Member(f"m{member}", None, "c", "/host", 1, 1, tuple((name, b"") for name in names))
+        group.add(joining, "x")
+    CountingName.compared = 0
+    assert group.select_protocol() == "0"
+    assert CountingName.compared <= 3 * 5 * 2_000
 
 
 # -- the room of a node ------------------------------------------------------------------------------------------------
@@ -100,12 +195,13 @@ def test_members_are_refused_while_a_node_has_no_room_for_them(monkeypatch: pyte
     monkeypatch.setattr(members_room, "MEMBERS_SIZE_BYTES_MAX", 100 * MEMBER_SIZE_BYTES)
 
     async def body(node: MemoryNode) -> None:
+        given_bytes = MEMBER_SIZE_BYTES - PROTOCOL_SIZE_BYTES
         expected = ErrorCode.NONE if version == 3 else ErrorCode.MEMBER_ID_REQUIRED
         members: list[tuple[str, str]] = []
         code = expected
         while code == expected:
             group = f"g{len(members)}"
-            reply = await node.ask("JoinGroup", version, request(group, 10 if version == 9 else MEMBER_SIZE_BYTES))
+            reply = await node.ask("JoinGroup", version, request(group, 10 if version == 9 else given_bytes))
             code = ErrorCode(reply.error_code)
             members.append((group, reply.member_id))
         assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -117,6 +213,27 @@ def test_members_are_refused_while_a_node_has_no_room_for_them(monkeypatch: pyte
         await trio.sleep(COUNT_S)
         again = await node.ask("JoinGroup", version, request("again", 10))
         assert again.error_code == expected
+
+    run_with_node(body)
+
+
+def test_leaders_are_refused_while_a_node_has_no_room_for_assignments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members_room, "MEMBERS_SIZE_BYTES_MAX", 1 << 20)
+
+    async def body(node: MemoryNode) -> None:
+        codes: list[int] = []
+        for number in range(12):
+            group = f"g{number}"
+            reply = await node.ask("JoinGroup", 3, request(group, 10))
+            if reply.error_code:
+                codes.append(reply.error_code)
+                continue
+            assignments = [SyncGroupRequestAssignment(member_id=reply.member_id, assignment=bytes(100_000))]
+            sync = SyncGroupRequest(
+                group_id=group, generation_id=1, member_id=reply.member_id, assignments=assignments
+            )
+            codes.append((await node.ask("SyncGroup", 3, sync)).error_code)
+        assert codes == [ErrorCode.NONE] * 10 + [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
 
     run_with_node(body)
 
