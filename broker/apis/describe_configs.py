@@ -15,7 +15,7 @@ REQUEST = DescribeConfigsRequest
 VERSIONS = "1-4"
 
 EVERY = 16
-"""Resources between two pauses: a topic takes up to 0.3 ms, the broker 2 ms and is repeated a few times at most."""
+"""Resources between two pauses: a topic takes up to 0.3 ms, the broker 2 ms once."""
 
 
 async def handle(request: DescribeConfigsRequest, context: RequestContext[ConfigsService]) -> DescribeConfigsResponse:
@@ -25,6 +25,5 @@ async def handle(request: DescribeConfigsRequest, context: RequestContext[Config
     results: list[DescribeConfigsResult] = []
     for resource in request.resources:
         await pause()
-        named = resource.resource_type, resource.resource_name
-        results.append(repeats.check(named, described.of(resource)))
+        results.append(repeats.check(described.named(resource), described.of(resource)))
     return DescribeConfigsResponse(results=results)

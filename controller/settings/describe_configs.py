@@ -37,8 +37,11 @@ __all__ = ["ConfigDescriptions"]
 
 Entry = DescribeConfigsResourceResult
 Synonyms = list[DescribeConfigsSynonym]
-Shared = dict[tuple[str, str | None], Entry]
-"""By name and value, the entries of configs that topics have not set themselves: one for all topics of a response."""
+Shared = dict[tuple[int, str, str | None, bool], Entry]
+"""By the type of the resource, name, value, and whether the resource has set it itself: the entries of a response.
+
+With them a topic or group takes no more memory than a list of 30 references, however few letters name it.
+"""
 
 
 class ConfigDescriptions:
@@ -58,6 +61,14 @@ class ConfigDescriptions:
         self._log_levels = log_levels
         self._unexpected = _unexpected_type(request)
         self._shared: Shared = {}
+        self._own: dict[ResourceType, list[Entry]] = {}
+
+    def named(self, requested: DescribeConfigsResource) -> tuple[int, str]:
+        """What a resource of the request names: a broker has as many spellings as there are zeros before its id."""
+        kind, name = requested.resource_type, requested.resource_name
+        if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and _is_node(name, self._settings):
+            name = str(self._settings.static.node_id)
+        return kind, name
 
     def of(self, requested: DescribeConfigsResource) -> DescribeConfigsResult:
         """The result for one resource of the request."""
@@ -83,13 +94,25 @@ class ConfigDescriptions:
             case ResourceType.TOPIC:
                 return _topic(name, settings, self._shared)
             case ResourceType.BROKER:
-                return _all_brokers(settings) if name == ALL_BROKERS else _broker(name, settings)
+                if name == ALL_BROKERS:
+                    return _all_brokers(settings)
+                _check_node_id(name, settings, " or empty string,")
+                return self._once(kind, lambda: _broker(settings))
             case ResourceType.BROKER_LOGGER:
-                return _loggers(name, settings, self._log_levels)
+                if not name:
+                    raise InvalidRequestError("Broker id must not be empty")
+                _check_node_id(name, settings, "")
+                return self._once(kind, lambda: _loggers(self._log_levels))
             case ResourceType.CLIENT_METRICS:
-                return _client_metrics(name, settings)
+                return _client_metrics(name, settings, self._shared)
             case ResourceType.GROUP:
-                return _group(name, settings)
+                return _group(name, settings, self._shared)
+
+    def _once(self, kind: ResourceType, describe: Callable[[], list[Entry]]) -> list[Entry]:
+        """The entries of this node, which take up to 2 ms, and of which a request may ask for one at a time."""
+        if kind not in self._own:
+            self._own[kind] = describe()
+        return self._own[kind]
 
 
 def _unexpected_type(request: DescribeConfigsRequest) -> InvalidRequestError | None:
@@ -124,19 +147,17 @@ def _topic(name: str, settings: EffectiveSettings, shared: Shared) -> list[Entry
         if key not in values:
             continue
         value = setting.render(values[key])
-        entry = None if key in given else shared.get((key, value))
-        if entry is None:
+        known = ResourceType.TOPIC, key, value, key in given
+        if known not in shared:
             synonyms = broker_synonyms(setting.synonym) if setting.synonym else []
             if key in given:
                 synonyms.insert(0, _synonym(key, value, ConfigSource.TOPIC))
-            entry = _entry(setting, value, synonyms)
-            if key not in given:
-                shared[key, value] = entry
-        entries.append(entry)
+            shared[known] = _entry(setting, value, synonyms)
+        entries.append(shared[known])
     return entries
 
 
-def _group(name: str, settings: EffectiveSettings) -> list[Entry]:
+def _group(name: str, settings: EffectiveSettings, shared: Shared) -> list[Entry]:
     if not name:
         raise InvalidRequestError("Group name must not be empty")
     values, given = settings.group(name), settings.image.config(ResourceType.GROUP, name)
@@ -144,35 +165,45 @@ def _group(name: str, settings: EffectiveSettings) -> list[Entry]:
     entries: list[Entry] = []
     for key, setting in GROUP_SETTINGS.items():
         value, default = setting.render(values[key]), setting.render(setting.kafkas_default)
-        synonyms = (
-            broker_synonyms(setting.synonym) if setting.synonym else [_synonym(key, default, ConfigSource.DEFAULT)]
-        )
-        if key in given:
-            synonyms.insert(0, _synonym(key, value, ConfigSource.GROUP))
-        entries.append(_entry(setting, value, synonyms))
+        known = ResourceType.GROUP, key, value, key in given
+        if known not in shared:
+            synonyms = (
+                broker_synonyms(setting.synonym) if setting.synonym else [_synonym(key, default, ConfigSource.DEFAULT)]
+            )
+            if key in given:
+                synonyms.insert(0, _synonym(key, value, ConfigSource.GROUP))
+            shared[known] = _entry(setting, value, synonyms)
+        entries.append(shared[known])
     return entries
 
 
-def _client_metrics(name: str, settings: EffectiveSettings) -> list[Entry]:
+def _client_metrics(name: str, settings: EffectiveSettings, shared: Shared) -> list[Entry]:
     if not name:
         raise InvalidRequestError("Client metrics subscription name must not be empty")
     given = settings.image.config(ResourceType.CLIENT_METRICS, name)
     entries: list[Entry] = []
     for key, setting in CLIENT_METRICS_SETTINGS.items():
         value = given.get(key, setting.default_text)
-        synonyms = [_synonym(key, value, ConfigSource.CLIENT_METRICS)] if key in given else []
-        entries.append(_entry(setting, value, synonyms))
+        known = ResourceType.CLIENT_METRICS, key, value, key in given
+        if known not in shared:
+            synonyms = [_synonym(key, value, ConfigSource.CLIENT_METRICS)] if key in given else []
+            shared[known] = _entry(setting, value, synonyms)
+        entries.append(shared[known])
     return entries
 
 
-def _loggers(name: str, settings: EffectiveSettings, log_levels: Mapping[str, str]) -> list[Entry]:
-    if not name:
-        raise InvalidRequestError("Broker id must not be empty")
-    _check_node_id(name, settings, "")
+def _loggers(log_levels: Mapping[str, str]) -> list[Entry]:
     return [
         Entry(name=logger, value=level, config_source=ConfigSource.BROKER_LOGGER, documentation="")
         for logger, level in sorted(log_levels.items())
     ]
+
+
+def _is_node(name: str, settings: EffectiveSettings) -> bool:
+    try:
+        return parse_int(name) == settings.static.node_id
+    except NotOfType:
+        return False
 
 
 def _check_node_id(name: str, settings: EffectiveSettings, also: str) -> None:
@@ -187,8 +218,7 @@ def _check_node_id(name: str, settings: EffectiveSettings, also: str) -> None:
         )
 
 
-def _broker(name: str, settings: EffectiveSettings) -> list[Entry]:
-    _check_node_id(name, settings, " or empty string,")
+def _broker(settings: EffectiveSettings) -> list[Entry]:
     values, synonyms = settings.node(), _broker_synonyms(settings)
     known = [
         _entry(setting, setting.render(values[key]), synonyms(key), read_only=setting.read_only)

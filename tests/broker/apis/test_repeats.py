@@ -156,6 +156,11 @@ def group_of_offsets() -> OffsetFetchRequestGroup:
     return OffsetFetchRequestGroup(group_id="g", topics=None)
 
 
+def a_spelling(number: int) -> str:
+    """One of the ways to write 1: zeros before it may be those of another alphabet."""
+    return f"{number:014b}".translate({ord("1"): "\u0660"}) + "1"
+
+
 CASES = {
     "DescribeGroups": Case(
         describe_groups, lambda times: DescribeGroupsRequest(groups=["g"] * times), groups("describe", a_group)
@@ -189,6 +194,16 @@ CASES = {
         describe_configs,
         lambda times: DescribeConfigsRequest(
             resources=[DescribeConfigsResource(resource_type=8, resource_name="1", configuration_keys=None)] * times
+        ),
+        configs,
+    ),
+    "DescribeConfigs, spellings": Case(
+        describe_configs,
+        lambda times: DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=8, resource_name=a_spelling(number), configuration_keys=None)
+                for number in range(times)
+            ]
         ),
         configs,
     ),

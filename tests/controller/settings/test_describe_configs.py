@@ -212,3 +212,46 @@ def test_documentation_is_returned_on_request() -> None:
     (having,) = ask(a_cluster(), (TOPIC, "t"), include_documentation=True)
     assert all(entry.documentation is None for entry in without.configs)
     assert all(entry.documentation for entry in having.configs)
+
+
+MANY: dict[str, tuple[Image, list[tuple[int, str]]]] = {
+    "groups that do not exist": (a_cluster(), [(GROUP, f"g{number}") for number in range(500)]),
+    "groups with the same settings": (
+        a_cluster(*(ConfigRecord(GROUP, f"g{one}", "consumer.session.timeout.ms", "50000") for one in range(500))),
+        [(GROUP, f"g{number}") for number in range(500)],
+    ),
+    "subscriptions to metrics that do not exist": (a_cluster(), [(METRICS, f"m{number}") for number in range(500)]),
+    "a topic with settings, again and again": (
+        a_cluster(ConfigRecord(TOPIC, "t", "retention.ms", "1")), [(TOPIC, "t")] * 500
+    ),
+    "a broker in many spellings": (a_cluster(), [(BROKER, "0" * zeros + "1") for zeros in range(500)]),
+    "its loggers in many spellings": (a_cluster(), [(LOGGER, "+" + "0" * zeros + "1") for zeros in range(500)]),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_what_is_said_of_many_resources_is_made_once(name: str) -> None:
+    """So 10,000 of them take no more memory than their lists of references."""
+    image, named = MANY[name]
+    (one,) = ask(image, named[0], include_documentation=True)
+    results = ask(image, *named, include_documentation=True)
+    assert [result.resource_name for result in results] == [name for _, name in named]
+    assert all(result.configs == one.configs and len(one.configs) > 1 for result in results)
+    assert len({id(entry) for result in results for entry in result.configs}) == len(one.configs)
+
+
+def a_resource(kind: int, name: str) -> DescribeConfigsResource:
+    return DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+
+
+@pytest.mark.parametrize(("kind", "spelling"), [(BROKER, "01"), (BROKER, "+1"), (LOGGER, "001"), (LOGGER, "\u0661")])
+def test_spellings_of_a_broker_name_the_same(kind: int, spelling: str) -> None:
+    descriptions = ConfigDescriptions(DescribeConfigsRequest(), EffectiveSettings(static(), a_cluster()), LEVELS)
+
+    def named(name: str) -> tuple[int, str]:
+        return descriptions.named(a_resource(kind, name))
+
+    assert named(spelling) == named("1")
+    assert named("2") != named("1")
+    assert named("x") != named("1")
+    assert descriptions.named(a_resource(GROUP, spelling)) == (GROUP, spelling)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple, TypeVar
 
 from minikafka.controller.metadata.image import Image
-from minikafka.protocol.message import MalformedMessage, decode, encode
+from minikafka.protocol.message import MalformedMessage, ManyElements, decode, encode
 from minikafka.protocol.messages.consumer_protocol import (
     AssignmentTopicPartition,
     ConsumerProtocolAssignment,
@@ -17,6 +17,8 @@ from minikafka.protocol.messages.consumer_protocol import (
 )
 
 VERSION_MAX = 3
+ELEMENTS_MAX = 10_000
+"""As many as a ConsumerGroupHeartbeat may have: topics of a subscription, and topics and partitions that are owned."""
 T = TypeVar("T")
 
 
@@ -79,4 +81,7 @@ def _version(data: bytes) -> int:
 
 
 def _decode(kind: type[T], data: bytes) -> T:
-    return decode(kind, _version(data), data, 2)
+    try:
+        return decode(kind, _version(data), data, 2, ELEMENTS_MAX)
+    except ManyElements:
+        raise MalformedMessage(f"more than {ELEMENTS_MAX} topics and partitions") from None

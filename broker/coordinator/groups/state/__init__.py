@@ -3,6 +3,7 @@
     shard_state.py             ShardState: groups, offsets and deadlines of one partition; `apply` changes it
     classic_group.py           ClassicGroup: members, protocols, generation
     classic_member.py          Member: one member, as requests and records describe it
+    classic_subscriptions.py   the topics that its members subscribe to
     classic_group_states.py    the states of a classic group and the transitions between them
     group.py                   Group: what both kinds of groups have in common
     consumer_group.py          ConsumerGroup: epochs, members, target and current assignments

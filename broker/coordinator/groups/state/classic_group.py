@@ -7,7 +7,6 @@ are lost with the coordinator, as in Kafka. Source: Kafka's `ClassicGroup`.
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,12 +21,11 @@ from minikafka.broker.coordinator.groups.state.classic_group_states import (
     GroupState,
 )
 from minikafka.broker.coordinator.groups.state.classic_member import Member, Protocols, member_of_record
+from minikafka.broker.coordinator.groups.state.classic_subscriptions import subscribed_topics
 from minikafka.broker.coordinator.groups.state.group import Committer
 from minikafka.broker.coordinator.groups.state.java_order import in_map_order
 from minikafka.broker.coordinator.groups.state.offset_table import CommittedOffset
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.message import MalformedMessage, decode
-from minikafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 
 CONSUMER = "consumer"
@@ -60,7 +58,8 @@ class ClassicGroup:
         static_members: Member id by instance id. *Invariant:* exactly the static members of `members`.
         pending_joins: Member ids that were assigned and not yet used in a JoinGroup (KIP-394).
         pending_syncs: Members of this generation that have not sent SyncGroup yet.
-        subscribed_topics: Of the current generation; None if members are not consumers or cannot be decoded.
+        subscribed_topics: Of the current generation; None if members are not consumers, or it is not known
+            (`classic_subscriptions`).
         new_member_added: A member has joined since the running initial delay began.
         size_bytes: What members gave in JoinGroup takes so much memory.
         assigned_size_bytes: Of all assignments in the log; they stay counted while a rebalance has cleared them.
@@ -257,24 +256,18 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member subscribes to `topic`; True for consumers whose subscriptions cannot be decoded."""
+        """Whether a member subscribes to `topic`; True for consumers whose subscriptions are not known."""
         return self.is_consumer if self.subscribed_topics is None else topic in self.subscribed_topics
 
     def read_subscriptions(self) -> frozenset[str] | None:
-        """The topics of all members under the selected protocol; None if they cannot be decoded."""
+        """The topics of all members under the selected protocol; None if they are not known."""
         if not self.is_consumer:
             return None
         if not self.members:
             return frozenset()
         if self.protocol_name is None:
             return None
-        topics: set[str] = set()
-        for member in self.members.values():
-            try:
-                topics.update(_subscription(member.metadata(self.protocol_name)).topics)
-            except (MalformedMessage, struct.error):
-                return None
-        return frozenset(topics)
+        return subscribed_topics(member.metadata(self.protocol_name) for member in self.members.values())
 
     # -- states --------------------------------------------------------------------------------------------------
 
@@ -339,13 +332,3 @@ class ClassicGroup:
 
     def tombstones(self) -> list[tuple[Any, None]]:
         return [(GroupMetadataKey(group=self.group_id), None)]
-
-
-def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Decode as version 0, the common prefix of all versions; the two version bytes come before it.
-
-    Raises:
-        MalformedMessage: The metadata is not a subscription.
-    """
-    struct.unpack_from(">h", metadata)
-    return decode(ConsumerProtocolSubscription, 0, metadata, 2)
