@@ -271,7 +271,9 @@ class Consumer(IteratedWithAsync, BlockingClient):
         fetcher.put_back()
         settled = fetcher.positions(processed_only=True)
         for tp, record in first.items():
-            if tp in fetcher.states:
+            if tp in fetcher.left:
+                fetcher.note_left(tp, fetcher.left[tp]._replace(position=record.offset))
+            elif tp in fetcher.states:
                 self._consumer.seek(tp, record.offset)
         if last is not None:
             for tp, state in fetcher.states.items():

@@ -219,11 +219,14 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         That is the offset after the records that were returned before the last step (a request for a record, a batch or
         a list) or that `commit(record)` has settled, with the leader epoch of the record before it (-1 if it is
         unknown). Before the first record it is where the partition began or was sought to; partitions whose position is
-        not known yet are omitted. Automatic commits, and `commit()` in a `Listener`, commit these offsets.
+        not known yet are omitted. Partitions that were lost since the last request for records are included as
+        far as they are not committed. Automatic commits, and `commit()` in a `Listener`, commit these offsets.
         """
         offsets = self._fetcher.positions(processed_only=True)
         states = self._fetcher.states
-        return {tp: OffsetAndMetadata(one, "", states[tp].epoch_before(one)) for tp, one in offsets.items()}
+        found = {tp: OffsetAndMetadata(one, "", states[tp].epoch_before(one)) for tp, one in offsets.items()}
+        left = self._fetcher.left_positions(processed_only=True)
+        return found | {tp: OffsetAndMetadata(one) for tp, one in left.items()}
 
     async def commit(
         self, offsets: ConsumerRecord | Mapping[TopicPartition, Natural | OffsetAndMetadata] | None = None
@@ -244,6 +247,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
 
         Raises KafkaError, that of the first partition that failed: RebalanceInProgressError, IllegalGenerationError and
         UnknownMemberIdError mean that the partitions may belong to other members now.
+        Positions of partitions that were lost since the last request for records are committed as well, if they may be.
         """
         self._group_id("commit()")
         if isinstance(offsets, ConsumerRecord):
@@ -335,26 +339,28 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
     async def _look_for(self, look: Callable[[], T | None], deadline: float) -> T | None:
         """As `_wait_for` until a deadline, on the event loop's clock; None then. Makes a listener's calls before."""
         self._reader.check_waiting()
-        has_end = self._options.stop_at is not None
-        loop = self._open_loop()
-        loop.polled_at = float("inf")
+        loop, subscriptions = self._open_loop(), self._open_subscriptions()
+        loop.polled_at, subscriptions.is_requested = float("inf"), True
         self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
         loop.wake()
         self.cluster.waits.begin(loop.unavailable)
-        await self._reader.let_others_run()
-        while True:
-            await self._open_subscriptions().polled()
-            found = self._attempt(look)
-            if found is None:
-                self._raise_failure()
-                ended = has_end and self.at_end()
-                wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
-                with anyio.move_on_at(float("-inf") if ended else wake_at) as wait, self._reader.waiting():
-                    await loop.arrival()
-                if not wait.cancelled_caught or (has_end and not ended and anyio.current_time() < deadline):
-                    continue
-            loop.polled_at = anyio.current_time()
-            return found
+        has_end = self._options.stop_at is not None
+        try:
+            await self._reader.let_others_run()
+            while True:
+                await subscriptions.polled()
+                found = self._attempt(look)
+                if found is None:
+                    self._raise_failure()
+                    ended = has_end and self.at_end()
+                    wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
+                    with anyio.move_on_at(float("-inf") if ended else wake_at) as wait, self._reader.waiting():
+                        await loop.arrival()
+                    if not wait.cancelled_caught or (has_end and not ended and anyio.current_time() < deadline):
+                        continue
+                return found
+        finally:
+            loop.polled_at, subscriptions.is_requested = anyio.current_time(), False
 
     def _attempt(self, look: Callable[[], T | None]) -> T | None:
         if self._failures:

@@ -62,12 +62,22 @@ class CorruptBatch(NamedTuple):
     error: CorruptRecords
 
 
+class Left(NamedTuple):
+    """The offsets of a partition that was given up: as `PartitionState` had them."""
+
+    position: int
+    processed: int | None
+    resumes_at: int | None
+
+
 class Fetcher:
     """The states of all assigned partitions, and the chunks received for them.
 
     Attributes:
         current: the chunk that records are currently taken from.
         replaced: topics that have replaced deleted ones of their names, which were read.
+        left: the partitions that were given up since the last request for records, with what was returned of them and
+            not committed.
         anew: their partitions that have had no position yet.
         why_nothing: why there is nothing to read by what the application has chosen; "" if there may be something, and
             if it has chosen no partition.
@@ -77,6 +87,7 @@ class Fetcher:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.chunks: deque[Chunk] = deque()
         self.current: Chunk | None = None
+        self.left: dict[TopicPartition, Left] = {}
         self.anew: set[TopicPartition] = set()
         self.replaced: set[str] = set()
         self.why_nothing = NOT_CHOSEN
@@ -95,6 +106,37 @@ class Fetcher:
             removed.move(None)
         self._drop_stale()
 
+    def give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """Assign these no more. What was returned of them and is not committed is noted until `left` is cleared.
+
+        The current chunk is put back, so that the next record is a request.
+        """
+        self.put_back()
+        positions, processed = self.positions(), self.positions(processed_only=True)
+        for tp in partitions:
+            if tp not in self.left and (position := positions.get(tp)) is not None:
+                self.note_left(tp, Left(position, processed.get(tp), self.states[tp].resumes_at))
+        self.assign([tp for tp in self.states if tp not in partitions])
+
+    def note_left(self, tp: TopicPartition, left: Left) -> None:
+        """Note what is not committed of a partition that was given up."""
+        if left.position != left.resumes_at:
+            self.left[tp] = left
+        else:
+            self.left.pop(tp, None)
+
+    def left_positions(self, *, processed_only: bool = False) -> dict[TopicPartition, int]:
+        """As `positions`, of the partitions that were given up, as far as they are not committed."""
+        offsets = {tp: one.processed if processed_only else one.position for tp, one in self.left.items()}
+        return {tp: one for tp, one in offsets.items() if one is not None and one != self.left[tp].resumes_at}
+
+    def committed(self, tp: TopicPartition, offset: int) -> None:
+        """The group's next reader begins at `offset`."""
+        if (state := self.states.get(tp)) is not None:
+            state.resumes_at = offset
+        if (left := self.left.get(tp)) is not None:
+            self.note_left(tp, left._replace(resumes_at=offset))
+
     def follow(self, topics: Mapping[str, Topic], *, held: bool) -> list[str]:
         """Give up the positions in topics that have replaced deleted ones of their names; return their names.
 
@@ -102,7 +144,7 @@ class Fetcher:
             held: Whether no new position is looked for, as these partitions will be revoked.
         """
         replaced: list[str] = []
-        for name in {tp.topic for tp in self.states} & topics.keys():
+        for name in {tp.topic for tp in (*self.states, *self.left)} & topics.keys():
             topic_id = topics[name].topic_id
             if self._topic_ids.setdefault(name, topic_id) != topic_id != NIL_UUID:
                 self._topic_ids[name] = topic_id
@@ -114,6 +156,7 @@ class Fetcher:
                 state.move(None)
                 state.reset = NO_RESET if held else wanted
                 state.stop_offset = None
+        self.left = {tp: one for tp, one in self.left.items() if tp.topic not in replaced}
         self.replaced |= set(replaced)
         self._drop_stale()
         return replaced

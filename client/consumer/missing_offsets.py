@@ -222,6 +222,7 @@ class MissingOffsets:
 
     def _begin_at(self, state: PartitionState, offset: int, epoch: int = -1) -> None:
         state.move(offset, epoch)
+        state.resumes_at = offset
         self._fetcher.anew.discard(state.tp)
 
     @staticmethod

@@ -124,7 +124,11 @@ class OffsetCommits:
     ) -> _Commit:
         waiting = {TopicPartition(*tp): self._with_epoch(TopicPartition(*tp), one) for tp, one in offsets.items()}
         if waiting and group is not None and group.member[0] < 0:
-            raise UnknownMemberIdError(f"this consumer is not a member of group {self._options.group_id!r} at present")
+            raise UnknownMemberIdError(
+                f"this consumer is not a member of group {self._options.group_id!r} at present; not committed:"
+                f" {', '.join(map(str, sorted(waiting)))}, whose records come again to their next owner. A member leaves"
+                f" if no records are requested for max_poll_interval_ms, here {self._options.max_poll_interval_ms}"
+            )
         topic_ids = {tp.topic: self._cluster.metadata.topic_id(tp.topic) for tp in waiting}
         missing_until = anyio.current_time() + missing_patience_s(self._options.default_api_timeout_ms)
         commit = _Commit(waiting, self._owner_of(waiting, group), topic_ids, missing_until, of_positions)
@@ -211,6 +215,7 @@ class OffsetCommits:
         committed = {tp: sent[tp] for tp, error in results.items() if error is None}
         for tp in committed:
             del commit.waiting[tp]
+            self._fetcher.committed(tp, sent[tp].offset)
         if committed:
             on_commit(self._options.interceptors, committed)
         errors = {tp: error for tp, error in results.items() if error is not None}

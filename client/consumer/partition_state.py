@@ -17,6 +17,8 @@ class PartitionState:
     Attributes:
         position: the offset after the last record returned; None until it is known.
         processed: the offset after the last record that was processed.
+        resumes_at: where the group's next reader begins if this consumer commits nothing more: where it began itself,
+            or what it has committed last; None before both.
         fetch_offset: the offset of the next fetch; None until it is known.
         reset: how to find the position instead of by committed offset: "earliest", "latest", or "none" after
             a failure.
@@ -33,13 +35,14 @@ class PartitionState:
     __slots__ = (
         "_epochs", "buffered", "era", "fetch_epoch", "fetch_offset", "high_watermark", "in_flight",
         "last_stable_offset", "log_start_offset", "not_before", "paused", "position", "preferred_replica",
-        "preferred_until", "processed", "reset", "stop_offset", "tp", "validated_epoch",
+        "preferred_until", "processed", "reset", "resumes_at", "stop_offset", "tp", "validated_epoch",
     )  # fmt: skip
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
         self.position: int | None = None
         self.processed: int | None = None
+        self.resumes_at: int | None = None
         self.fetch_offset: int | None = None
         self.reset: str | None = None
         self.era = 0

@@ -81,6 +81,8 @@ class Subscriptions:
         self._joining_since: float | None = None
         """Since when the group is being joined, on the event loop's clock."""
         self._without_partitions_since = anyio.current_time()
+        self.is_requested = False
+        """Whether the application is requesting records now: those that it has count as processed."""
         self.settled_only = False
         """Whether a listener is being called, for which positions are those of records that were processed."""
 
@@ -88,6 +90,7 @@ class Subscriptions:
         """Assign these partitions. Raises RuntimeError while subscribed."""
         if self._group is not None or self._topics or self._pattern:
             raise RuntimeError("assign() cannot be combined with a subscription: call unsubscribe() first")
+        self._fetcher.left = {}
         self._fetcher.why_nothing = ""
         self._read(partitions)
 
@@ -153,6 +156,7 @@ class Subscriptions:
         """Leave the group, and assign no partitions."""
         await self.close(everything=True)
         self._topics, self._pattern, self.group_pattern = [], None, None
+        self._fetcher.left = {}
         self._fetcher.why_nothing = NOT_CHOSEN
         self._read([])
 
@@ -168,8 +172,9 @@ class Subscriptions:
         try:
             if self._options.enable_auto_commit and self._options.group_id is not None:
                 limit_ms = min(commit_timeout_ms, self._options.default_api_timeout_ms)
-                partitions, only = list(self._fetcher.states), not everything
-                await self._commit_before_losing(partitions, group, processed_only=only, retried_ms=limit_ms)
+                partitions, only = [tp for tp in self._fetcher.states if tp not in self._fetcher.left], not everything
+                for some in (list(self._fetcher.left), partitions):
+                    await self._commit_before_losing(some, group, processed_only=only, retried_ms=limit_ms)
             if group is not None and group.known and self._listener is not None:
                 lost = group.member[0] < 0
                 await self._notify_revoked(self._listener, group.known, lost=lost, settled_only=not everything)
@@ -320,6 +325,7 @@ class Subscriptions:
 
         Raises what the listener raises. Cancellation has the next request make the call again.
         """
+        self._fetcher.left = {}
         group = self._group
         if group is not None and group.departing is not None:
             await group.departing.wait()
@@ -357,7 +363,10 @@ class Subscriptions:
             self.settled_only = False
 
     def _give_up(self, partitions: Sequence[TopicPartition]) -> None:
-        self._fetcher.assign([tp for tp in self._fetcher.states if tp not in partitions])
+        if self.is_requested:
+            self._fetcher.assign([tp for tp in self._fetcher.states if tp not in partitions])
+        else:
+            self._fetcher.give_up(partitions)
         self._has_given_up = True
 
     async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
@@ -402,10 +411,22 @@ class Subscriptions:
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> None:
         """Commit these offsets, or the positions. Raises as `OffsetCommits.commit`."""
         if offsets is None:
-            positions = self._fetcher.positions(processed_only=self.settled_only)
-            await self._commits.commit(positions, self._group, of_positions=True)
+            await self._commit_positions()
         else:
             await self._commits.commit(offsets, self._group)
+
+    async def _commit_positions(self) -> None:
+        """Also those of partitions that were lost: whether they may still be committed is the coordinator's to say."""
+        positions = self._fetcher.positions(processed_only=self.settled_only)
+        left = {} if self.settled_only else self._fetcher.left_positions()
+        errors: list[KafkaError] = []
+        for some in (left, {tp: one for tp, one in positions.items() if tp not in left}):
+            try:
+                await self._commits.commit(some, self._group, of_positions=True)
+            except KafkaError as error:
+                errors.append(error)
+        for error in errors:
+            raise error
 
     def _owner_of(self, positions: Iterable[TopicPartition], group: GroupSession | None) -> tuple[int, str] | None:
         """Generation or epoch, and member id, that commit these: the oldest that their records were taken with."""
@@ -442,6 +463,7 @@ class Subscriptions:
     ) -> KafkaError | None:
         """Commit positions; return the error."""
         positions = self._fetcher.positions(processed_only=processed_only)
+        positions |= self._fetcher.left_positions(processed_only=processed_only)
         known = {tp: positions[tp] for tp in partitions if tp in positions}
         try:
             await self._commits.commit(known, group, of_positions=True, retried_ms=retried_ms)

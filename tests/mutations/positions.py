@@ -9,6 +9,7 @@ _ONE_FAILS = ("tests/client/consumer/test_one_partition_fails.py",)
 _FAILURES = "client/consumer/failures.py"
 _MOOT = ("tests/client/consumer/test_moot_errors.py",)
 _MADE_ANEW = ("tests/client/consumer/test_topics_made_anew.py",)
+_AFTER_A_LOSS = ("tests/client/groups/test_commits_after_a_loss.py",)
 
 MUTATIONS = (
     Mutation(
@@ -149,6 +150,22 @@ MUTATIONS = (
         "elif not of_positions and self._fetcher.is_of_deleted_topic(tp, one.offset):",
         "elif False:",
         _MADE_ANEW,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "commit() leaves out partitions that were lost since their records were returned",
+        "client/consumer/subscription.py",
+        "            self._fetcher.give_up(partitions)\n",
+        "            self._fetcher.assign([tp for tp in self._fetcher.states if tp not in partitions])\n",
+        _AFTER_A_LOSS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a partition that was lost, given back and lost again counts as committed",
+        "client/consumer/fetch_state.py",
+        "if tp not in self.left and (position",
+        "if (position",
+        _AFTER_A_LOSS,
         seeds=TEST_ONLY,
     ),
 )
