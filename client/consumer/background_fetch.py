@@ -276,7 +276,7 @@ class FetchLoop:
             if reset == NO_RESET:
                 self._failures.of_position(state, _out_of_range(state.tp, offset))
             else:
-                _logger.info("offset out of range: %s, offset %s, reset to the %s", state.tp, offset, reset)
+                state.reset_from = offset
         elif error.retriable:
             self._cluster.refresh_soon()
         else:

@@ -5,6 +5,7 @@ What is found for a partition is used at once. One that fails is asked for again
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,7 @@ from minikafka.protocol.errors import (
     UnknownTopicOrPartitionError,
 )
 
+_logger = logging.getLogger("minikafka.client.consumer")
 _TIMES = {"earliest": EARLIEST, "latest": LATEST}
 _FAILURES_FOR_GOOD = 5
 """An error that is not retriable is followed by the pause after so many failures."""
@@ -198,6 +200,7 @@ class MissingOffsets:
 
         def begin_at(state: PartitionState, found: OffsetAndTimestamp) -> None:
             if state.era == states[state]:
+                self._warn_of_reset(state, found.offset)
                 self._begin_at(state, found.offset)
 
         if times:
@@ -219,6 +222,21 @@ class MissingOffsets:
                 self._begin_at(state, one.offset, one.leader_epoch)
         self._end(self._positions, outcomes)
         return {state: era for state, era in states.items() if state not in outcomes}
+
+    def _warn_of_reset(self, state: PartitionState, offset: int) -> None:
+        before = state.reset_from
+        if before is None:
+            return
+        if offset < before:
+            why = "the log ends before it"
+        elif state.reset == "earliest":
+            why = f"the records before {offset} were deleted"
+        else:
+            why = f"records were deleted, and those before {offset} are skipped"
+        _logger.warning(
+            "offset out of range: %s, offset %d, reset to the %s, offset %d: %s",
+            state.tp, before, state.reset, offset, why,
+        )  # fmt: skip
 
     def _begin_at(self, state: PartitionState, offset: int, epoch: int = -1) -> None:
         state.move(offset, epoch)

@@ -126,8 +126,9 @@ class OffsetCommits:
         if waiting and group is not None and group.member[0] < 0:
             raise UnknownMemberIdError(
                 f"this consumer is not a member of group {self._options.group_id!r} at present; not committed:"
-                f" {', '.join(map(str, sorted(waiting)))}, whose records come again to their next owner. A member leaves"
-                f" if no records are requested for max_poll_interval_ms, here {self._options.max_poll_interval_ms}"
+                f" {', '.join(map(str, sorted(waiting)))}, whose records come again to their next owner. A member"
+                " leaves if no records are requested for max_poll_interval_ms, here"
+                f" {self._options.max_poll_interval_ms}"
             )
         topic_ids = {tp.topic: self._cluster.metadata.topic_id(tp.topic) for tp in waiting}
         missing_until = anyio.current_time() + missing_patience_s(self._options.default_api_timeout_ms)

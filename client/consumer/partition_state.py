@@ -22,6 +22,7 @@ class PartitionState:
         fetch_offset: the offset of the next fetch; None until it is known.
         reset: how to find the position instead of by committed offset: "earliest", "latest", or "none" after
             a failure.
+        reset_from: the offset that was out of range, while another one is looked for; else None.
         era: incremented when the position is set from outside.
         buffered: the number of buffered fetch responses.
         not_before: no fetch before this time, on the event loop's clock.
@@ -35,7 +36,8 @@ class PartitionState:
     __slots__ = (
         "_epochs", "buffered", "era", "fetch_epoch", "fetch_offset", "high_watermark", "in_flight",
         "last_stable_offset", "log_start_offset", "not_before", "paused", "position", "preferred_replica",
-        "preferred_until", "processed", "reset", "resumes_at", "stop_offset", "tp", "validated_epoch",
+        "preferred_until", "processed", "reset", "reset_from", "resumes_at",
+        "stop_offset", "tp", "validated_epoch",
     )  # fmt: skip
 
     def __init__(self, tp: TopicPartition) -> None:
@@ -45,6 +47,7 @@ class PartitionState:
         self.resumes_at: int | None = None
         self.fetch_offset: int | None = None
         self.reset: str | None = None
+        self.reset_from: int | None = None
         self.era = 0
         self.buffered = 0
         self.in_flight = False
@@ -65,7 +68,7 @@ class PartitionState:
         self._epochs = [] if offset is None or epoch < 0 else [(offset - 1, epoch)]
         self.validated_epoch = -1
         self.buffered = 0
-        self.reset = None
+        self.reset = self.reset_from = None
 
     def fetched(self, batches: Iterable[tuple[int, int]]) -> None:
         """Remember the leader epochs of the next batches: pairs of base offset and leader epoch."""

@@ -419,14 +419,14 @@ class Subscriptions:
         """Also those of partitions that were lost: whether they may still be committed is the coordinator's to say."""
         positions = self._fetcher.positions(processed_only=self.settled_only)
         left = {} if self.settled_only else self._fetcher.left_positions()
-        errors: list[KafkaError] = []
+        failures: list[KafkaError] = []
         for some in (left, {tp: one for tp, one in positions.items() if tp not in left}):
             try:
                 await self._commits.commit(some, self._group, of_positions=True)
             except KafkaError as error:
-                errors.append(error)
-        for error in errors:
-            raise error
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     def _owner_of(self, positions: Iterable[TopicPartition], group: GroupSession | None) -> tuple[int, str] | None:
         """Generation or epoch, and member id, that commit these: the oldest that their records were taken with."""

@@ -168,4 +168,12 @@ MUTATIONS = (
         _AFTER_A_LOSS,
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "an offset out of range is reset without a warning",
+        _MISSING,
+        "                self._warn_of_reset(state, found.offset)\n",
+        "",
+        ("tests/client/consumer/test_consume.py",),
+        seeds=TEST_ONLY,
+    ),
 )

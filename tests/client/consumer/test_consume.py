@@ -135,18 +135,30 @@ async def test_without_committed_offset_and_reset_an_error_is_raised(bootstrap: 
         assert (await consumer.poll(60_000))[0].offset == 0
 
 
-async def test_an_offset_out_of_range_is_reset(
-    bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("reset", "offset", "warning"),
+    [
+        ("earliest", 5, "offset 30: the records before 30 were deleted"),
+        ("latest", 5, "offset 100: records were deleted, and those before 100 are skipped"),
+        ("earliest", 500, "offset 30: the log ends before it"),
+        ("latest", 500, "offset 100: the log ends before it"),
+    ],
+)
+async def test_an_offset_out_of_range_is_reset_with_a_warning(
+    bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture, reset: str, offset: int, warning: str
 ) -> None:
-    caplog.set_level("INFO", "minikafka.client.consumer")
+    """Records are missed, or come again."""
     await fill(bootstrap, topic)
     tp = TopicPartition(topic, 0)
     async with Admin(bootstrap_servers=bootstrap) as admin:
         assert await admin.delete_records({tp: 30}) == {tp: 30}
-    async with reader(bootstrap, topic) as consumer:
-        consumer.seek(tp, 5)
-        assert (await consumer.poll(60_000))[0].offset == 30
-    assert f"offset out of range: {tp}, offset 5, reset to the earliest" in caplog.messages
+    async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset=reset) as consumer:
+        consumer.assign([tp])
+        consumer.seek(tp, offset)
+        while consumer.positions().get(tp, offset) == offset:
+            await consumer.poll(100)
+    wanted = f"offset out of range: {tp}, offset {offset}, reset to the {reset}, {warning}"
+    assert [one for one in caplog.messages if "out of range" in one] == [wanted]
 
 
 async def test_manual_assignment_and_commits(bootstrap: str, topic: str) -> None:
