@@ -34,7 +34,7 @@ _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?", re.DOTALL)
 _TOO_MANY = re.compile(r"\{(?:[1-9][0-9]{8,}(?:,[0-9]*)?|[0-9]+,[1-9][0-9]{8,})\}")
 """A count that RE2 does not take for one, so that it would match the text itself; RE2/J refuses it."""
 _PARENTHESIS = re.compile(r"[()]")
-_COUNTED = re.compile(r"\{0*([0-9]+)(?:,0*([0-9]*))?\}")
+_COUNTED = re.compile(r"\{([0-9]++)(?:,([0-9]*+))?\}")
 _TOO_LARGE = "pattern too large - compile failed"
 _KAFKAS_WORDS = {
     "missing ]": "missing closing ]",
@@ -67,7 +67,7 @@ class Pattern:
         operators = _CLASS.sub("a", _QUOTED_OR_ESCAPED.sub("a", text))
         if _TOO_MANY.search(operators):
             raise InvalidPattern("invalid repeat count")
-        counts = [int((high or low)[:9]) for low, high in _COUNTED.findall(operators)]
+        counts = [int((high or low).lstrip("0")[:9] or 0) for low, high in _COUNTED.findall(operators)]
         costly = escapes["\\p"] + escapes["\\P"] + len(counts)
         if sum(counts) > REPEATED_MAX:
             raise InvalidPattern(_TOO_LARGE)

@@ -81,6 +81,10 @@ LONG = {
     "letters by number": r"\x{41}[\x{42}]\{2}" * 1_000,
     "quoted": r"\Q" + r"\pL{2}?" * 2_000,
     "in a class": "[" + "{2}?" * 2_000 + "]",
+    "a count without an end": "{" + "0" * 32_000,
+    "counts without an end": "{" + "0" * 16_000 + "," + "0" * 16_000,
+    "many counts without an end": "{1," * 10_000,
+    "many zeros": "a{" + "0" * 16_000 + "1," + "0" * 15_000 + "2}",
 }
 
 
