@@ -403,13 +403,15 @@ class Log(GuardedLog):
         returns their number. Raises KafkaError."""
         return self._reading(delete_old_segments, self, high_watermark, at_most)
 
-    def drop(self, segments: list[Segment]) -> None:
-        """Deletes segments removed from `segments`, the last one first, so that a crash leaves no gap."""
+    def drop(self, segments: list[Segment], *, size_bytes: int | None = None) -> None:
+        """Deletes segments removed from `segments`, the last one first, so that a crash leaves no gap. `size_bytes` is
+        theirs, if they were sealed and nothing takes their place."""
+        known, self._sizes_known = self._sizes_known, None
         for segment in reversed(segments):
             self.delete_later(segment.mark_deleted())
             self.touched.pop(segment, None)
         self.directory_unsynced = self._dirty = True
-        self._sizes_known = None
+        self._sizes_known = None if known is None or size_bytes is None else known - size_bytes
 
     def delete_later(self, paths: list[str]) -> None:
         """Removes files after `file.delete.delay.ms`."""

@@ -55,8 +55,9 @@ class LogState(Protocol):
         """Starts a new segment."""
         ...
 
-    def drop(self, segments: list[Segment]) -> None:
-        """Deletes segments that have been removed from `segments`, the last one first."""
+    def drop(self, segments: list[Segment], *, size_bytes: int | None = None) -> None:
+        """Deletes segments that have been removed from `segments`, the last one first; `size_bytes` is theirs, if they
+        were sealed and nothing takes their place."""
         ...
 
     def delete_later(self, paths: list[str]) -> None:

@@ -15,6 +15,7 @@ the log as it was then (`histories`) before a batch is rejected as out of order.
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
+from itertools import islice
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -354,7 +355,7 @@ class ProducerStates:
         """The first offset of the first transaction that is open or whose marker is not yet replicated."""
         if not self._ongoing and not self._unreplicated:
             return None
-        return min([*self._unreplicated, *list(self._ongoing)[:1]])
+        return min([*self._unreplicated, *islice(self._ongoing, 1)])
 
     @property
     def first_undecided_offset(self) -> int | None:

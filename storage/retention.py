@@ -75,7 +75,7 @@ def delete_first(log: LogState, count: int) -> None:
     advance_start(log, log.segments.bases[count])
     # In ascending order: after a crash, the remaining segments have no gap.
     for segment in log.segments.take(0, count):
-        log.drop([segment])
+        log.drop([segment], size_bytes=segment.size)
     log.delete_later(log.snapshots.mark_deleted_below(log.segments.bases[0], log.producers))
 
 

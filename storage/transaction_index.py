@@ -7,6 +7,7 @@
 """
 
 import struct
+from bisect import bisect_left
 from typing import NamedTuple
 
 from minikafka.storage.disk import Disk, File
@@ -96,8 +97,10 @@ class TransactionIndex:
 
     def collect(self, from_offset: int, to_offset: int, found: list[AbortedTransaction]) -> bool:
         """Adds the transactions that overlap the range to `found`; returns whether later segments cannot have any."""
-        for entry in self.entries:
-            if entry.last_offset >= from_offset and entry.first_offset < to_offset:
+        entries = self.entries
+        for index in range(bisect_left(entries, from_offset, key=_last_offset), len(entries)):
+            entry = entries[index]
+            if entry.first_offset < to_offset:
                 found.append(entry)
             if entry.last_stable_offset >= to_offset:
                 return True
@@ -106,6 +109,10 @@ class TransactionIndex:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def _last_offset(entry: AbortedTransaction) -> int:
+    return entry.last_offset
 
 
 def _decode(data: bytes) -> list[AbortedTransaction]:

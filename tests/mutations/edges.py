@@ -104,6 +104,22 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "each read of committed records looks at all aborted transactions of its segment",
+        "storage/transaction_index.py",
+        "range(bisect_left(entries, from_offset, key=_last_offset), len(entries))",
+        "[at for at in range(len(entries)) if entries[at].last_offset >= from_offset]",
+        ("tests/storage/test_transaction_index.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "retention asks for the sizes of all segments that stay, again for each step",
+        "storage/log.py",
+        "None if known is None or size_bytes is None else known - size_bytes",
+        "None",
+        ("tests/storage/test_retention_in_steps.py::test_retention_looks_at_the_sizes_of_the_segments_that_it_deletes_only",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "checkpoints are written on the loop",
         "broker/partitions/log_housekeeping.py",
         "        await self._logs.write_checkpoints_async()\n",
