@@ -19,6 +19,7 @@ interpreter from ending, which waits for five seconds at most: for deliveries, t
     portal.py      `BlockingClient`: a `with` block, and calls into the event loop
     loop_thread.py the event loop's thread
     producer.py    Producer, with its inbox of records, and BlockingDelivery
+    refusals.py    errors of records that were queued, for those who look, or for the log
     consumer.py    Consumer, which iterates over records taken in advance
     listener.py    Listener, whose callbacks are called on the application's thread
     admin.py       Admin

@@ -229,7 +229,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
         try:
             self._return_taken()
             if self._has_listener:  # the thread that waits for the end of the block makes no calls
-                self._wait_and_call(self._consumer._stop, clean=exception[0] is None)
+                self._wait_and_call(self._consumer._stop, exception[1])
         except BaseException as failure:
             if type(failure) is exception[0] and not isinstance(failure, Exception):  # the second Ctrl-C
                 self._abandon()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.argument_kinds import INT32, INT64, HeadersArgument, Natural, PartitionIndex, Timestamp, TopicName
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
+from minikafka.client.blocking.refusals import TOGETHER_S, Refusal, Refusals, dropped
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.mixups import Awaited
@@ -31,7 +31,6 @@ from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers
 
-_logger = logging.getLogger("minikafka.client.producer")
 INBOX_SIZE_MAX = 10_000
 """When the inbox holds this many records, `send` waits until it is empty."""
 INBOX_SIZE_BYTES_MAX = 16 << 20
@@ -41,24 +40,24 @@ INBOX_SIZE_BYTES_MAX = 16 << 20
 class BlockingDelivery(Awaited):
     """The delivery of one record; `result()` waits for it."""
 
-    __slots__ = ("_delivery", "_error", "_producer")
+    __slots__ = ("_delivery", "_producer", "_refusal")
 
     def __init__(self, producer: Producer, delivery: Delivery | None = None) -> None:
         self._producer = producer
         self._delivery = delivery
-        self._error: Exception | None = None
+        self._refusal: Refusal | None = None
 
     @property
     def done(self) -> bool:
         """Whether the record was delivered or has failed."""
-        return self._error is not None or (self._delivery is not None and self._delivery.done)
+        return self._refusal is not None or (self._delivery is not None and self._delivery.done)
 
     def result(self, timeout_ms: float | None = None) -> RecordMetadata:
         """The record's metadata. Raises the KafkaError of the delivery, RequestTimedOutError after `timeout_ms`."""
         if not self.done:
             self._producer._wait_for(self, timeout_ms)
-        if self._error is not None:
-            raise self._error
+        if self._refusal is not None:
+            raise self._refusal.error()
         assert self._delivery is not None
         return self._delivery.result()
 
@@ -67,8 +66,8 @@ class BlockingDelivery(Awaited):
 class Producer(BlockingClient):
     """`minikafka.client.Producer` with the same arguments.
 
-    `send` returns at once unless the inbox is full (`INBOX_SIZE_MAX`). Errors, such as an unknown topic, are logged and
-    raised by the delivery's `result()`. Leaving the block waits for all deliveries.
+    `send` returns at once unless the inbox is full (`INBOX_SIZE_MAX`). Errors, such as an unknown topic, are raised by
+    the delivery's `result()`, or logged. Leaving the block waits for all deliveries; an exception drops them.
     """
 
     def __init__(
@@ -87,6 +86,10 @@ class Producer(BlockingClient):
         self._left_bytes = self._inbox_size_bytes_max
         """Of that, since `send` last looked whether to wait; about, where several threads send."""
         self._emptying = False
+        self._sending: BlockingDelivery | None = None
+        """That of the record that has left the inbox last."""
+        self._refusals = Refusals()
+        self._producer.drop_ahead = self._drop
         self._lock = threading.Lock()
         self._on_empty: anyio.Event | None = None
 
@@ -237,6 +240,7 @@ class Producer(BlockingClient):
 
     def _end(self, unusable: str = "") -> None:
         super()._end(unusable)
+        self._refusals.clear()
         self._emptying = False  # The next `send` finds out.
         self._lock = threading.Lock()  # Another thread may have held it at a fork.
 
@@ -267,6 +271,7 @@ class Producer(BlockingClient):
         while True:
             while self._inbox:
                 delivery, topic, value, key, partition, timestamp_ms, headers, callback = self._inbox.popleft()
+                self._sending = delivery
                 try:
                     delivery._delivery = await send(
                         topic,
@@ -278,9 +283,11 @@ class Producer(BlockingClient):
                         on_delivery=callback,
                     )
                 except Exception as error:  # noqa: BLE001 (a partitioner may raise anything; it is this record's error)
-                    self._fail(topic, error, [delivery])
+                    refused = [delivery] if delivery._refusal is None else []
                     if isinstance(error, KafkaError) and error.retriable:  # after `max_block_ms`
-                        self._fail(topic, error, self._take_behind(topic, error))
+                        refused += self._take_behind(topic, error)
+                    self._refuse(topic, error, refused)
+            self._sending = None
             if self._on_empty is not None:
                 self._on_empty.set()
                 self._on_empty = None
@@ -302,12 +309,32 @@ class Producer(BlockingClient):
             _refuse_interceptors(one[-1], error)
         return [one[0] for one in taken]
 
-    @staticmethod
-    def _fail(topic: str, error: Exception, deliveries: list[BlockingDelivery]) -> None:
+    def _refuse(self, topic: str, error: Exception, deliveries: list[BlockingDelivery]) -> None:
+        if not deliveries:
+            return
+        if not self._refusals and not self._producer._closed:
+            assert self._producer._tasks is not None
+            self._producer._tasks.start_soon(self._end_refusals)
+        refusal = self._refusals.add(topic, error, len(deliveries))
         for delivery in deliveries:
-            delivery._error = error
-        if deliveries:
-            _logger.warning("records for topic %r not sent: %d: %s", topic, len(deliveries), error)
+            delivery._refusal = refusal
+
+    async def _end_refusals(self) -> None:
+        await anyio.sleep(TOGETHER_S)
+        self._refusals.clear()
+
+    def _drop(self, error: KafkaError) -> int:
+        """The producer is being closed: drop what it has not got yet, and return how many records that are."""
+        count = 0
+        if self._sending is not None and self._sending._delivery is None:
+            self._sending._refusal = dropped("", error)
+            count += 1
+        while self._inbox:
+            delivery, *_, on_delivery = self._inbox.popleft()
+            delivery._refusal = dropped("", error)
+            _refuse_interceptors(on_delivery, error)
+            count += 1
+        return count
 
     async def _emptied(self) -> None:
         while self._emptying or self._inbox:
@@ -332,7 +359,7 @@ class Producer(BlockingClient):
 
     async def _settled(self, delivery: BlockingDelivery, timeout_ms: float | None) -> None:
         with anyio.move_on_after(None if timeout_ms is None else timeout_ms / 1000):
-            if delivery._delivery is None and delivery._error is None:
+            if delivery._delivery is None and delivery._refusal is None:
                 await self._emptied()
             if delivery._delivery is not None:
                 await delivery._delivery.wait()

@@ -61,7 +61,7 @@ class ClusterClient(MixedWithBlocking, Measured):
         try:
             if self._cluster is not None:
                 self._cluster.home.check()
-                await self._stop(clean=error is None)
+                await self._stop(error)
         except BaseException as failure:
             await self._leave(failure)
             raise
@@ -70,8 +70,8 @@ class ClusterClient(MixedWithBlocking, Measured):
     async def _start(self, tasks: TaskGroup) -> None:
         """Start background tasks."""
 
-    async def _stop(self, *, clean: bool) -> None:
-        """Finish pending work; `clean` is False if the block was left by an exception."""
+    async def _stop(self, left_by: BaseException | None) -> None:
+        """Finish pending work, which depends on whether the block was left by an exception."""
 
     async def _leave(self, error: BaseException | None) -> bool | None:
         assert self._tasks is not None

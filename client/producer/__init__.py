@@ -18,6 +18,7 @@ one that must be aborted, and an abort drops what has not been sent.
     record_accumulator.py    lanes of batches: order, retries, sequence numbers, deadlines, memory
     producer_batch.py        one batch, `Delivery` and `RecordMetadata`
     interception.py          calls interceptors (KIP-42)
+    closing.py               what is left when a block ends: an open transaction, undelivered records
     sender.py                the background task: Produce and InitProducerId requests
     transaction_state.py     the state of a transactional producer, and its errors
     arrow_encoding.py        Arrow columns to record batches, for the Spark sink

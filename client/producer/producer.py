@@ -12,7 +12,7 @@ result. Leaving the block normally waits until all records are delivered. Batche
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Never, Unpack, cast
@@ -33,6 +33,7 @@ from minikafka.client.metrics import Readings
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.option_checks import BootstrapServers
 from minikafka.client.options import ProducerOptions, make
+from minikafka.client.producer.closing import abort_after, abort_open, drop_undelivered
 from minikafka.client.producer.interception import Interception
 from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
@@ -52,13 +53,12 @@ from minikafka.client.records import ProducerRecord, RecordMetadata
 from minikafka.client.unknown_arguments import refuse
 from minikafka.client.user_code import called
 from minikafka.protocol.counted import counted
-from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
+from minikafka.protocol.errors import KafkaError, MessageTooLargeError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers
 
 _logger = logging.getLogger("minikafka.client.producer")
 _SENDS_PER_CHECKPOINT = 256
-_ABORT_TIMEOUT_S = 5
 """How long a block that is left by an exception, or a producer that is closed, tries to abort its transaction."""
 _TIMESTAMP_MAX = (1 << 63) - 1
 
@@ -109,6 +109,8 @@ class Producer(ClusterClient):
         self._targets: dict[str, _Target] = {}
         self._sends = 0
         self._closed = False
+        self.drop_ahead: Callable[[KafkaError], int] = lambda error: 0
+        """Drops records that are to be sent next, as the producer is closed; returns their number."""
         self._sender: Sender | None = None
         self._serialize_key = FieldSerializer("key", self._options.key_serializer)
         self._serialize_value = FieldSerializer("value", self._options.value_serializer)
@@ -150,6 +152,9 @@ class Producer(ClusterClient):
             name, index, time, pairs = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
             record = ProducerRecord(name, value, key, index, time, pairs)
             return await self._interception.send(self.send, record, on_delivery)
+        self._sends += 1
+        if not self._sends % _SENDS_PER_CHECKPOINT:
+            await checkpoint()
         try:
             target = self._targets.get(topic)
         except TypeError:  # What has no hash is no string.
@@ -159,11 +164,7 @@ class Producer(ClusterClient):
             read = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
             topic, partition, timestamp_ms, headers = read
             target = await self._prepare(topic)
-        delivery = self._append(target, value, key, partition, timestamp_ms, headers, on_delivery)
-        self._sends += 1
-        if not self._sends % _SENDS_PER_CHECKPOINT:
-            await checkpoint()
-        return delivery
+        return self._append(target, value, key, partition, timestamp_ms, headers, on_delivery)
 
     async def send_and_wait(
         self,
@@ -326,18 +327,10 @@ class Producer(ClusterClient):
         return transactions
 
     async def _abort_after(self, error: BaseException) -> None:
-        """Abort what is open, after an exception, for a few seconds; what fails thereby is noted in the exception."""
+        """See `abort_after`."""
         transactions = self._running().transactions
         assert transactions is not None
-        if not transactions.is_open:
-            return
-        with anyio.move_on_after(_ABORT_TIMEOUT_S, shield=True) as scope:
-            try:
-                await transactions.resolve()
-            except KafkaError as failure:
-                error.add_note(f"aborting the transaction failed as well: {failure}")
-        if scope.cancelled_caught:
-            error.add_note(f"the transaction was not aborted within {_ABORT_TIMEOUT_S} s; it will time out")
+        await abort_after(transactions, error)
 
     async def partitions_for(self, topic: TopicName) -> list[int]:
         """The partitions of a topic. Raises as `send`."""
@@ -411,23 +404,30 @@ class Producer(ClusterClient):
     async def _prepare(self, topic: str) -> _Target:
         """The topic's target, once memory is available for a record. Raises RequestTimedOutError."""
         sender = self._running()
-        if self._closed:
-            raise RuntimeError("this Producer is closed")
+        self._check_not_closed()
         start = anyio.current_time()
         target = self._targets.get(topic)
         if target is None:
-            known = await self.cluster.topic(topic, self._options.max_block_ms)
+            try:
+                known = await self.cluster.topic(topic, self._options.max_block_ms)
+            finally:
+                self._check_not_closed()
             target = self._targets[topic] = self._target(known, None)
         left_s = start + self._options.max_block_ms / 1000 - anyio.current_time()
         with anyio.move_on_after(left_s), sender.flushing(), self.cluster.waiting("memory for a record"):
             while self._accumulator.used_bytes >= self._options.buffer_memory:
                 await sender.memory_freed()
+            self._check_not_closed()
             return target
         raise RequestTimedOutError(
             f"no memory for a record within {self._options.max_block_ms} ms (max_block_ms): buffer_memory of"
             f" {counted(self._options.buffer_memory, 'byte')} is full, as records are sent faster than brokers"
             f" accept them: {self.cluster.why(None)}"
         )
+
+    def _check_not_closed(self) -> None:
+        if self._closed:
+            raise RuntimeError("this Producer is closed")
 
     def _target(self, topic: Topic, before: _Target | None) -> _Target:
         lanes = [self._accumulator.lane(topic.name, partition.index) for partition in topic.partitions]
@@ -461,30 +461,21 @@ class Producer(ClusterClient):
         self._sender.on_end = self._targets.clear  # `send` looks whether the producer can still be used.
         await self._sender.start()
 
-    async def _stop(self, *, clean: bool) -> None:
+    async def _stop(self, left_by: BaseException | None) -> None:
         self._closed = True
         transactions = self._sender.transactions if self._sender is not None else None
         try:
             if transactions is not None:
-                await self._abort_open(transactions)
-            elif clean:
+                await abort_open(transactions)
+            elif left_by is None:
                 await self.flush()
+        except BaseException as error:
+            left_by = left_by or error
+            raise
         finally:
-            left = sum(len(batch.values) for batch in self._accumulator.unfinished())
-            if left:
-                _logger.warning("producer closed with undelivered records: %d", left)
-            closed: KafkaError = NetworkError("the producer was closed before the record was delivered")
-            self._accumulator.fail_all(closed)
-
-    async def _abort_open(self, transactions: Transactions) -> None:
-        """Abort a transaction that is still open, since consumers would wait for its end."""
-        if transactions.is_open:
-            _logger.warning("producer closed within a transaction, which is aborted: %s", transactions.name)
-            with anyio.move_on_after(_ABORT_TIMEOUT_S, shield=True):
-                try:
-                    await transactions.resolve()
-                except KafkaError as error:
-                    _logger.warning("transaction not aborted, it will time out: %s", error)
+            drop_undelivered(self._accumulator, self.drop_ahead, left_by)
+            if self._sender is not None:
+                self._sender.memory_was_freed()
 
 
 def _too_large(target: _Target, size: int, size_max: int) -> MessageTooLargeError:

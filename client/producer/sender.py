@@ -132,6 +132,10 @@ class Sender:
             self._memory_freed = anyio.Event()
         await self._memory_freed.wait()
 
+    def memory_was_freed(self) -> None:
+        """Wake up those that wait for it."""
+        self._memory_freed.set()
+
     async def confirm_unanswered(self) -> None:
         """Wait until brokers have read all requests with acks=0.
 

@@ -14,7 +14,7 @@ from support.transaction_broker import TransactionBroker
 
 from minikafka.client import blocking
 from minikafka.client.blocking.loop_thread import LoopThread
-from minikafka.client.producer import producer as async_producer
+from minikafka.client.producer import closing
 from minikafka.protocol.messages.end_txn import EndTxnRequest
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest
 
@@ -124,7 +124,7 @@ def test_the_second_interruption_does_not_wait_until_a_transaction_is_aborted(
             begun.set()
             signal.pthread_kill(main, signal.SIGALRM)
 
-    monkeypatch.setattr(async_producer, "_ABORT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(closing, "ABORT_TIMEOUT_S", 0.2)
     broker.network.brokers[0].handlers[EndTxnRequest] = abort
     handler(interrupt)
     seams = broker.network.seams()

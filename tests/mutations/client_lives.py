@@ -3,6 +3,7 @@
 from mutations import TEST_ONLY, Mutation
 
 _WAITS = ("tests/client/test_waits.py",)
+_DROPPED = ("tests/client/producer/test_dropped_records.py",)
 _ODD = "tests/client/connections/test_odd_answers.py"
 
 MUTATIONS = (
@@ -28,6 +29,46 @@ MUTATIONS = (
         "            if anyio.current_time() - began >= _SILENT_S:\n",
         "            if False:\n",
         _WAITS,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a block that is left by an exception logs each record of the inbox",
+        "client/blocking/producer.py",
+        "        while self._inbox:\n            delivery, *_, on_delivery",
+        "        while False:\n            delivery, *_, on_delivery",
+        _DROPPED,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "the record that waits to be sent is not counted when a block is left",
+        "client/blocking/producer.py",
+        "if self._sending is not None and self._sending._delivery is None:",
+        "if False:",
+        _DROPPED,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a record that is refused is logged though somebody has looked",
+        "client/blocking/refusals.py",
+        "        self._is_told = True\n        return",
+        "        return",
+        _DROPPED,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "each record that is refused is logged for itself",
+        "client/blocking/refusals.py",
+        "        refusal.add(count)\n",
+        "        refusal.add(count)\n        self._of.clear()\n",
+        _DROPPED,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a send that waits for memory goes on when the producer is closed",
+        "client/producer/producer.py",
+        "            self._check_not_closed()\n            return target\n",
+        "            return target\n",
+        _DROPPED,
         TEST_ONLY,
     ),
     Mutation(
