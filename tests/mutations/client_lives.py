@@ -138,7 +138,7 @@ MUTATIONS = (
     Mutation(
         "each record of a topic that is not found waits for max_block_ms after the one before",
         "client/blocking/producer.py",
-        "                        self._fail(topic, error, self._take_behind(topic, error))\n",
+        "                        refused += self._take_behind(topic, error)\n",
         "                        pass\n",
         ("tests/client/producer/test_lazy_start.py",),
         TEST_ONLY,
