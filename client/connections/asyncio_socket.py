@@ -25,6 +25,11 @@ async def open_stream(host: str, port: int, receiver: Receiver) -> Stream:
     return protocol
 
 
+def current_task() -> object:
+    """The task that is running."""
+    return asyncio.current_task()
+
+
 def running_loop() -> object:
     """The event loop that runs in this thread and process, or None."""
     return asyncio._get_running_loop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.exception_groups import raise_alone, sole, without
@@ -29,7 +29,9 @@ class ClusterClient(MixedWithBlocking, Measured):
         self._client_options = options
         self._starts_lazily = lazily
         self._is_closed = False
+        self._block: TaskGroup | None = None
         self._tasks: TaskGroup | None = None
+        """In a task of their own, so that the block can be left by another task than the one that has entered it."""
         self._cluster: Cluster | None = None
 
     @property
@@ -44,11 +46,12 @@ class ClusterClient(MixedWithBlocking, Measured):
         return self._cluster
 
     async def __aenter__(self) -> Self:
-        if self._tasks is not None:
+        if self._block is not None:
             raise RuntimeError(f"this {type(self).__name__} was already entered: create a new one")
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        self._block, self._tasks_ended = anyio.create_task_group(), anyio.Event()
+        await self._block.__aenter__()
         try:
+            self._tasks = await self._block.start(self._keep_tasks)
             self._cluster = Cluster(self._client_options, self._seams, self._tasks)
             await self._cluster.start(lazily=self._starts_lazily)
             await self._start(self._tasks)
@@ -57,10 +60,19 @@ class ClusterClient(MixedWithBlocking, Measured):
             raise
         return self
 
+    async def _keep_tasks(self, *, task_status: TaskStatus[TaskGroup]) -> None:
+        try:
+            async with anyio.create_task_group() as tasks:
+                task_status.started(tasks)
+                await anyio.sleep_forever()
+        finally:
+            self._tasks_ended.set()
+
     async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
+        if self._cluster is not None:
+            self._cluster.home.check()
         try:
             if self._cluster is not None:
-                self._cluster.home.check()
                 await self._stop(error)
         except BaseException as failure:
             await self._leave(failure)
@@ -74,17 +86,36 @@ class ClusterClient(MixedWithBlocking, Measured):
         """Finish pending work, which depends on whether the block was left by an exception."""
 
     async def _leave(self, error: BaseException | None) -> bool | None:
-        assert self._tasks is not None
+        assert self._block is not None
         self._is_closed = True
         if self._cluster is not None:
             self._cluster.close()
-        self._tasks.cancel_scope.cancel()
+            if not self._cluster.home.is_same_task():
+                await self._leave_elsewhere(is_trio=self._cluster.home.is_trio)
+                return None
+        self._block.cancel_scope.cancel()
         try:
             if error is None:
-                return await self._tasks.__aexit__(None, None, None)
-            return await self._tasks.__aexit__(type(error), error, error.__traceback__)
+                return await self._block.__aexit__(None, None, None)
+            return await self._block.__aexit__(type(error), error, error.__traceback__)
         except BaseExceptionGroup as group:
             others = without(group, error)
             if not others:
                 return False
             raise_alone(sole(others) or group)
+
+    async def _leave_elsewhere(self, *, is_trio: bool) -> None:
+        """End the tasks. The block's own scope stays with the task that has entered it, and would cancel that task.
+
+        Raises RuntimeError under trio, which has each nursery end in the task that has begun it.
+        """
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await self._tasks_ended.wait()
+        if is_trio:
+            name = type(self).__name__
+            raise RuntimeError(
+                f"the block of this {name} was entered by another task than the one that leaves it, which trio does not"
+                f" allow: keep `async with {name}(…) as …:` in one task; the {name} is closed"
+            )

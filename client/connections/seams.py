@@ -45,15 +45,25 @@ async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any)
 
 
 class Home:
-    """The event loop in which a client is opened, in its thread and process."""
+    """The task in which a client is opened, and its event loop, in its thread and process.
+
+    Attributes:
+        is_trio: whether that is trio's.
+    """
 
     def __init__(self) -> None:
-        if sniffio.current_async_library() == "trio":
-            from minikafka.client.connections.trio_socket import running_loop
+        self.is_trio = sniffio.current_async_library() == "trio"
+        if self.is_trio:
+            from minikafka.client.connections.trio_socket import current_task, running_loop
         else:
-            from minikafka.client.connections.asyncio_socket import running_loop
-        self._running_loop = running_loop
+            from minikafka.client.connections.asyncio_socket import current_task, running_loop
+        self._running_loop, self._current_task = running_loop, current_task
+        self._task = current_task()
         self._loop, self._process = running_loop(), os.getpid()
+
+    def is_same_task(self) -> bool:
+        """Whether the running task is the one in which the client was opened."""
+        return self._current_task() is self._task
 
     def check(self) -> None:
         """Raise RuntimeError elsewhere, where nobody would do what is waited for."""

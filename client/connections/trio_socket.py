@@ -47,6 +47,11 @@ async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any)
     return stream
 
 
+def current_task() -> object:
+    """The task that is running."""
+    return trio.lowlevel.current_task()
+
+
 def running_loop() -> object:
     """What identifies the run of trio in this thread, or None."""
     try:

@@ -4,6 +4,7 @@ from mutations import TEST_ONLY, Mutation
 
 _WAITS = ("tests/client/test_waits.py",)
 _DROPPED = ("tests/client/producer/test_dropped_records.py",)
+_ELSEWHERE = ("tests/client/test_left_elsewhere.py",)
 _ODD = "tests/client/connections/test_odd_answers.py"
 
 MUTATIONS = (
@@ -69,6 +70,23 @@ MUTATIONS = (
         "            self._check_not_closed()\n            return target\n",
         "            return target\n",
         _DROPPED,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a client that is left by another task cancels the one that has entered it",
+        "client/connections/base_client.py",
+        "        self._tasks.cancel_scope.cancel()\n        with anyio.CancelScope(shield=True):",
+        "        self._tasks.cancel_scope.cancel()\n        self._block.cancel_scope.cancel()\n"
+        "        with anyio.CancelScope(shield=True):",
+        _ELSEWHERE,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a client that is left by another task leaves its own tasks behind",
+        "client/connections/base_client.py",
+        "            await self._tasks_ended.wait()\n",
+        "            pass\n",
+        _ELSEWHERE,
         TEST_ONLY,
     ),
     Mutation(
@@ -162,8 +180,8 @@ MUTATIONS = (
     Mutation(
         "a child that fails in a task group of asyncio cancels the block of a client",
         "client/connections/base_client.py",
-        "            return await self._tasks.__aexit__(type(error), error, error.__traceback__)\n",
-        "            return await self._tasks.__aexit__(None, None, None)\n",
+        "            return await self._block.__aexit__(type(error), error, error.__traceback__)\n",
+        "            return await self._block.__aexit__(None, None, None)\n",
         ("tests/client/test_leaving.py",),
         TEST_ONLY,
     ),
