@@ -21,6 +21,7 @@ from minikafka.controller.metadata.metadata_log import (
 from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.snapshot_encoding import decode_snapshot
 from minikafka.controller.metadata.snapshot_files import SnapshotFiles
+from minikafka.controller.metadata.synced_offset import SyncedOffset
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import batches
@@ -36,11 +37,13 @@ READ_SIZE = 1 << 20
 class StandaloneLog:
     """A metadata log without replication. Created by `open`. Methods raise KafkaError and OSError."""
 
-    def __init__(self, log: Log, snapshots: SnapshotFiles, now_ms: Callable[[], int]) -> None:
+    def __init__(self, disk: Disk, log: Log, snapshots: SnapshotFiles, now_ms: Callable[[], int]) -> None:
         self._log = log
         self._snapshots = snapshots
         self._now_ms = now_ms
         self._size_at_snapshot = 0
+        self._synced = SyncedOffset(disk, log.directory)
+        self._synced.note(log.recovery_point)
         newest = snapshots.newest or NO_SNAPSHOT
         self.leader_epoch = 1 + max(log.epochs.latest or 0, newest.epoch)
 
@@ -58,7 +61,7 @@ class StandaloneLog:
         start = (snapshots.newest or NO_SNAPSHOT).offset
         log = open_log(disk, path, config, now_ms=now_ms, start_offset=start)
         log.flush()  # records that are read from now on must survive a power failure
-        return cls(log, snapshots, now_ms)
+        return cls(disk, log, snapshots, now_ms)
 
     @property
     def end_offset(self) -> int:
@@ -123,11 +126,13 @@ class StandaloneLog:
         """
         if self._log.recovery_point < offset:
             await self._log.flush_async()
+            self._synced.note(self._log.recovery_point)
         assert self._log.recovery_point >= offset, "the flush covers the offset"
 
     def commit_now(self) -> None:
         """Like `commit`, for the whole log, blocking: for use before the event loop has other work."""
         self._log.flush()
+        self._synced.note(self._log.recovery_point)
 
     async def write_snapshot(self, data: bytes, offset: int) -> None:
         """Write a snapshot that replaces all records before `offset`, which must be committed.
@@ -144,3 +149,5 @@ class StandaloneLog:
     def close(self) -> None:
         """Close the files."""
         self._log.close(clean=True)
+        self._synced.note(self._log.recovery_point)
+        self._synced.close()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 
 from minikafka.controller.metadata.records import Record, UnreadableRecord, decode_record, encode_record
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.metadata.synced_offset import FILE_NAME, read_synced_offset
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
@@ -54,19 +55,28 @@ def claim_directory(disk: Disk, directory: str) -> str:
 
 
 def open_log(
-    disk: Disk, path: str, config: LogConfig, *, now_ms: Callable[[], int], start_offset: int = 0
+    disk: Disk,
+    path: str,
+    config: LogConfig,
+    *,
+    now_ms: Callable[[], int],
+    start_offset: int = 0,
+    covered_offset: int = 0,
 ) -> Log:
     """Open the segments, truncate a torn end, and skip everything before `start_offset`.
+
+    Args:
+        covered_offset: What a snapshot covers, which the log need not have.
 
     Raises:
         UnreadableRecord: synced data is damaged, or was at an earlier start and nobody has decided what to do. A voter
             that went on without records that it has acknowledged would take them from the others.
         CorruptLog, OSError: as `Log.open`.
     """
-    names = sorted(disk.list(path))
-    for name in names:
-        if name.endswith(DAMAGED):
-            raise _damaged(path, f"{name} has what followed the damage, and the log ends before it")
+    synced_offset = read_synced_offset(disk, path)
+    for name in sorted(disk.list(path)):
+        if name.endswith(DAMAGED) and synced_offset is None:
+            raise _damaged(path, f"{name} has what followed the damage, and the log ends before it", f"*{DAMAGED}")
         if name.endswith(".log"):
             _check_order(disk, path, name)
     log = Log.open(
@@ -80,8 +90,12 @@ def open_log(
         log_start_offset=start_offset,
         topic_id=METADATA_TOPIC_ID,
     )
-    if log.report.damage:
-        raise _damaged(path, log.report.damage)
+    if synced_offset is None and log.report.damage:
+        raise _damaged(path, log.report.damage, f"*{DAMAGED}")
+    if synced_offset is not None and max(log.end_offset, covered_offset) < synced_offset:
+        ends = f"it ends at offset {log.end_offset}, and its records up to {synced_offset} were on the device"
+        damage = f"; {log.report.damage}" if log.report.damage else ""
+        raise _damaged(path, f"{ends}{damage}", f"{FILE_NAME} and *{DAMAGED}")
     return log
 
 
@@ -100,18 +114,19 @@ def _check_order(disk: Disk, path: str, name: str) -> None:
             if header.base_offset != end_offset and header.leader_epoch >= epoch:
                 if is_valid(parse_header(file.pread(header.position, header.size_bytes))):
                     reason = f"has offset {header.base_offset} at byte {header.position}, expected {end_offset}"
-                    raise _damaged(path, f"{name} {reason}")
+                    raise _damaged(path, f"{name} {reason}", "")
                 return
             end_offset, epoch = header.last_offset + 1, header.leader_epoch
     finally:
         file.close()
 
 
-def _damaged(path: str, damage: str) -> UnreadableRecord:
+def _damaged(path: str, damage: str, to_delete: str) -> UnreadableRecord:
+    """What is damaged, and what can be done: to go on with what is left, these files are deleted, if there are any."""
+    go_on = f", or delete {to_delete} in it to go on without the records that are missing" if to_delete else ""
     return UnreadableRecord(
         f"the metadata log in {path} is damaged: {damage}. If the other voters run, move {path} away: this node "
-        f"fetches the log from them. If not, restore a backup, or delete the files *{DAMAGED} in it to go on without "
-        "the records in them: topics and settings that they are about will be missing"
+        f"fetches the log from them. If not, restore a backup{go_on}"
     )
 
 

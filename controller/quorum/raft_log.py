@@ -10,6 +10,7 @@ from minikafka.controller.metadata.metadata_log import NO_SNAPSHOT, claim_direct
 from minikafka.controller.metadata.records import UnreadableRecord
 from minikafka.controller.metadata.snapshot_encoding import snapshot_membership
 from minikafka.controller.metadata.snapshot_files import SnapshotFiles
+from minikafka.controller.metadata.synced_offset import SyncedOffset
 from minikafka.controller.quorum.bootstrap_checkpoint import read_bootstrap_checkpoint
 from minikafka.controller.raft.election_state import (
     FILE_NAME,
@@ -45,6 +46,7 @@ class StoredRaftLog:
         self._prepared: SnapshotId | None = None
         self.history = VoterHistory()
         self._one_writer = disk.mutex()
+        self._synced = SyncedOffset(disk, log.directory)
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, now_ms: Callable[[], int]) -> "StoredRaftLog":
@@ -58,10 +60,13 @@ class StoredRaftLog:
         path = claim_directory(disk, directory)
         if disk.exists(f"{path}/{EPOCHS}"):
             disk.remove(f"{path}/{EPOCHS}")  # possibly of a log replaced by a snapshot; the batches are read anyway
-        opened = cls(disk, open_log(disk, path, config, now_ms=now_ms), SnapshotFiles(disk, path))
+        snapshots = SnapshotFiles(disk, path)
+        covered_offset = (snapshots.newest or NO_SNAPSHOT).offset
+        opened = cls(disk, open_log(disk, path, config, now_ms=now_ms, covered_offset=covered_offset), snapshots)
         opened._begin_at_snapshot()
         opened._read_voters(read_bootstrap_checkpoint(disk, directory))
         opened._log.flush()  # records that are read from now on must survive a power failure
+        opened._synced.note(opened._log.recovery_point)
         return opened
 
     def _begin_at_snapshot(self) -> None:
@@ -170,6 +175,7 @@ class StoredRaftLog:
 
     def truncate_to(self, offset: int) -> None:
         """See `RaftLog`."""
+        self._synced.lower(offset)
         self._log.truncate_to(offset)
         self.history.truncate_to(offset)
 
@@ -189,6 +195,7 @@ class StoredRaftLog:
         membership = snapshot_membership(data, snapshot.offset)
         self._write(snapshot, data)
         self._snapshots.installed(snapshot)
+        self._synced.lower(snapshot.offset)
         self._log.truncate_fully_and_start_at(snapshot.offset)
         self.history.start_at(membership)
         in_line(self._log.removing_deleted())
@@ -219,6 +226,7 @@ class StoredRaftLog:
     async def sync(self) -> None:
         """Flush the current content to the device."""
         await self._log.flush_async()
+        self._synced.note(self._log.recovery_point)
 
     def committed(self, start: int, end: int, max_bytes: int) -> Iterator[Batch]:
         """The batches from `start` on that end at or before `end`: as many as fit, at least one."""
@@ -272,3 +280,5 @@ class StoredRaftLog:
     def close(self) -> None:
         """Close the files."""
         self._log.close(clean=True)
+        self._synced.note(self._log.recovery_point)
+        self._synced.close()

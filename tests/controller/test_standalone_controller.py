@@ -282,6 +282,7 @@ def test_one_decision_is_one_batch() -> None:
     whole.close()
     assert names == ["a", "b"]
     file.truncate(size - 1)
+    disk.remove("/data/__cluster_metadata-0/synced-offset")  # As if the batch had not been on the device.
     cut = started(disk)
     assert list(cut.image.topics) == []
     assert cut.image.live_brokers() == [1]
