@@ -5,15 +5,17 @@ ListOffsets goes to partition leaders, the other two to a group's coordinator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from minikafka.client.connections.answers import answer_to
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
     KafkaError,
     LeaderNotAvailableError,
+    NetworkError,
     UnknownTopicOrPartitionError,
     error_for,
 )
@@ -106,6 +108,8 @@ async def list_offsets_of_leader(
     for topic in response.topics:
         for one in topic.partitions:
             tp = TopicPartition(topic.name, one.partition_index)
+            if tp not in wanted:
+                continue
             if one.error_code:
                 found[tp] = error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
             else:
@@ -166,7 +170,7 @@ async def committed_offsets(
     """
     answered = await _fetch_offsets(cluster, group_id, partitions, require_stable=require_stable)
     found: dict[TopicPartition, OffsetAndMetadata] = {}
-    for tp, one in _committed(answered).items():
+    for tp, one in answered.items():
         if isinstance(one, KafkaError):
             raise one
         found[tp] = one
@@ -178,18 +182,18 @@ async def committed_offsets_of_each(
 ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
     """As `committed_offsets`, with the KafkaError of each partition that has one: of all, if there is no answer."""
     try:
-        topics = await _fetch_offsets(cluster, group_id, partitions, require_stable=require_stable)
+        return await _fetch_offsets(cluster, group_id, partitions, require_stable=require_stable)
     except KafkaError as error:
         return dict.fromkeys(partitions, error)
-    return _committed(topics)
 
 
 async def _fetch_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
-) -> Any:
-    """The topics of the response."""
-    names: dict[str, list[int]] | None = None if partitions is None else {}
-    for tp in partitions or ():
+) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
+    """Raises KafkaError if there is no answer."""
+    asked = None if partitions is None else list(partitions)
+    names: dict[str, list[int]] | None = None if asked is None else {}
+    for tp in asked or ():
         assert names is not None
         names.setdefault(tp.topic, []).append(tp.partition)
     node_id = await cluster.coordinator(group_id)
@@ -199,15 +203,15 @@ async def _fetch_offsets(
         batched = version >= _FIRST_VERSION_WITH_GROUPS
         request = (_batched_request if batched else _single_request)(group_id, names)
         request.require_stable = require_stable and version >= 7
-        response = await connection.request(request, timeout_ms=cluster.request_timeout_ms, highest=version)
-        answer = response.groups[0] if batched else response
+        response = await cluster.request(request, node_id, highest=version)
+        answer = answer_to(request, response) if batched else response
         if answer.error_code:
             raise error_for(answer.error_code, f"group {group_id!r}: {error_for(answer.error_code)}")
     except KafkaError as error:
         if error.retriable:
             cluster.forget_coordinator(group_id)
         raise
-    return answer.topics
+    return _committed(answer.topics, asked)
 
 
 def _batched_request(group_id: str, names: dict[str, list[int]] | None) -> OffsetFetchRequest:
@@ -224,11 +228,18 @@ def _single_request(group_id: str, names: dict[str, list[int]] | None) -> Offset
     return OffsetFetchRequest(group_id=group_id, topics=topics)
 
 
-def _committed(topics: Any) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
-    found: dict[TopicPartition, OffsetAndMetadata | KafkaError] = {}
+def _committed(
+    topics: Any, asked: Sequence[TopicPartition] | None
+) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
+    """The answers for the partitions that were `asked` for (None: for all). One that lacks is an error."""
+    found: dict[TopicPartition, OffsetAndMetadata | KafkaError] = {
+        tp: NetworkError(f"the OffsetFetch response lacks {tp}") for tp in asked or ()
+    }
     for topic in topics:
         for one in topic.partitions:
             tp = TopicPartition(topic.name, one.partition_index)
+            if asked is not None and found.pop(tp, None) is None:
+                continue
             if one.error_code:
                 found[tp] = error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
             elif one.committed_offset >= 0:
@@ -279,7 +290,7 @@ def commit_results(request: OffsetCommitRequest, response: Any) -> dict[TopicPar
     for topic in request.topics:
         for one in topic.partitions:
             tp = TopicPartition(topic.name, one.partition_index)
-            code = codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR)
+            code = codes.get(tp, ErrorCode.NETWORK_EXCEPTION)
             what = error_for(code) if code and tp in codes else "the response lacks it"
             text = f"commit failed: group {request.group_id!r}, {tp.topic}-{tp.partition}: {what}"
             results[tp] = error_for(code, text) if code else None

@@ -24,7 +24,8 @@ from minikafka.client.admin.admin_types import (
 from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.argument_kinds import Int16, Int32, PartitionArgument
 from minikafka.client.arguments import AdminArguments
-from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topic
+from minikafka.client.connections.answers import answer_to
+from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topic, missing_topics
 from minikafka.client.connections.seams import Seams
 from minikafka.client.offset_queries import list_offsets, list_offsets_of_each
 from minikafka.client.offsets import OffsetAndTimestamp
@@ -130,11 +131,9 @@ class Admin(ClusterAdmin):
         """Delete several topics."""
         names = list(names)
         connection = await self._retry(self.cluster.any_connection, "deleting topics")
-        request = DeleteTopicsRequest(timeout_ms=self._options.request_timeout_ms)
+        request = DeleteTopicsRequest(topic_names=names, timeout_ms=self._options.request_timeout_ms)
         if connection.version_for(DeleteTopicsRequest) >= _FIRST_VERSION_WITH_STATES:
             request.topics = [DeleteTopicState(name=name) for name in names]
-        else:
-            request.topic_names = names
         response = await self._ask(request, "deleting topics")
         return {one.name or "": _error(one, f"topic {one.name!r}") for one in response.responses}
 
@@ -163,6 +162,9 @@ class Admin(ClusterAdmin):
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         metadata = Metadata()
         metadata.apply(await self._ask(request, "describing topics"), names)
+        for name in names or ():
+            if name not in metadata.topics:
+                metadata.errors.setdefault(name, missing_topics([name]))
         return metadata
 
     async def create_partitions(
@@ -175,7 +177,7 @@ class Admin(ClusterAdmin):
         topic = CreatePartitionsTopic(name=name, count=total, assignments=placed)
         request = CreatePartitionsRequest(topics=[topic], timeout_ms=self._options.request_timeout_ms)
         response = await self._ask(request, "creating partitions")
-        _raise(_error(response.results[0], f"topic {name!r}"))
+        _raise(_error(answer_to(request, response), f"topic {name!r}"))
 
     # Configs.
 
@@ -190,8 +192,9 @@ class Admin(ClusterAdmin):
         """
         request = _configs_request(kind, [name], keys, synonyms=synonyms)
         response = await self._ask(request, "describing configs", _node_of(kind, name))
-        _raise(_error(response.results[0], f"{kind} {name!r}"))
-        return _entries(response.results[0])
+        result = answer_to(request, response)
+        _raise(_error(result, f"{kind} {name!r}"))
+        return _entries(result)
 
     async def describe_topic_configs(
         self, names: Iterable[str], *, keys: Iterable[str] | None = None
@@ -236,7 +239,7 @@ class Admin(ClusterAdmin):
         resource = AlterConfigsResource(resource_type=resource_type(kind), resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
         response = await self._ask(request, "altering configs", _node_of(kind, name))
-        _raise(_error(response.responses[0], f"{kind} {name!r}"))
+        _raise(_error(answer_to(request, response), f"{kind} {name!r}"))
 
     # Records and offsets.
 

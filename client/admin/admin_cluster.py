@@ -131,7 +131,7 @@ class ClusterAdmin(TransactionAdmin):
         request = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
 
         async def attempt() -> None:
-            (one,) = (await self.cluster.request(request)).entries
+            one = (await self.cluster.request(request)).entries[0]
             if one.error_code:
                 named = ", ".join(f"{kind} {name!r}" if name else f"default {kind}" for kind, name in entity.items())
                 raise error_for(one.error_code, f"{named}: {one.error_message or error_for(one.error_code)}")

@@ -9,6 +9,7 @@ from typing import Any
 from minikafka.client.admin.admin_types import GroupDescription, GroupListing, GroupMember
 from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.argument_kinds import Natural, PartitionArgument
+from minikafka.client.connections.answers import answer_to
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.groups.assignors import decode_assignment
@@ -66,8 +67,9 @@ class GroupAdmin(ClusterClient):
 
     async def _describe_consumer_group(self, group_id: str) -> GroupDescription:
         """Describe a group of the consumer protocol. Raises UnsupportedVersionError by brokers without it."""
-        response, node_id = await self._coordinator(group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]))
-        group = response.groups[0]
+        request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+        response, node_id = await self._coordinator(group_id, request)
+        group = answer_to(request, response)
         if group.error_code:
             raise self._error(group_id, group.error_code, group.error_message)
         members = [
@@ -94,8 +96,9 @@ class GroupAdmin(ClusterClient):
         )
 
     async def _describe_classic_group(self, group_id: str) -> GroupDescription:
-        response, node_id = await self._coordinator(group_id, DescribeGroupsRequest(groups=[group_id]))
-        group = response.groups[0]
+        request = DescribeGroupsRequest(groups=[group_id])
+        response, node_id = await self._coordinator(group_id, request)
+        group = answer_to(request, response)
         if group.error_code:
             raise self._error(group_id, group.error_code, group.error_message)
         if group.group_state == "Dead":
@@ -110,7 +113,7 @@ class GroupAdmin(ClusterClient):
         async def attempt() -> None:
             request = DeleteGroupsRequest(groups_names=[group_id])
             response, _ = await self._coordinator(group_id, request)
-            code = response.results[0].error_code
+            code = answer_to(request, response).error_code
             if code:
                 raise self._error(group_id, code)
 

@@ -9,6 +9,7 @@ from minikafka.client.admin.admin_groups import GroupAdmin
 from minikafka.client.admin.admin_types import QuorumDescription, QuorumReplica, Reassignment
 from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.argument_kinds import Int32, PartitionArgument
+from minikafka.client.connections.answers import answer_to
 from minikafka.client.option_checks import parse_address
 from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -112,7 +113,7 @@ class ReplicaAdmin(GroupAdmin):
         partition = RequestPartitionData(partition_index=0)
         request = DescribeQuorumRequest(topics=[RequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])])
         response = await self._ask_about(request, "describing the quorum")
-        [one] = response.topics[0].partitions
+        one = answer_to(request, response)
         if one.error_code:
             raise error_for(one.error_code, f"describing the quorum: {one.error_message or error_for(one.error_code)}")
         addresses = {

@@ -14,6 +14,7 @@ from minikafka.client.admin.admin_types import (
 )
 from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.argument_kinds import Int16, Int32, Natural, PartitionArgument
+from minikafka.client.connections.answers import answer_to
 from minikafka.client.connections.cluster_client import CoordinatorType
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
@@ -67,7 +68,7 @@ class TransactionAdmin(ReplicaAdmin):
             request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
             try:
                 response = await self.cluster.request(request, node_id)
-                one = response.transaction_states[0]
+                one = answer_to(request, response)
                 if one.error_code:
                     text = f"transactional id {transactional_id!r}: {error_for(one.error_code)}"
                     raise error_for(one.error_code, text)
@@ -95,7 +96,7 @@ class TransactionAdmin(ReplicaAdmin):
 
         async def attempt() -> list[ProducerState]:
             response = await self._ask_leader(tp, request)
-            one = response.topics[0].partitions[0]
+            one = answer_to(request, response)
             if one.error_code:
                 self.cluster.refresh_soon()
                 raise error_for(one.error_code, tp.said_of(one.error_message or str(error_for(one.error_code))))
@@ -130,8 +131,8 @@ class TransactionAdmin(ReplicaAdmin):
         )
 
         async def attempt() -> None:
-            response = await self._ask_leader(tp, WriteTxnMarkersRequest(markers=[marker]))
-            code = response.markers[0].topics[0].partitions[0].error_code
+            request = WriteTxnMarkersRequest(markers=[marker])
+            code = answer_to(request, await self._ask_leader(tp, request)).error_code
             if code:
                 self.cluster.refresh_soon()
                 raise error_for(code, f"aborting the transaction in {tp}: {error_for(code)}")

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
+from minikafka.client.connections.answers import check_answers
 from minikafka.client.connections.bootstrap import Bootstrap, connect_to_first
 from minikafka.client.connections.broker_troubles import BrokerTroubles
 from minikafka.client.connections.cluster_metadata import Metadata, Topic
@@ -213,11 +214,14 @@ class Cluster:
     ) -> Any:
         """Send a request to a broker (`node_id` None: any broker) once, in version `highest` at most.
 
-        Raises NetworkError, BrokerNotAvailableError, UnsupportedVersionError.
+        Raises NetworkError, also if the response lacks what was asked for, BrokerNotAvailableError,
+        UnsupportedVersionError.
         """
         connection = await (self.any_connection() if node_id is None else self.connection(node_id, purpose))
         timeout_ms = timeout_ms or self._options.request_timeout_ms
-        return await connection.request(message, timeout_ms=timeout_ms, highest=highest)
+        response = await connection.request(message, timeout_ms=timeout_ms, highest=highest)
+        check_answers(message, response)
+        return response
 
     async def retry(
         self, attempt: Callable[[], Awaitable[T]], what: str, *, timeout_ms: float | None = None

@@ -25,7 +25,7 @@ from minikafka.client.groups.assignors import (
 from minikafka.client.options import ConsumerOptions
 from minikafka.client.user_code import ENDS_PROGRAM
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.errors import InconsistentGroupProtocolError, KafkaError, error_for
+from minikafka.protocol.errors import InconsistentGroupProtocolError, KafkaError, NetworkError, error_for
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest
 from minikafka.protocol.messages.join_group import (
@@ -136,7 +136,7 @@ class ClassicMembership:
         )
 
     def joined(self, response: JoinGroupResponse) -> None:
-        """Handle the response; `sync_request` comes next. Raises the response's KafkaError."""
+        """Handle the response; `sync_request` comes next. Raises its KafkaError, and NetworkError if it is wrong."""
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
         if response.error_code:
@@ -146,6 +146,8 @@ class ClassicMembership:
         self.generation = response.generation_id
         self.protocol = response.protocol_name or ""
         self.is_leader = response.leader == response.member_id
+        if self.is_leader and self.protocol not in self._assignors:
+            raise NetworkError(f"the JoinGroup response names assignor {self.protocol!r}, which was not offered")
         self.members = {
             one.member_id: _subscription(bytes(one.metadata), one.group_instance_id)
             for one in response.members

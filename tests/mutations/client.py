@@ -346,4 +346,18 @@ MUTATIONS = (
         "OffsetAndMetadata(one) for tp",
         (f"{_SETTLED}::test_settled_is_what_was_returned_before_the_last_step",),
     ),
+    Mutation(
+        "a response that lacks what was asked for is taken for an answer",
+        "client/connections/answers.py",
+        "    if asked != answered:\n",
+        "    if answered - asked:\n",
+        ("tests/client/connections/test_lacking_answers.py",),
+    ),
+    Mutation(
+        "an assignor that was not offered is looked up",
+        "client/groups/classic_membership.py",
+        "if self.is_leader and self.protocol not in self._assignors:",
+        "if self.is_leader and not self.protocol:",
+        ("tests/client/connections/test_lacking_answers.py::test_only_kafka_errors_are_raised[poll, classic]",),
+    ),
 )

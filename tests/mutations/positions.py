@@ -15,10 +15,10 @@ MUTATIONS = (
     Mutation(
         "the error of one partition's committed offset is that of all",
         "client/offset_queries.py",
-        "    return _committed(topics)\n",
-        "    found = _committed(topics)\n"
+        "    return _committed(answer.topics, asked)\n",
+        "    found = _committed(answer.topics, asked)\n"
         "    errors = [one for one in found.values() if isinstance(one, KafkaError)]\n"
-        "    return dict.fromkeys(partitions, errors[0]) if errors else found\n",
+        "    return dict.fromkeys(asked or found, errors[0]) if errors else found\n",
         _ONE_FAILS,
         seeds=TEST_ONLY,
     ),
