@@ -67,11 +67,15 @@ class GuardedLog:
         """Like `_guarded`, but corrupt batches only fail this read; the log stays online."""
         return self._guarded(self._read_or_corrupt, function, *args)
 
-    def _reading_if_open(self, function: Callable[..., Result], *args: object) -> Result:
-        """Like `_reading`, for what was interrupted: the log may have been deleted or moved meanwhile."""
+    def _guarded_if_open(self, function: Callable[..., Result], *args: object) -> Result:
+        """Like `_guarded`, for what has waited: the log may have been deleted or moved meanwhile, and its files too."""
         if self.is_closed:
             raise error_for(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is closed")
-        return self._reading(function, *args)
+        return self._guarded(function, *args)
+
+    def _reading_if_open(self, function: Callable[..., Result], *args: object) -> Result:
+        """Like `_reading`, for what was interrupted."""
+        return self._guarded_if_open(self._read_or_corrupt, function, *args)
 
     def _read_or_corrupt(self, function: Callable[..., Result], *args: object) -> Result:
         try:

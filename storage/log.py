@@ -372,7 +372,7 @@ class Log(GuardedLog):
     def _begin_flush(self, offset: int) -> Flush | None:
         offset = min(offset, self.end_offset)  # It may have been truncated while it waited.
         behind = offset > self.recovery_point or self.unsynced_paths or self.directory_unsynced or self.touched
-        return self._guarded(Flush, self, offset) if behind or self.failure is not None else None
+        return self._guarded_if_open(Flush, self, offset) if behind or self.failure is not None else None
 
     def _end_flush(self, flush: Flush) -> None:
         if self.failure is not None:
@@ -466,7 +466,7 @@ class Log(GuardedLog):
 
     def begin_close(self) -> Blocking[Flush | None]:
         """Seals the log for a clean shutdown; returns the flush to perform, if any. Raises KafkaError."""
-        if self.failure is not None or not (self._dirty or self._created):
+        if self.is_closed or self.failure is not None or not (self._dirty or self._created):
             return None
         self._guarded(self.active.seal)
         if not self._dirty:  # An empty log is created again if a power failure removes it.

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import trio
 
+from minikafka.protocol.errors import KafkaStorageError
 from minikafka.storage.log import Log
 
 
@@ -270,7 +271,7 @@ class SharedFlush:
         A flush that has begun is completed even if its task is cancelled.
 
         Raises:
-            KafkaStorageError: The device failed, and the log is offline.
+            KafkaStorageError: The device failed, and the log is offline; or the log was deleted meanwhile.
         """
         while (log := self._log).recovery_point < min(offset, log.end_offset):
             if self._flushing is not None:
@@ -279,6 +280,9 @@ class SharedFlush:
             self._flushing = trio.Event()
             try:
                 await log.flush_async()
+            except KafkaStorageError:
+                if log is self._log:
+                    raise  # Otherwise it was closed when its copy took its place.
             finally:
                 flushing, self._flushing = self._flushing, None
                 flushing.set()

@@ -56,6 +56,22 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a flush that waited for its turn begins although its log was deleted meanwhile",
+        "storage/log.py",
+        "self._guarded_if_open(Flush, ",
+        "self._guarded(Flush, ",
+        ("tests/storage/test_closed_logs.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "who waits for a flush of a log that its copy replaces is told that the log is closed",
+        "broker/partitions/request_waiters.py",
+        "                if log is self._log:\n",
+        "                if log is not None:\n",
+        ("tests/broker/partitions/test_shared_flush.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "as many logs are flushed at a time as there are",
         "storage/flush_turns.py",
         "        self._turns = trio.Semaphore(self.at_once)\n",
