@@ -27,6 +27,19 @@ def called(function: Callable[..., Any], *arguments: object) -> Any:
         raise RuntimeError(f"{getattr(function, '__qualname__', function)} raised {error!r}") from error
 
 
+class NoException(RuntimeError):
+    """Carries what is no `Exception` from a task of an event loop, which it would end, to who called the function.
+
+    Attributes:
+        original: What was raised.
+    """
+
+    def __init__(self, original: BaseException) -> None:
+        super().__init__(f"a function of the application raised {original!r}")
+        self.original = original
+        self.__cause__ = original
+
+
 class tolerated:  # noqa: N801 (used like a function)
     """The block calls an application's function whose errors must not affect others: they are logged with this text."""
 

@@ -14,7 +14,7 @@ from anyio.from_thread import BlockingPortal
 
 from minikafka.client.blocking.loop_thread import LoopThread
 from minikafka.client.consumer import listener as async_listener
-from minikafka.client.user_code import ENDS_PROGRAM
+from minikafka.client.user_code import ENDS_PROGRAM, NoException
 from minikafka.protocol.names import TopicPartition
 
 T = TypeVar("T")
@@ -60,8 +60,8 @@ class OnApplicationThread(async_listener.Listener):
         await self._call(partial(self._listener.on_partitions_lost, partitions))
 
     async def _call(self, callback: Callable[[], None]) -> None:
-        """Raises what the callback raises. Cancellation does not end the callback."""
-        done, failures, context = anyio.Event(), list[BaseException](), contextvars.copy_context()
+        """Raises what the callback raises, NoException for what is none. Cancellation does not end the callback."""
+        done, failures, context = anyio.Event(), list[Exception](), contextvars.copy_context()
 
         def call() -> None:
             try:
@@ -69,8 +69,10 @@ class OnApplicationThread(async_listener.Listener):
             except ENDS_PROGRAM:
                 failures.append(RuntimeError("a callback of a Listener was interrupted"))
                 raise
-            except BaseException as error:  # noqa: BLE001 (the application's; its call of the consumer raises it)
+            except Exception as error:  # noqa: BLE001 (the application's; its call of the consumer raises it)
                 failures.append(error)
+            except BaseException as error:  # noqa: BLE001 (likewise)
+                failures.append(NoException(error))
             finally:
                 self._portal.start_task_soon(done.set)
 

@@ -15,6 +15,8 @@ from typing import Any
 import anyio
 from anyio.from_thread import BlockingPortal
 
+from minikafka.client.user_code import ENDS_PROGRAM, NoException
+
 _CANCEL_TIMEOUT_S = 1
 """How long an interrupted call may take to end; it goes on in the background after that."""
 _INTERRUPTED_CLOSE_TIMEOUT_S = 6
@@ -36,12 +38,17 @@ class _Call:
         self.ended = threading.Event()
 
     async def run(self) -> Any:
+        """Raises what the function raises, NoException for what is none: the portal would end the loop."""
         try:
             with anyio.CancelScope() as self._scope:
                 if self.is_interrupted:
                     return None
                 value = self._function()
                 return await value if isinstance(value, Awaitable) else value
+        except (Exception, anyio.get_cancelled_exc_class(), *ENDS_PROGRAM):
+            raise
+        except BaseException as error:
+            raise NoException(error) from error
         finally:
             self.ended.set()
 
@@ -137,7 +144,11 @@ class LoopThread:
             future = self._portal.start_task_soon(call.run)
             meanwhile(future)
             return future.result()
+        except NoException as error:
+            raise error.original from None
         except CancelledError:
+            if future is None or not future.cancelled():  # The application's code has raised it.
+                raise
             raise RuntimeError(f"this {self._name} was closed by another thread during the call") from None
         except BaseException:
             call.is_interrupted = True

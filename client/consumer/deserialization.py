@@ -7,6 +7,7 @@ from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 from minikafka.client.option_checks import Deserializer, RecordDeserializer
+from minikafka.client.user_code import ENDS_PROGRAM
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.columns import Columns
@@ -30,7 +31,7 @@ class RecordDeserializationError(KafkaError):
         topic_partition: TopicPartition,
         offset: int,
         origin: str,
-        error: Exception,
+        error: BaseException,
         *,
         key: bytes | None,
         value: bytes | None,
@@ -54,7 +55,7 @@ class Deserialized(NamedTuple):
     """The objects of a column; `error` is what the deserializer raised for the one after the last."""
 
     objects: Sequence[Any]
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 def deserialized(
@@ -76,7 +77,9 @@ def deserialized(
             )
             return Deserialized(objects)
         objects.extend(None if one is None else deserializer(one) for one in islice(column, first, None))
-    except Exception as error:  # noqa: BLE001 (the user's function may raise anything; the application receives it)
+    except ENDS_PROGRAM:
+        raise
+    except BaseException as error:  # noqa: BLE001 (the user's function may raise anything; the application receives it)
         return Deserialized(objects, error)
     return Deserialized(objects)
 

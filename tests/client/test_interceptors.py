@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from support.group_members import fill
+from support.no_exceptions import NO_EXCEPTIONS
 
 from minikafka.client import (
     Consumer,
@@ -183,6 +184,30 @@ async def test_deserializers_get_topic_and_headers_or_only_the_bytes(bootstrap: 
         with pytest.raises(RecordDeserializationError, match="offset 3") as failed:
             await anext(aiter(consumer))
         assert (failed.value.origin, tuple(failed.value.headers)) == ("value", (("type", b"json"),))
+
+
+@pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=repr)
+async def test_what_is_no_exception_is_the_error_of_a_record_too(
+    bootstrap: str, topic: str, error: BaseException
+) -> None:
+    def raises(data: bytes) -> Any:
+        if data == b"1":
+            raise error
+        return int(data)
+
+    await fill(bootstrap, topic, 1, 3)
+    async with reader(bootstrap, topic, value_deserializer=raises) as consumer:
+        assert (await anext(aiter(consumer))).value == 0
+        with pytest.raises(RecordDeserializationError, match="offset 1") as failed:
+            await anext(aiter(consumer))
+        assert failed.value.__cause__ is error
+    options: dict[str, Any] = {"auto_offset_reset": "earliest", "value_deserializer": raises}
+    with blocking.Consumer(topic, bootstrap_servers=bootstrap, **options) as other:
+        with pytest.raises(RecordDeserializationError, match="offset 1") as failed:
+            list(other)
+        assert failed.value.__cause__ is error
+        other.seek((topic, 0), 2)
+        assert [one.value for one in other.poll(20_000)] == [2]
 
 
 def test_what_are_no_interceptors_or_deserializers_is_refused() -> None:

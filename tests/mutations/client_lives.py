@@ -218,6 +218,22 @@ MUTATIONS = (
         TEST_ONLY,
     ),
     Mutation(
+        "what is no exception ends the loop of a blocking client",
+        "client/blocking/loop_thread.py",
+        "            raise NoException(error) from error\n",
+        "            raise\n",
+        ("tests/client/groups/test_blocking_listeners.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a listener that raises the error of a cancelled task is called at each poll",
+        "client/blocking/listener.py",
+        "                failures.append(NoException(error))\n",
+        "                failures.append(error)\n",
+        ("tests/client/groups/test_blocking_listeners.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
         "the inbox of a blocking producer is bounded by records only",
         "client/blocking/producer.py",
         "        self._left_bytes -= _size_bytes(value, key, headers)\n",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from support.no_exceptions import NO_EXCEPTIONS
 
+from minikafka.client import Listener as AsyncListener
 from minikafka.client import TopicPartition
 from minikafka.client.blocking import Admin, Consumer, Listener, Producer
 
@@ -120,6 +123,46 @@ def test_what_a_callback_raises_leaves_the_block(
         leave()
     with pytest.raises(RuntimeError, match="closed"):
         consumer.poll()
+
+
+@pytest.mark.parametrize("error", [*NO_EXCEPTIONS, concurrent.futures.CancelledError()], ids=repr)
+def test_what_is_no_exception_comes_out_of_the_call_and_the_consumer_goes_on(
+    options: dict[str, Any], topic: str, error: BaseException
+) -> None:
+    class Raising(Committing):
+        def called(self, what: str) -> None:
+            super().called(what)
+            raise error
+
+    with Consumer(**options) as consumer:
+        listener = Raising(consumer)
+        consumer.subscribe([topic], listener=listener)
+        with pytest.raises(type(error)) as raised:
+            consumer.poll(20_000)
+        assert raised.value is error
+        assert consumer.poll(20_000)
+        with pytest.raises(type(error)) as raised:
+            consumer.unsubscribe()
+        assert raised.value is error
+        consumer.unsubscribe()
+        consumer.subscribe([topic], listener=Listener())
+        assert consumer.poll(20_000)
+    assert listener.calls == ["assigned", "revoked"]
+
+
+def test_what_is_no_exception_of_a_callback_in_the_loop_ends_no_loop(options: dict[str, Any], topic: str) -> None:
+    mine = BaseException("mine")
+
+    class Raising(AsyncListener):
+        async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            raise mine
+
+    with Consumer(**options) as consumer:
+        consumer.subscribe([topic], listener=Raising())
+        with pytest.raises(BaseException, match="mine") as raised:
+            consumer.poll(20_000)
+        assert raised.value is mine
+        assert consumer.poll(20_000)
 
 
 def test_a_callback_that_requests_records_is_told_so(options: dict[str, Any], topic: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
 import pytest
 from support.fake_network import FakeNetwork
+from support.no_exceptions import NO_EXCEPTIONS
 
 from minikafka.client import Producer, ProducerInterceptor, ProducerRecord, blocking
 from minikafka.client.producer import producer_batch
@@ -234,9 +234,6 @@ async def test_a_broken_on_delivery_is_told_and_changes_nothing(broken: str, cap
         assert (await bad).partition in (0, 1)
     assert len(log.records) == 2
     assert "on_delivery callback failed" in caplog.text
-
-
-NO_EXCEPTIONS = [asyncio.CancelledError(), GeneratorExit(), pytest.fail.Exception("no"), BaseException("mine")]
 
 
 @pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=repr)
