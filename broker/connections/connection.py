@@ -22,7 +22,7 @@ from minikafka.broker.connections.long_polls import Parked, Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.request_memory import HeldRoom, RequestMemory
 from minikafka.broker.connections.request_times import Measured, RequestTimes
-from minikafka.broker.connections.transport import SENDFILE_SIZE_BYTES_MIN, Transport
+from minikafka.broker.connections.transport import SENDFILE_SIZE_BYTES_MIN, STEP_SIZE_BYTES, Transport
 from minikafka.controller.failures import FAILURES
 from minikafka.protocol.errors import again, without_frames
 from minikafka.protocol.frame import GROWTH_SIZE_BYTES, FrameReader
@@ -192,7 +192,8 @@ class Connection:
             self._watched = None if unsent is None else _Watched(unsent, now, moved_bytes)
             return False
         seen_for_s = now - self._watched.since_s
-        is_slow = moved_bytes - self._watched.moved_bytes < rate_min * seen_for_s
+        taken_bytes = moved_bytes - self._watched.moved_bytes + STEP_SIZE_BYTES  # Counted when a whole step was taken.
+        is_slow = taken_bytes < rate_min * seen_for_s
         return is_slow and seen_for_s >= longer_than_s and unsent.memory.waited_for_s >= longer_than_s
 
     # -- turns ---------------------------------------------------------------------------------------------------

@@ -239,16 +239,6 @@ def _pieces(parts: Iterable[Bytes | FileSlice]) -> Iterator[Bytes | FileSlice]:
         yield _joined(small)
 
 
-def _chunks(piece: Bytes | FileSlice) -> Iterator[Bytes]:
-    """The same bytes in parts of at most `STEP_SIZE_BYTES`, of which only one is read at a time."""
-    for position in range(0, len(piece), STEP_SIZE_BYTES):
-        size_bytes = min(STEP_SIZE_BYTES, len(piece) - position)
-        if isinstance(piece, FileSlice):
-            yield FileSlice(piece.file, piece.position + position, size_bytes).read()
-        else:
-            yield memoryview(piece)[position : position + size_bytes]
-
-
 def _joined(parts: list[Bytes]) -> Bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -309,11 +299,26 @@ class StreamTransport:
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
         try:
             for piece in _pieces(parts):
-                for data in _chunks(piece):
-                    await self._stream.send_all(data)
-                    self.moved_bytes += len(data)
+                if isinstance(piece, FileSlice):
+                    await self._send_slice(piece)
+                else:
+                    await self._send_data(piece)
         except trio.BrokenResourceError as error:
             raise ConnectionResetError(str(error)) from error
+
+    async def _send_data(self, data: Bytes) -> None:
+        await self._stream.send_all(data)
+        self.moved_bytes += len(data)
+
+    async def _send_slice(self, part: FileSlice) -> None:
+        """One step of it is in memory at a time."""
+        part.file.hold()  # The descriptor stays open if the segment is deleted meanwhile.
+        try:
+            for position in range(0, len(part), STEP_SIZE_BYTES):
+                size_bytes = min(STEP_SIZE_BYTES, len(part) - position)
+                await self._send_data(FileSlice(part.file, part.position + position, size_bytes).read())
+        finally:
+            part.file.release()
 
     def send_now(self, parts: Sequence[bytes | FileSlice]) -> Sequence[bytes | FileSlice]:
         """Nothing: a trio stream cannot send without waiting."""

@@ -62,4 +62,6 @@ def _node_of(directory: Path) -> Path | None:
 
 
 def _is_of_a_node(directory: Path) -> bool:
-    return _NODE.fullmatch(directory.name) is not None and (directory / "server.properties").exists()
+    """A folder of a node with its settings; not one that is a data directory already, as somebody may have chosen."""
+    is_named_so = _NODE.fullmatch(directory.name) is not None
+    return is_named_so and (directory / "server.properties").exists() and not _has_data(directory)

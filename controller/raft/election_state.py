@@ -66,7 +66,8 @@ def encode_election_state(state: ElectionState, voters: Sequence[int], *, kraft_
 
 
 EPOCH_MAX = 1 << 30
-"""In a file. Elections do not come so far. The quorum takes over a greater one, and may have no other after it."""
+"""In a file, and in messages. Elections do not come so far; a greater one is of a damaged file, and the quorum, which
+would take it over, could have no other after it."""
 
 
 def decode_election_state(data: bytes) -> ElectionState:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeAlias
 
+from minikafka.controller.raft.election_state import EPOCH_MAX
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.raft.voter_set import NO_DIRECTORY
 
@@ -233,7 +234,7 @@ def _optional(check: "Check") -> "Check":
 
 
 Check: TypeAlias = Callable[[str, object], Any]
-_EPOCH = _number(0, INT32_MAX)
+_EPOCH = _number(0, EPOCH_MAX)
 _NODE = _number(0, INT32_MAX)
 _NODE_OR_NOBODY = _number(-1, INT32_MAX)
 _OFFSET = _number(0, INT64_MAX)

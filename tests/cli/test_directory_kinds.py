@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from support.command_line import Minikafka
 
+from minikafka.broker.node.directory_kinds import why_no_data_directory
 from minikafka.cli.cluster_layout import ClusterError
 from minikafka.cli.local_cluster import LocalCluster
 
 CLUSTER = ["cluster", "cluster status", "cluster stop", "cluster restart"]
+
+
+@pytest.fixture(autouse=True)
+def log_of_the_node() -> Iterator[None]:
+    """A node that starts in this process logs to the standard error that it finds."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture
@@ -83,3 +94,13 @@ def test_code_is_refused_them_too(single: Path, several: Path) -> None:
     for directory in (single, several / "node-1"):
         with pytest.raises(ClusterError, match=r" is of one node of a cluster|has the data of a single node"):
             LocalCluster(directory)
+
+
+def test_a_data_directory_may_be_named_like_the_folder_of_a_node(tmp_path: Path) -> None:
+    """With its settings in it, too: what a node does not know beside its logs it leaves alone."""
+    directory = tmp_path / "node-1"
+    directory.mkdir()
+    (directory / "server.properties").write_text(f"log.dirs={directory}\n")
+    assert why_no_data_directory(directory)
+    (directory / "meta.properties").write_text("version=1\nnode.id=1\n")
+    assert why_no_data_directory(directory) == ""

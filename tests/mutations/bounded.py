@@ -248,15 +248,15 @@ MUTATIONS = (
     Mutation(
         "clients that read a byte of a response now and then keep others waiting",
         "broker/connections/connection.py",
-        "moved_bytes - self._watched.moved_bytes < rate_min * seen_for_s",
-        "moved_bytes == self._watched.moved_bytes",
+        "        is_slow = taken_bytes < rate_min * seen_for_s\n",
+        "        is_slow = moved_bytes == self._watched.moved_bytes\n",
         (_UNSENT,),
     ),
     Mutation(
         "clients that read a large response fast enough are disconnected",
         "broker/connections/connection.py",
-        "moved_bytes - self._watched.moved_bytes < rate_min * seen_for_s",
-        "moved_bytes - self._watched.moved_bytes < 4 * rate_min * seen_for_s",
+        "        is_slow = taken_bytes < rate_min * seen_for_s\n",
+        "        is_slow = taken_bytes < 4 * rate_min * seen_for_s\n",
         (_UNSENT,),
     ),
     Mutation(
