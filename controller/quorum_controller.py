@@ -40,6 +40,7 @@ from minikafka.controller.quorum.peer_network import Network
 from minikafka.controller.quorum.peers import Peers, ServeClient, Unreachable
 from minikafka.controller.quorum.quorum_description import QuorumDescription
 from minikafka.controller.quorum.quorum_settings import QuorumSettings
+from minikafka.controller.quorum.quorum_wait import tell_of_waiting
 from minikafka.controller.quorum.raft_driver import RaftDriver
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.quorum.voter_requests import VoterRequests
@@ -225,6 +226,8 @@ class QuorumController:
             self._nursery = nursery
             await nursery.start(self._peers.run, listeners)
             task_status.started()
+            bootstrap, leader = self._settings.bootstrap, lambda: self.leader_id
+            nursery.start_soon(tell_of_waiting, self._static.node_id, self._peers, bootstrap, leader)
             if self.membership.must_discover:
                 await self._find_voters()
             raft = self._raft = RaftDriver(
@@ -242,10 +245,8 @@ class QuorumController:
             self._describer = QuorumDescriber(raft, self._peers, self._now_ms, self._settings.raft.fetch_timeout)
             timeout_ms = self._static.number("controller.quorum.request.timeout.ms")
             self._voter_requests = VoterRequests(raft, self.membership, timeout_ms / 1000)
-            nursery.start_soon(raft.run)
-            nursery.start_soon(self._applier.run)
-            nursery.start_soon(self._report_progress)
-            nursery.start_soon(self.membership.find_addresses)
+            for task in (raft.run, self._applier.run, self._report_progress, self.membership.find_addresses):
+                nursery.start_soon(task)
             nursery.start_soon(self.membership.keep_current, self._attempt)
 
     async def _find_voters(self) -> None:

@@ -71,6 +71,7 @@ IMPORTS_TRIO = {
     "controller/quorum/peer_frames.py",
     "controller/quorum/peer_network.py",
     "controller/quorum/peers.py",
+    "controller/quorum/quorum_wait.py",
     "controller/quorum/applied_offset.py",
     "controller/quorum/describe_quorum.py",
     "controller/quorum/learned_addresses.py",

@@ -74,6 +74,7 @@ class Peers:
         addresses: those of nodes of a dynamic quorum that may be missing in `voters`.
         introduce: adds to the handshake that this node sends.
         on_hello: called with the handshake of each other node.
+        troubles: by address, why this node has not reached the controller there at the last attempt.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Peers:
         self.addresses = LearnedAddresses()
         self.introduce: Callable[[Hello], Hello] = lambda hello: hello
         self.on_hello: Callable[[Hello], None] = lambda hello: None
+        self.troubles: dict[Address, str] = {}
         self._node_id = node_id
         self._network = network
         self._cluster_id = cluster_id
@@ -189,13 +191,21 @@ class Peers:
         return hello
 
     async def _open(self, address: Address, own: Hello) -> tuple[trio.abc.Stream, FrameStream, Hello]:
-        stream = await self._network.connect(*address)
         try:
-            frames = FrameStream(stream, HANDSHAKE_SIZE_MAX)
-            hello = await shake_hands(stream, frames, own, first=True)
-        except BaseException:
-            await trio.aclose_forcefully(stream)
+            stream = await self._network.connect(*address)
+            try:
+                frames = FrameStream(stream, HANDSHAKE_SIZE_MAX)
+                hello = await shake_hands(stream, frames, own, first=True)
+            except BaseException:
+                await trio.aclose_forcefully(stream)
+                raise
+        except (*_CONNECT_ERRORS, HandshakeRefused) as error:
+            self.troubles[address] = _reason(error)
             raise
+        except trio.Cancelled:
+            self.troubles[address] = "no answer"
+            raise
+        self.troubles.pop(address, None)
         frames.set_size_max(FRAME_SIZE_MAX)
         self._learn(hello)
         return stream, frames, hello
@@ -332,3 +342,9 @@ class Peers:
                 self._logged_refusals.clear()
             self._logged_refusals.add(reason)
             log.error("peer handshake refused", reason=reason)
+
+
+def _reason(error: Exception) -> str:
+    """Short: what the operating system says, which trio gives as the cause."""
+    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    return (isinstance(cause, OSError) and cause.strerror) or str(cause) or repr(cause)

@@ -338,4 +338,12 @@ MUTATIONS = (
         (f"{_NODES}::test_a_record_that_is_not_flushed_yet_cannot_be_read",),
         seeds=STORY_ONLY,
     ),
+    Mutation(
+        "a node that waits for its quorum is silent",
+        "controller/quorum/quorum_wait.py",
+        "        if leader() >= 0:\n",
+        "        if leader() >= -1:\n",
+        ("tests/controller/quorum/test_quorum_wait.py",),
+        seeds=TEST_ONLY,
+    ),
 )
