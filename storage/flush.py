@@ -121,7 +121,7 @@ class Flush:
     def end(self, log: LogState) -> None:
         """Called after `sync`."""
         if self._frozen is not None:
-            log.snapshots.written(self._frozen, log.producers)
+            log.snapshots.written(self._frozen)
 
     def release(self) -> None:
         for file in self._files:

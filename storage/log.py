@@ -442,6 +442,7 @@ class Log(GuardedLog):
     def take_over(self, source: "Log") -> None:
         """Takes the place of a log with the same records, also in what the records do not tell: producers whose records
         are deleted, leader epochs without records, the log start offset. Raises KafkaError."""
+        source.snapshots.drop_pending()
         self.producers = source.producers
         self.producers.histories = self._producer_histories
         self._dirty = True

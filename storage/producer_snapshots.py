@@ -70,12 +70,17 @@ class ProducerSnapshots:
             raise
         return True
 
-    def written(self, frozen: FrozenProducers, producers: ProducerStates) -> None:
+    def drop_pending(self) -> None:
+        """There is no pending snapshot any more, and nothing is kept for it."""
+        if self.pending is not None:
+            self.pending.states.thaw()
+            self.pending = None
+
+    def written(self, frozen: FrozenProducers) -> None:
         """Called after the flush that wrote and synced the pending snapshot, or what was pending when it began."""
         offset = frozen.end_offset
         if self.pending is frozen:
-            self.pending = None
-            producers.thaw()
+            self.drop_pending()
             if offset not in self.offsets and self._disk.exists(self.path(offset)):
                 insort(self.offsets, offset)
         elif offset not in self.offsets and self._disk.exists(self.path(offset)):
@@ -113,7 +118,7 @@ class ProducerSnapshots:
 
     def remove_above(self, offset: int) -> None:
         if self.pending is not None and self.pending.end_offset > offset:
-            self.pending = None
+            self.drop_pending()
         for beyond in self.offsets[bisect_right(self.offsets, offset) :]:
             self._remove(beyond)
 
@@ -123,7 +128,7 @@ class ProducerSnapshots:
         if self.pending is not None and (not self.offsets or self.offsets[-1] < offset):
             self.take(producers)
         if self.pending is not None and self.pending.end_offset < offset:
-            self.pending = None
+            self.drop_pending()
         count = bisect_left(self.offsets, offset)
         marked: list[str] = []
         for old in self.offsets[:count]:

@@ -13,7 +13,7 @@ the log as it was then (`histories`) before a batch is rejected as out of order.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
@@ -135,12 +135,14 @@ class FrozenProducers:
     the thread reads meanwhile does not count then, as it looks for a kept entry after it has read.
 
     Attributes:
+        states: whose producers they are.
         end_offset: the offset.
     """
 
-    def __init__(self, producers: Iterable[Producer], end_offset: int) -> None:
+    def __init__(self, states: "ProducerStates", end_offset: int) -> None:
+        self.states = states
         self.end_offset = end_offset
-        self._producers = list(producers)
+        self._producers = list(states)
         self._kept: dict[Producer, bytes] = {}
 
     def keep(self, producer: Producer) -> None:

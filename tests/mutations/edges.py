@@ -104,6 +104,22 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "producers go on to be kept for a snapshot that is not to be written any more",
+        "storage/producer_snapshots.py",
+        "            self.pending.states.thaw()\n",
+        "",
+        (_FROZEN,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "producers are kept for a snapshot of a log whose copy has taken its place",
+        "storage/log.py",
+        "        source.snapshots.drop_pending()\n",
+        "",
+        (_FROZEN,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "records are deleted before the producers that only they tell of are written",
         "storage/producer_snapshots.py",
         "(not self.offsets or self.offsets[-1] < offset)",

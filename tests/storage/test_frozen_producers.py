@@ -148,3 +148,42 @@ def test_producers_whose_records_are_deleted_before_the_snapshot_was_written_sur
     log.delete_old_segments(log.end_offset)
     again = open_log(log.disk, log_start_offset=log.start_offset, recovery_point=log.recovery_point)
     assert [one.producer_id for one in again.producers] == list(range(MANY))
+
+
+def step(log: Log, random: Random) -> None:
+    """Something that a log does while the snapshot of its producers is pending, or that makes it pending."""
+    number = random.randrange(3 * MANY)
+    if random.random() < 0.6:
+        append(log, b"a", producer_id=number, producer_epoch=log.end_offset, base_sequence=0)
+        return
+    random.choice(
+        [
+            log.roll,
+            log.flush,
+            lambda: log.truncate_to(random.randint(0, log.end_offset)),
+            lambda: log.truncate_fully_and_start_at(log.end_offset),
+            lambda: log.delete_old_segments(log.end_offset),
+            lambda: log.producers.expire(1 << 60 if random.random() < 0.2 else 0),
+        ]
+    )()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_entries_of_producers_are_kept_only_while_a_snapshot_is_to_be_written(seed: int) -> None:
+    """Whatever drops the pending snapshot: otherwise the memory grew with each new producer."""
+    log, random = filled(seed), Random(seed)
+    log.update_config(LogConfig(retention_bytes=100))
+    log.roll()
+    assert log.snapshots.pending is not None
+    for _ in range(150):
+        step(log, random)
+        assert log.producers._frozen is log.snapshots.pending
+
+
+def test_a_copy_that_takes_the_place_of_a_log_keeps_no_entries_for_the_snapshot_of_that() -> None:
+    log, copy = filled(), filled()
+    log.roll()
+    assert log.producers._frozen is not None
+    copy.take_over(log)
+    assert copy.producers is log.producers
+    assert copy.producers._frozen is copy.snapshots.pending is None
