@@ -286,7 +286,7 @@ class Producer(ClusterClient):
             AbortableTransactionError: a record or the transaction has failed: call `abort`.
             FatalTransactionError, ProducerFenced: the producer cannot be used any longer: close it.
             RequestTimedOutError: the outcome is not known after `max_block_ms`: call `commit` again.
-            RuntimeError: no transaction is open.
+            RuntimeError: no transaction is open, or another task is in `commit` or `abort`.
 
         Cancellation: the outcome is not known; `commit` may be called again.
         """
@@ -295,7 +295,7 @@ class Producer(ClusterClient):
     async def abort(self) -> None:
         """Drop the queued records, and abort the transaction, of which read_committed consumers see nothing.
 
-        Raises FatalTransactionError, RequestTimedOutError (call `abort` again), RuntimeError if no transaction is open.
+        Raises FatalTransactionError, RequestTimedOutError (call `abort` again), RuntimeError as `commit`.
         Cancellation: `abort` may be called again.
         """
         await self._transactions().abort()

@@ -6,8 +6,8 @@ background before their first batch is sent. `transaction_state.py` decides; thi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -94,6 +94,8 @@ class Transactions:
         self._backoff = backoff
         self._sender = sender
         self._initialized = anyio.Event()
+        self._end_over: anyio.Event | None = None
+        """Set when the `commit` or `abort` that a task is in is over; None if no task is."""
 
     async def initialize(self) -> None:
         """Get a producer id and an epoch; a producer with the same transactional id is fenced, its transaction aborted.
@@ -124,8 +126,29 @@ class Transactions:
         return self.state.can_abort or self.state.phase is Phase.COMMITTING
 
     async def resolve(self) -> None:
-        """Abort what is open, or finish the commit that the coordinator may know of. Raises as `abort`, `commit`."""
-        await (self.abort() if self.state.can_abort else self.commit())
+        """Abort what is open, or finish the commit that the coordinator may know of. Raises as `abort`, `commit`.
+
+        If another task does either, this waits for it first.
+        """
+        while self._end_over is not None:
+            await self._end_over.wait()
+        if self.is_open:
+            await (self.abort() if self.state.can_abort else self.commit())
+
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """This task ends the transaction. Raises RuntimeError if another one does, until that has returned."""
+        if self._end_over is not None:
+            raise RuntimeError(
+                f"cannot {what}: {self.state.phase.value} by another task or thread; only one may call commit() or"
+                " abort() at a time"
+            )
+        self._end_over = anyio.Event()
+        try:
+            yield
+        finally:
+            self._end_over.set()
+            self._end_over = None
 
     async def begin(self) -> None:
         """Raises RuntimeError, FatalTransactionError; RequestTimedOutError if not initialized within `max_block_ms`."""
@@ -139,25 +162,27 @@ class Transactions:
 
     async def commit(self) -> None:
         """See `Producer.commit`."""
-        self.state.commit()
-        await self._deliver_all()
-        self.state.check_committing()
-        if self.state.started:
-            self.state.ending = True
-            await self._retry(lambda: self._end(committed=True), "committing the transaction")
-        self.state.ended()
+        with self._alone("commit"):
+            self.state.commit()
+            await self._deliver_all()
+            self.state.check_committing()
+            if self.state.started:
+                self.state.ending = True
+                await self._retry(lambda: self._end(committed=True), "committing the transaction")
+            self.state.ended()
 
     async def abort(self) -> None:
         """See `Producer.abort`."""
-        self.state.abort()
-        self._accumulator.drop_waiting(TransactionAborted("the transaction was aborted before the record was sent"))
-        await self._deliver_all()
-        self.state.check_committing()
-        if self.state.started:
-            await self._retry(lambda: self._end(committed=False), "aborting the transaction")
-        if self.state.bump_wanted and not self.state.version2:
-            await self._retry(self._init_producer_id, "getting another producer epoch")
-        self.state.ended()
+        with self._alone("abort"):
+            self.state.abort()
+            self._accumulator.drop_waiting(TransactionAborted("the transaction was aborted before the record was sent"))
+            await self._deliver_all()
+            self.state.check_committing()
+            if self.state.started:
+                await self._retry(lambda: self._end(committed=False), "aborting the transaction")
+            if self.state.bump_wanted and not self.state.version2:
+                await self._retry(self._init_producer_id, "getting another producer epoch")
+            self.state.ended()
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
         """See `Producer.send_offsets_to_transaction`."""

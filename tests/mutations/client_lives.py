@@ -5,6 +5,7 @@ from mutations import TEST_ONLY, Mutation
 _WAITS = ("tests/client/test_waits.py",)
 _DROPPED = ("tests/client/producer/test_dropped_records.py",)
 _ELSEWHERE = ("tests/client/test_left_elsewhere.py",)
+_TWO_ENDS = ("tests/client/producer/test_two_ends.py",)
 _ODD = "tests/client/connections/test_odd_answers.py"
 
 MUTATIONS = (
@@ -353,6 +354,22 @@ MUTATIONS = (
         "        raise error\n",
         "        raise error from None\n",
         ("tests/client/connections/test_exception_groups.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "two tasks may commit one transaction at once",
+        "client/producer/transactions.py",
+        "        if self._end_over is not None:\n            raise",
+        "        if False:\n            raise",
+        _TWO_ENDS,
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a block that is left does not wait for the commit that another task is in",
+        "client/producer/transactions.py",
+        "        while self._end_over is not None:\n",
+        "        while False:\n",
+        _TWO_ENDS,
         TEST_ONLY,
     ),
 )
