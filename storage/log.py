@@ -23,7 +23,6 @@ from minikafka.storage.flush import Flush
 from minikafka.storage.guarded_log import FAILURES, GuardedLog
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
 from minikafka.storage.log_lookup import (
-    Histories,
     find_aborted,
     find_histories,
     find_slice,
@@ -31,7 +30,7 @@ from minikafka.storage.log_lookup import (
 )
 from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
 from minikafka.storage.off_loop import Blocking, in_line, off_loop
-from minikafka.storage.producer_state import ProducerStates
+from minikafka.storage.producer_state import Histories, ProducerStates
 from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import ALL, advance_start, delete_old_segments, remove_due
 from minikafka.storage.segment import OFFSET_DELTA_MAX, Segment

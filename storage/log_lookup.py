@@ -2,7 +2,7 @@
 
 from minikafka.storage.batch_scan import Header, headers
 from minikafka.storage.disk import FileSlice
-from minikafka.storage.producer_state import BatchMetadata
+from minikafka.storage.producer_state import BATCHES_KEPT, BatchMetadata, Histories
 from minikafka.storage.segment import Segment
 from minikafka.storage.segments import Segments
 from minikafka.storage.transaction_index import AbortedTransaction
@@ -13,7 +13,6 @@ _HISTORY_SIZE = 16 << 20
 """Bytes of them, about: each batch may have to be read from the disk."""
 _BLOCK_SIZE = 32 << 10
 _CONTROL = 0x20
-Histories = dict[tuple[int, int], list[BatchMetadata]]
 
 
 def find_slice(
@@ -66,8 +65,8 @@ def find_aborted(segments: Segments, from_offset: int, to_offset: int) -> list[A
 
 
 def find_histories(segments: Segments, end_offset: int) -> Histories:
-    """Returns the batches of producers, by id and epoch, oldest first, among the last `_HISTORY_BATCHES` before an
-    offset."""
+    """Returns the last `BATCHES_KEPT` batches of each producer, by id and epoch, oldest first, among the last
+    `_HISTORY_BATCHES` before an offset."""
     found: Histories = {}
     left, left_bytes = _HISTORY_BATCHES, _HISTORY_SIZE
     for index in range(max(0, segments.floor(end_offset)), -1, -1):
@@ -79,7 +78,9 @@ def find_histories(segments: Segments, end_offset: int) -> Histories:
             block = list(headers(segment.log, start, end))[-left:]
             for one in reversed(block):
                 if one.producer_id >= 0 and one.base_sequence >= 0 and not one.attributes & _CONTROL:
-                    found.setdefault((one.producer_id, one.producer_epoch), []).append(_metadata(one))
+                    batches = found.setdefault((one.producer_id, one.producer_epoch), [])
+                    if len(batches) < BATCHES_KEPT:
+                        batches.append(_metadata(one))
             left, left_bytes, end = left - len(block), left_bytes - (end - start), start
         if left <= 0 or left_bytes <= 0:
             break

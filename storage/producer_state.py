@@ -66,6 +66,10 @@ class BatchMetadata(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+Histories = dict[tuple[int, int], list[BatchMetadata]]
+"""The last batches of producers, by id and epoch, oldest first."""
+
+
 class Duplicate(NamedTuple):
     """The batch was appended before, with these offsets."""
 
@@ -179,8 +183,8 @@ class ProducerStates:
         self.expiration_ms = expiration_ms
         self._frozen: FrozenProducers | None = None
         self.end_offset = 0
-        self.histories: Callable[[int], dict[tuple[int, int], list[BatchMetadata]]] | None = None
-        self._restored: dict[tuple[int, int], list[BatchMetadata]] | None = None
+        self.histories: Callable[[int], Histories] | None = None
+        self._restored: Histories | None = None
         self._restored_offset = 0
 
     def __len__(self) -> int:
@@ -240,10 +244,10 @@ class ProducerStates:
         first, last = batch.base_sequence, batch.last_sequence
         found = producer.find(first, last)
         if found is None and producer.restored and self.histories is not None:
-            producer.restored = False
             if self._restored is None:  # Read once for all producers: that takes a few ms.
-                self._restored = self.histories(self._restored_offset)
+                self._restored = self._needed(self.histories(self._restored_offset))
             before = producer.batches[0].last_offset if producer.batches else -1
+            producer.restored = False
             known = self._restored.pop((producer.producer_id, producer.epoch), [])
             older = [one for one in known if one.last_offset < before]
             producer.batches[:0] = older[max(0, len(older) + len(producer.batches) - BATCHES_KEPT) :]
@@ -380,6 +384,14 @@ class ProducerStates:
         expired = [producer.producer_id for producer in self if self._is_expired(producer, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
+        if self._restored:
+            self._restored = self._needed(self._restored)
+
+    def _needed(self, histories: Histories) -> Histories:
+        """Those of producers that may still retry a batch before their snapshot."""
+        known = self._producers
+        restored = {(key, known[key].epoch) for key, _ in histories if key in known and known[key].restored}
+        return {key: batches for key, batches in histories.items() if key in restored}
 
     def _is_expired(self, producer: Producer, now_ms: int) -> bool:
         idle_ms = now_ms - producer.last_timestamp

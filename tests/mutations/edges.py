@@ -216,6 +216,22 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "all batches of the last part of the log are kept in memory, also of producers that cannot retry them",
+        "storage/producer_state.py",
+        "self._needed(self.histories(self._restored_offset))",
+        "self.histories(self._restored_offset)",
+        ("tests/storage/test_histories.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "all batches of a producer in the last part of the log are kept in memory",
+        "storage/log_lookup.py",
+        "                    if len(batches) < BATCHES_KEPT:\n",
+        "                    if len(batches) >= 0:\n",
+        ("tests/storage/test_histories.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "the whole log is searched for the batches of producers after a restart",
         "storage/log_lookup.py",
         "[-left:]",

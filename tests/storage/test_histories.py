@@ -77,6 +77,26 @@ def test_the_log_is_read_once_and_as_it_was_at_the_restart(monkeypatch: pytest.M
     assert reads == [end_offset]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_only_what_producers_may_still_retry_is_kept_in_memory(seed: int) -> None:
+    log, sent = filled(Random(seed), 300)
+    states, (asked, grown, *others) = log.producers, list(sent)
+    for number in range(2):
+        append(log, b"", producer_id=7, producer_epoch=0, base_sequence=number)
+    first, count, _ = sent[grown][-1]
+    for number in range(BATCHES_KEPT):
+        append(log, b"", producer_id=grown, producer_epoch=0, base_sequence=first + count + number)
+    append(log, b"", producer_id=others[0], producer_epoch=1, base_sequence=0)
+    assert retried(log, asked, *sent[asked][-2][:2]) is not None
+    assert states._restored is not None
+    assert {key: len(batches) for key, batches in states._restored.items()} == {(others[1], 0): BATCHES_KEPT}
+    first, count, _ = sent[others[1]][-1]
+    for number in range(BATCHES_KEPT):
+        append(log, b"", producer_id=others[1], producer_epoch=0, base_sequence=first + count + number)
+    log.expire_producers()
+    assert states._restored == {}
+
+
 def test_states_without_a_log_know_what_the_snapshot_has() -> None:
     log, sent = filled(Random(2), 20)
     states = ProducerStates(PARTITION)
