@@ -62,8 +62,8 @@ async def _topics(
     for is_future, logs in ((False, directory.logs), (True, directory.futures)):
         for key, log in list(logs.items()):
             await pause()
-            if wanted is not None and key not in wanted:
-                continue
+            if (wanted is not None and key not in wanted) or logs.get(key) is not log:
+                continue  # It may have been deleted, or replaced by its copy, during the pause.
             topic = topics.setdefault(key.topic, DescribeLogDirsTopic(name=key.topic))
             topic.partitions.append(
                 DescribeLogDirsPartition(

@@ -232,6 +232,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "DescribeLogDirs names logs that were deleted or replaced during its pauses",
+        "broker/apis/describe_log_dirs.py",
+        " or logs.get(key) is not log:\n",
+        ":\n",
+        ("tests/broker/apis/test_describe_log_dirs.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "the whole log is searched for the batches of producers after a restart",
         "storage/log_lookup.py",
         "[-left:]",

@@ -13,8 +13,10 @@ from support.logs import PARTITION, Clock, memory_disk
 
 from minikafka.broker.apis.describe_log_dirs import handle
 from minikafka.broker.apis.services import LogDirectory
+from minikafka.broker.connections.pauses import EVERY
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from minikafka.protocol.names import TopicPartition
 from minikafka.storage.log_manager import LogManager
 
 
@@ -35,6 +37,34 @@ def described(held_by: str, *directories: LogDirectory) -> dict[str, tuple[int, 
 def test_a_partition_is_named_by_the_directory_that_holds_it(path: str) -> None:
     found = described(path, LogDirectory("/data/b", 2, 1), LogDirectory(path, 2, 1))
     assert found == {"/data/b": (ErrorCode.NONE, []), path: (ErrorCode.NONE, [PARTITION.topic])}
+
+
+@pytest.mark.parametrize("is_future", [False, True])
+def test_logs_that_are_deleted_or_replaced_during_a_pause_are_left_out(is_future: bool) -> None:
+    logs: dict[TopicPartition, Any] = {
+        TopicPartition("a", index): SimpleNamespace(size_bytes=index, end_offset=0) for index in range(EVERY + 10)
+    }
+    directory = LogDirectory("/data", 2, 1, **{"futures" if is_future else "logs": logs})
+    partitions = SimpleNamespace(get=lambda *key: None)
+    services = SimpleNamespace(log_directories=lambda: [directory], partitions=partitions)
+    found: list[Any] = []
+
+    async def describe() -> None:
+        found.append(await handle(DescribeLogDirsRequest(topics=None), cast(Any, SimpleNamespace(services=services))))
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(describe)
+            await trio.lowlevel.checkpoint()
+            assert not found, "it pauses"
+            for index in range(EVERY, EVERY + 5):
+                del logs["a", index]  # type: ignore[arg-type]
+            logs[TopicPartition("a", EVERY + 5)] = SimpleNamespace(size_bytes=0, end_offset=0)
+
+    trio.run(main)
+    (topic,) = found[0].results[0].topics
+    indexes = {one.partition_index for one in topic.partitions}
+    assert indexes == {*range(EVERY), *range(EVERY + 6, EVERY + 10)}
 
 
 def test_a_failed_directory_has_an_error_and_no_partitions() -> None:
