@@ -19,6 +19,7 @@ from minikafka.client.consumer.arrow_batches import Decoded, decode_table, recor
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     KafkaError,
+    LeaderNotAvailableError,
     NetworkError,
     OffsetOutOfRangeError,
     RequestTimedOutError,
@@ -147,6 +148,7 @@ class _RangeReader:
         self._retries = _RetryTimer(options.poll_timeout_s)
         self._connection: sockets.BrokerConnection | None = None
         self._empty_responses = 0
+        self._unknown_count = 0
         self._compacts: bool | None = None
         self._waits_for = ""
 
@@ -169,17 +171,19 @@ class _RangeReader:
         while self.position < self._wanted.end:
             try:
                 visible = self._process(self._receive())
+                self._unknown_count = 0
                 if visible is not None:
                     return visible
             except (UnknownTopicOrPartitionError, UnknownTopicIdError) as error:
                 self._waits_for = error.message
                 self._handle_unknown_topic(error)
-            except OffsetOutOfRangeError as error:
-                self._waits_for = error.message
-                self._handle_out_of_range(error)
             except KafkaError as error:
                 self._waits_for = error.message
-                self._retry(error)
+                self._unknown_count = 0
+                if isinstance(error, OffsetOutOfRangeError):
+                    self._handle_out_of_range(error)
+                else:
+                    self._retry(error)
         return None
 
     def _receive(self) -> Any:
@@ -200,13 +204,19 @@ class _RangeReader:
         metadata, tp = self._brokers.metadata, self._wanted.tp
         if metadata.leader(*tp) < 0:
             self._brokers.refresh([tp.topic])
-            if metadata.topics.get(tp.topic) is None or metadata.leader(*tp) < 0:
-                fault = metadata.errors.get(tp.topic)
-                raise fault or UnknownTopicOrPartitionError(f"{tp} does not exist or has no leader")
+            if not self._exists():
+                raise metadata.errors.get(tp.topic) or UnknownTopicOrPartitionError(f"{tp} does not exist")
+            if metadata.leader(*tp) < 0:
+                raise LeaderNotAvailableError(f"{tp} has no leader")
         known = metadata.topic_id(tp.topic)
         if NIL_UUID not in (known, self._wanted.topic_id) and known != self._wanted.topic_id:
             raise UnknownTopicIdError(f"topic {tp.topic!r} now has the id {uuid_text(known)}")
         return self._brokers.connection_to(metadata.leader(*tp))
+
+    def _exists(self) -> bool:
+        """Whether the metadata have the partition, with or without a leader."""
+        topic = self._brokers.metadata.topics.get(self._wanted.topic)
+        return topic is not None and self._wanted.partition < len(topic.partitions)
 
     def _send_fetch(self) -> None:
         assert self._connection is not None
@@ -297,15 +307,24 @@ class _RangeReader:
             _logger.warning("metadata refresh failed: partition %s: %s", self._wanted.tp, unreachable.message)
 
     def _handle_unknown_topic(self, error: KafkaError) -> None:
-        """The topic was deleted, or the broker's metadata is not up to date yet."""
+        """The topic was deleted, or a broker's metadata is not up to date yet.
+
+        It is lost if metadata say so `fetchOffset.numRetries` times in a row, and once more; otherwise it is waited
+        for its leader.
+        """
         self._brokers.refresh([self._wanted.topic])
         known = self._brokers.metadata.topic_id(self._wanted.topic)
+        fault = self._brokers.metadata.errors.get(self._wanted.topic, error)
         if known not in (NIL_UUID, self._wanted.topic_id) and self._wanted.topic_id != NIL_UUID:
             self._lose("the topic was deleted and created again", self._wanted.end)
-        elif self._retries.count >= self._options.retries:
+        elif self._exists() or not isinstance(fault, (UnknownTopicOrPartitionError, UnknownTopicIdError)):
+            self._unknown_count = 0
+            self._retry(fault)
+        elif self._unknown_count >= self._options.retries:
             self._lose(f"the topic or partition does not exist: {error.message}", self._wanted.end)
         else:
-            self._retries.wait()
+            self._unknown_count += 1
+            sockets.sleep(self._options.retry_interval_s)
 
     def _handle_out_of_range(self, error: KafkaError) -> None:
         tp, committed = self._wanted.tp, self._options.kafka.read_committed

@@ -202,6 +202,13 @@ MUTATIONS = (
         ("tests/spark/test_empty_responses.py",),
     ),
     Mutation(
+        "a range is skipped if its partition has no leader",
+        "spark_connector/partition_reader.py",
+        "elif self._exists() or not isinstance(fault, ",
+        "elif not isinstance(fault, ",
+        ("tests/spark/test_empty_responses.py",),
+    ),
+    Mutation(
         "batches are lost if the next request cannot be sent",
         "spark_connector/partition_reader.py",
         "            self._send_ahead()\n",

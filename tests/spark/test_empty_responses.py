@@ -1,4 +1,4 @@
-"""Fetch responses without records: a range is skipped only where compaction may have removed its records."""
+"""Responses without records or without a leader: a range is skipped only where its records may be gone."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from support.spark_brokers import create, produce
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
-from minikafka.protocol.errors import KafkaError, RequestTimedOutError
+from minikafka.protocol.errors import ErrorCode, KafkaError, RequestTimedOutError
 from minikafka.protocol.messages.fetch import FetchResponse
 from minikafka.protocol.messages.list_offsets import ListOffsetsResponse
-from minikafka.spark_connector import sockets
+from minikafka.protocol.messages.metadata import MetadataResponse
+from minikafka.spark_connector import offset_reader, sockets
+from minikafka.spark_connector.data_loss import DataLoss
 from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.offset_resolution import batch_ranges
 from minikafka.spark_connector.options import parse
@@ -53,10 +55,37 @@ def without_offsets(response: ListOffsetsResponse) -> None:
     response.topics.clear()
 
 
+def without_leader(response: Any) -> None:
+    for topic in response.topics if isinstance(response, MetadataResponse) else ():
+        for one in topic.partitions:
+            one.leader_id, one.error_code = -1, ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def with_topic_error(code: ErrorCode) -> Change:
+    """The topic has an error in metadata and in fetch responses."""
+
+    def change(response: Any) -> None:
+        for topic in response.topics if isinstance(response, MetadataResponse) else ():
+            topic.error_code = code
+            topic.partitions.clear()
+        fetch_error(code)(response)
+
+    return change
+
+
+def fetch_error(code: ErrorCode) -> Change:
+    def change(response: Any) -> None:
+        for topic in response.responses if isinstance(response, FetchResponse) else ():
+            for one in topic.partitions:
+                one.error_code, one.records = code, b""
+
+    return change
+
+
 class Broken:
     """The broker's responses, of which the first ones of a kind are changed; time passes only in pauses."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: type, change: Change, times: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: Any, change: Change, times: int) -> None:
         self.left = times
         self.now_s = 1000.0
         usual = sockets.BrokerConnection.receive
@@ -76,13 +105,13 @@ class Broken:
         self.now_s += seconds
 
 
-def options(node: NodeProcess, topic: str) -> Any:
+def options(node: NodeProcess, topic: str, **given: str) -> Any:
     more = {"kafka.max.partition.fetch.bytes": "1", "kafkaConsumer.pollTimeoutMs": str(int(TIMEOUT_S * 1000))}
-    return parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": topic, **more})
+    return parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": topic, **more, **given})
 
 
-def values(node: NodeProcess, topic: str) -> list[bytes]:
-    batches = read(options(node, topic), Range(topic, 0, 0, COUNT), ["value"])
+def values(node: NodeProcess, topic: str, **given: str) -> list[bytes]:
+    batches = read(options(node, topic, **given), Range(topic, 0, 0, COUNT), ["value"])
     return [value for batch in batches for value in batch[0].to_pylist()]
 
 
@@ -126,3 +155,60 @@ def test_a_response_without_the_offset_that_was_asked_for_is_asked_again(
     Broken(monkeypatch, ListOffsetsResponse, without_offsets, 10**9)
     with pytest.raises(RequestTimedOutError, match=r"a response lacks the offset of delete-0"):
         batch_ranges(offset_reader_for(chosen.kafka), chosen)
+
+
+EVERYTHING = (MetadataResponse, FetchResponse)
+UNKNOWN = with_topic_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+NO_LEADER: list[Change] = [
+    without_leader,
+    with_topic_error(ErrorCode.LEADER_NOT_AVAILABLE),
+    fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    fetch_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    fetch_error(ErrorCode.UNKNOWN_TOPIC_ID),
+]
+
+
+def in_turn(monkeypatch: pytest.MonkeyPatch, phases: list[tuple[float, Change]]) -> Broken:
+    """The responses are changed in phases of some seconds each."""
+
+    def change(response: Any) -> None:
+        left_s = broken.now_s - 1000
+        for seconds, one in phases:
+            if left_s < seconds:
+                one(response)
+                return
+            left_s -= seconds
+
+    monkeypatch.setattr(offset_reader, "_READERS", {})
+    broken = Broken(monkeypatch, EVERYTHING, change, 10**9)
+    return broken
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("seconds", [0.1, 1, 25])
+@pytest.mark.parametrize("change", NO_LEADER)
+def test_a_partition_without_a_leader_for_some_time_is_waited_for(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, change: Change, seconds: float, fails: str
+) -> None:
+    in_turn(monkeypatch, [(seconds, change)])
+    assert values(node, "delete", failOnDataLoss=fails) == ALL
+
+
+@pytest.mark.parametrize("change", NO_LEADER)
+def test_a_partition_that_never_has_a_leader_is_no_data_loss(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, change: Change
+) -> None:
+    in_turn(monkeypatch, [(1e9, change)])
+    with pytest.raises(KafkaError, match="^delete-0: Cannot fetch record for offset 0 in 30000 milliseconds: "):
+        values(node, "delete", failOnDataLoss="false")
+
+
+def test_a_topic_must_be_unknown_several_times_in_a_row_to_be_lost(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phases = [(2.5, UNKNOWN), (5, without_leader)] * 3
+    in_turn(monkeypatch, phases)
+    assert values(node, "delete") == ALL
+    in_turn(monkeypatch, [*phases, (3.5, UNKNOWN)])
+    with pytest.raises(DataLoss, match=r"offset \[0, 6\) .*delete-0: the topic or partition does not exist"):
+        values(node, "delete")
