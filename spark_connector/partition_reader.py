@@ -167,7 +167,11 @@ class _RangeReader:
                 self._connection.close()
 
     def _next_batches(self) -> BatchTable | None:
-        """The visible batches of the next fetch response; None at the end of the range."""
+        """The visible batches of the next fetch response; None at the end of the range.
+
+        What Spark does between two calls takes time as well: the timeout begins with each call.
+        """
+        self._retries.reset()
         while self.position < self._wanted.end:
             try:
                 visible = self._process(self._receive())
@@ -249,7 +253,6 @@ class _RangeReader:
             self._handle_empty_response(data)
             return None
         self._empty_responses = 0
-        self._retries.reset()
         visible = visible_batches(whole, data.aborted_transactions if self._options.kafka.read_committed else ())
         self.position = int(whole.last_offsets[-1]) + 1
         if self.position < self._wanted.end:
@@ -349,14 +352,14 @@ class _RangeReader:
 
 
 class _RetryTimer:
-    """The timeout since the last progress, and exponential backoff between retries."""
+    """The timeout of a wait, and exponential backoff between retries."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self.reset()
 
     def reset(self) -> None:
-        """Called after progress."""
+        """Called when a wait begins."""
         self._deadline = sockets.now_s() + self._timeout_s
         self.count = 0
 

@@ -183,8 +183,8 @@ MUTATIONS = (
     Mutation(
         "a fetch of a task of Spark waits without a word",
         "spark_connector/partition_reader.py",
-        "                self._waits_for = error.message\n                self._retry(error)\n",
-        "                self._retry(error)\n",
+        "                self._waits_for = error.message\n                self._unknown_count = 0\n",
+        "                self._unknown_count = 0\n",
         ("tests/spark/test_waiting.py",),
     ),
     Mutation(
@@ -206,6 +206,13 @@ MUTATIONS = (
         "spark_connector/partition_reader.py",
         "elif self._exists() or not isinstance(fault, ",
         "elif not isinstance(fault, ",
+        ("tests/spark/test_empty_responses.py",),
+    ),
+    Mutation(
+        "the time that Spark takes over a batch counts as a wait for the leader",
+        "spark_connector/partition_reader.py",
+        "        self._retries.reset()\n        while",
+        "        while",
         ("tests/spark/test_empty_responses.py",),
     ),
     Mutation(

@@ -39,16 +39,19 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
         yield process
 
 
-def without_records(response: FetchResponse) -> None:
-    response.responses[0].partitions[0].records = b""
+def without_records(response: Any) -> None:
+    for topic in response.responses if isinstance(response, FetchResponse) else ():
+        topic.partitions[0].records = b""
 
 
-def without_partitions(response: FetchResponse) -> None:
-    response.responses[0].partitions.clear()
+def without_partitions(response: Any) -> None:
+    for topic in response.responses if isinstance(response, FetchResponse) else ():
+        topic.partitions.clear()
 
 
-def without_topics(response: FetchResponse) -> None:
-    response.responses.clear()
+def without_topics(response: Any) -> None:
+    if isinstance(response, FetchResponse):
+        response.responses.clear()
 
 
 def without_offsets(response: ListOffsetsResponse) -> None:
@@ -199,7 +202,7 @@ def test_a_partition_that_never_has_a_leader_is_no_data_loss(
     node: NodeProcess, monkeypatch: pytest.MonkeyPatch, change: Change
 ) -> None:
     in_turn(monkeypatch, [(1e9, change)])
-    with pytest.raises(KafkaError, match="^delete-0: Cannot fetch record for offset 0 in 30000 milliseconds: "):
+    with pytest.raises(KafkaError, match=r"^delete-0: Cannot fetch record for offset 0 in 30000 milliseconds: "):
         values(node, "delete", failOnDataLoss="false")
 
 
@@ -212,3 +215,21 @@ def test_a_topic_must_be_unknown_several_times_in_a_row_to_be_lost(
     in_turn(monkeypatch, [*phases, (3.5, UNKNOWN)])
     with pytest.raises(DataLoss, match=r"offset \[0, 6\) .*delete-0: the topic or partition does not exist"):
         values(node, "delete")
+
+
+HICCUPS = [*NO_LEADER, *CHANGES[1:], without_records]
+
+
+@pytest.mark.parametrize("change", HICCUPS)
+def test_the_time_that_spark_takes_over_a_batch_is_no_wait_for_the_leader(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, change: Change
+) -> None:
+    """After it, responses are changed for a second."""
+    now = [(0.0, change)]
+    broken = in_turn(monkeypatch, now)
+    found: list[bytes] = []
+    for batch in read(options(node, "delete"), Range("delete", 0, 0, COUNT), ["value"]):
+        found += batch[0].to_pylist()
+        broken.now_s += 10 * TIMEOUT_S
+        now[:] = [(broken.now_s - 1000 + 1, change)]
+    assert found == ALL
