@@ -275,7 +275,7 @@ class Sending:
                 self._error = f"line {self._sent + 1}: {error}"
 
     def _columns(self, lines: Sequence[bytes], size_max: int) -> Columns:
-        from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES
+        from minikafka.protocol.records.record import RECORD_OVERHEAD_BYTES
 
         job = self._job
         overhead = RECORD_OVERHEAD_BYTES + sum(10 + 4 * len(name) + len(value) for name, value in job.headers)

@@ -121,8 +121,8 @@ class ProducerArguments(ClientArguments, total=False):
     """
 
     buffer_memory: int
-    """How many bytes of records wait for delivery before `send` waits. Default: 33_554_432; Kafka's
-    `buffer.memory`.
+    """How many bytes of records wait for delivery before `send` waits; a larger record is refused. Default:
+    33_554_432; Kafka's `buffer.memory`.
     """
 
     max_block_ms: int

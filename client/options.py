@@ -37,6 +37,7 @@ from minikafka.client.option_checks import (
     text,
 )
 from minikafka.client.unknown_arguments import unknown_argument
+from minikafka.protocol.records.record import RECORD_OVERHEAD_BYTES
 
 O = TypeVar("O", bound="ClientOptions")  # noqa: E741
 _CLASSIC_ONLY = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy")
@@ -249,8 +250,8 @@ class ProducerOptions(ClientOptions):
         "The largest record, and the largest request of several batches, in bytes.",
     )
     buffer_memory: int = option(
-        33_554_432, between(0, 1 << 62),
-        "How many bytes of records wait for delivery before `send` waits.",
+        33_554_432, between(RECORD_OVERHEAD_BYTES, 1 << 62),
+        "How many bytes of records wait for delivery before `send` waits; a larger record is refused.",
     )
     max_block_ms: int = option(
         60_000, between(0, 1 << 62),

@@ -37,7 +37,7 @@ from minikafka.client.producer.closing import abort_after, abort_open, drop_unde
 from minikafka.client.producer.interception import Interception
 from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
-from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
+from minikafka.client.producer.record_accumulator import Accumulator, Lane
 from minikafka.client.producer.sender import Sender, measure_producer
 from minikafka.client.producer.serialization import (
     NO_HEADERS,
@@ -55,7 +55,7 @@ from minikafka.client.user_code import called
 from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.record import Headers
+from minikafka.protocol.records.record import RECORD_OVERHEAD_BYTES, Headers
 
 _logger = logging.getLogger("minikafka.client.producer")
 _SENDS_PER_CHECKPOINT = 256
@@ -106,6 +106,7 @@ class Producer(ClusterClient):
         super().__init__(self._options, seams, lazily=self._options.start == "lazy")
         self._backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
         self._accumulator = Accumulator(self._options, self._backoff)
+        self._record_size_max = min(self._options.max_request_size, self._options.buffer_memory)
         self._targets: dict[str, _Target] = {}
         self._sends = 0
         self._closed = False
@@ -143,7 +144,7 @@ class Producer(ClusterClient):
             AbortableTransactionError, FatalTransactionError: the transaction or the producer has failed.
             RequestTimedOutError: `buffer_memory` stayed full for `max_block_ms`.
             UnknownTopicOrPartitionError, …: the topic could not be found within `max_block_ms`.
-            MessageTooLargeError: the record is larger than `max_request_size`.
+            MessageTooLargeError: the record is larger than `max_request_size` or `buffer_memory`.
             TypeError, ValueError: an argument is not what it may be. What a serializer or the partitioner raises, too.
         """
         if unknown:
@@ -360,8 +361,8 @@ class Producer(ClusterClient):
         size += sum(10 + 4 * len(name) + len(one or b"") for name, one in headers) if headers else 0
         if timestamp_ms is not None and not (type(timestamp_ms) is int and 0 <= timestamp_ms <= _TIMESTAMP_MAX):
             timestamp_ms = read_timestamp(timestamp_ms)
-        if size > options.max_request_size:
-            raise _too_large(target, size, options.max_request_size)
+        if size > self._record_size_max:
+            raise _too_large(target, size, options)
         if partition is None and key is None and options.partitioner is None:
             sticky = target.sticky
             if sticky.left <= 0:
@@ -478,10 +479,10 @@ class Producer(ClusterClient):
                 self._sender.memory_was_freed()
 
 
-def _too_large(target: _Target, size: int, size_max: int) -> MessageTooLargeError:
-    return MessageTooLargeError(
-        f"a record of {counted(size, 'byte')} for topic {target.topic.name!r}: max_request_size is {size_max}"
-    )
+def _too_large(target: _Target, size: int, options: ProducerOptions) -> MessageTooLargeError:
+    name = "max_request_size" if size > options.max_request_size else "buffer_memory"
+    bound = f"{name} is {getattr(options, name)}"
+    return MessageTooLargeError(f"a record of {counted(size, 'byte')} for topic {target.topic.name!r}: {bound}")
 
 
 def _no_partition(target: _Target, partition: object) -> ValueError:

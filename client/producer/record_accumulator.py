@@ -46,8 +46,6 @@ from minikafka.protocol.errors import (
     UnknownProducerIdError,
 )
 
-RECORD_OVERHEAD_BYTES = 21
-"""The maximum size of a record's lengths, timestamp and offset (Kafka's `DefaultRecord.MAX_RECORD_OVERHEAD`)."""
 _EPOCH_MAX = (1 << 15) - 1
 _LOST_STATE = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
 

@@ -17,6 +17,8 @@ from typing import NamedTuple
 Headers = Sequence[tuple[str, bytes | None]]
 RECORD_SIZE_MIN = 7
 """The minimum size of a record: seven fields of one byte."""
+RECORD_OVERHEAD_BYTES = 21
+"""The maximum size of a record's lengths, timestamp and offset (Kafka's `DefaultRecord.MAX_RECORD_OVERHEAD`)."""
 _TABLE_SIZE = 1 << 13
 _WIDE_TIMESTAMP = 1 << 62
 

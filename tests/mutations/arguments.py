@@ -3,6 +3,7 @@
 from mutations import TEST_ONLY, Mutation
 
 _RECORDS = "tests/client/producer/test_careless_records.py"
+_BEYOND_MEMORY = ("tests/client/producer/test_beyond_memory.py",)
 _ARGUMENTS = "tests/client/test_arguments.py"
 
 MUTATIONS = (
@@ -84,6 +85,22 @@ MUTATIONS = (
         "        if ours in known:\n",
         "        if False:\n",
         ("tests/client/test_unknown_arguments.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a record that never fits into buffer_memory is taken",
+        "client/producer/producer.py",
+        "min(self._options.max_request_size, self._options.buffer_memory)",
+        "self._options.max_request_size",
+        _BEYOND_MEMORY,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a buffer_memory into which no record fits is taken",
+        "client/options.py",
+        "33_554_432, between(RECORD_OVERHEAD_BYTES, 1 << 62),",
+        "33_554_432, between(0, 1 << 62),",
+        _BEYOND_MEMORY,
         seeds=TEST_ONLY,
     ),
 )
