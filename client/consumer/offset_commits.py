@@ -115,6 +115,27 @@ class OffsetCommits:
         for error in commit.failed.values():
             raise error
 
+    async def commit_apart(
+        self,
+        left: Mapping[TopicPartition, int | OffsetAndMetadata],
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: GroupSession | None,
+        *,
+        of_positions: bool,
+    ) -> None:
+        """As `commit`, but those of partitions that were lost, and apart from them the others: a request has one owner.
+
+        Whether those that were lost may still be committed is the coordinator's to say.
+        """
+        failures: list[KafkaError] = []
+        for some in (left, {tp: one for tp, one in offsets.items() if tp not in left}):
+            try:
+                await self.commit(some, group, of_positions=of_positions)
+            except KafkaError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
     def _begin(
         self,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata],

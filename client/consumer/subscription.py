@@ -410,23 +410,13 @@ class Subscriptions:
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> None:
         """Commit these offsets, or the positions. Raises as `OffsetCommits.commit`."""
-        if offsets is None:
-            await self._commit_positions()
-        else:
-            await self._commits.commit(offsets, self._group)
-
-    async def _commit_positions(self) -> None:
-        """Also those of partitions that were lost: whether they may still be committed is the coordinator's to say."""
+        if offsets is not None:
+            left = {tp: one for tp, one in offsets.items() if tp in self._fetcher.left}
+            await self._commits.commit_apart(left, offsets, self._group, of_positions=False)
+            return
         positions = self._fetcher.positions(processed_only=self.settled_only)
-        left = {} if self.settled_only else self._fetcher.left_positions()
-        failures: list[KafkaError] = []
-        for some in (left, {tp: one for tp, one in positions.items() if tp not in left}):
-            try:
-                await self._commits.commit(some, self._group, of_positions=True)
-            except KafkaError as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        left_positions = {} if self.settled_only else self._fetcher.left_positions()
+        await self._commits.commit_apart(left_positions, positions, self._group, of_positions=True)
 
     def _owner_of(self, positions: Iterable[TopicPartition], group: GroupSession | None) -> tuple[int, str] | None:
         """Generation or epoch, and member id, that commit these: the oldest that their records were taken with."""

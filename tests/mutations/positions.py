@@ -153,6 +153,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "given offsets of a partition that was lost have those of the others refused",
+        "client/consumer/subscription.py",
+        "for tp, one in offsets.items() if tp in self._fetcher.left}",
+        "for tp, one in offsets.items() if not tp}",
+        _AFTER_A_LOSS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "commit() leaves out partitions that were lost since their records were returned",
         "client/consumer/subscription.py",
         "            self._fetcher.give_up(partitions)\n",
