@@ -216,15 +216,17 @@ _PLACES = {
 """Where the public names are: a broker, which uses the connections only, starts without the rest."""
 
 
-def __getattr__(name: str) -> Any:
-    """A public name, or a module of the client, imported on first use. Raises AttributeError."""
-    for module, names in _PLACES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(f"minikafka.{module}"), name)
-            return value
-    if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.{name}")
+if not TYPE_CHECKING:  # With it a type checker would accept any name.
+
+    def __getattr__(name: str) -> Any:
+        """A public name, or a module of the client, imported on first use. Raises AttributeError."""
+        for module, names in _PLACES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(f"minikafka.{module}"), name)
+                return value
+        if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return import_module(f"{__name__}.{name}")
 
 
 def __dir__() -> list[str]:

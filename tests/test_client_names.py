@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import minikafka
 from minikafka import client
 
 HEAVY = ("minikafka.client.admin.admin", "minikafka.client.consumer.consumer", "minikafka.client.producer.producer")
@@ -30,3 +33,15 @@ def test_a_node_starts_without_the_clients() -> None:
     program = f"import sys, minikafka.broker.node.main; print(*(one for one in {HEAVY} if one in sys.modules))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == ""
+
+
+def test_type_checkers_see_no_names_that_are_made_at_run_time() -> None:
+    """A module's `__getattr__` that they see would have them accept any name."""
+    for package in (minikafka, client):
+        assert package.__file__ is not None
+        module = ast.parse(Path(package.__file__).read_text())
+        assert "__getattr__" in vars(package)
+        assert not [one for one in module.body if isinstance(one, ast.FunctionDef) and one.name == "__getattr__"]
+        blocks = [one for one in module.body if isinstance(one, ast.If)]
+        hidden = [ast.unparse(one.test) for one in blocks if "def __getattr__" in ast.unparse(one)]
+        assert hidden == ["not TYPE_CHECKING"]

@@ -117,14 +117,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """A public name of the client, imported on first use. Raises AttributeError."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from minikafka import client
+if not TYPE_CHECKING:  # With it a type checker would accept any name.
 
-    value = globals()[name] = getattr(client, name)
-    return value
+    def __getattr__(name: str) -> Any:
+        """A public name of the client, imported on first use. Raises AttributeError."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from minikafka import client
+
+        value = globals()[name] = getattr(client, name)
+        return value
 
 
 def __dir__() -> list[str]:
