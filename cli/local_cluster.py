@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Self
 
 from minikafka.broker.node.directory_kinds import why_no_cluster
 from minikafka.broker.settings.properties_file import read_properties
+from minikafka.cli.cluster_arguments import read, read_timeout
 from minikafka.cli.cluster_layout import (
     HOST,
     ClusterError,
@@ -81,7 +82,8 @@ class LocalCluster:
         was_ready: whether nodes that were waited for have all been ready; nothing is taken back after that.
 
     Raises ClusterError, before anything is written, for an impossible layout, another port than that of an existing
-    cluster, settings with which a node cannot start, or the directory of a node.
+    cluster, settings with which a node cannot start, or the directory of a node; TypeError or ValueError, which names
+    the argument, for one that is not what it may be.
     """
 
     READY = re.compile(rb"^ready ", re.MULTILINE)
@@ -89,7 +91,7 @@ class LocalCluster:
 
     def __init__(
         self,
-        directory: Path,
+        directory: Path | str,
         *,
         brokers: int | None = None,
         controllers: int | None = None,
@@ -99,7 +101,10 @@ class LocalCluster:
         node_settings: Mapping[int, Mapping[str, object]] | None = None,
         metrics: bool = False,
     ) -> None:
-        self.directory = directory.resolve()
+        self.directory = read("directory", directory).resolve()
+        brokers, controllers = read("brokers", brokers), read("controllers", controllers)
+        isolated, port, metrics = read("isolated", isolated), read("port", port), read("metrics", metrics)
+        settings, node_settings = read("settings", settings), read("node_settings", node_settings)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._log_starts: dict[int, int] = {}
         self._files = NodeFiles()
@@ -117,7 +122,7 @@ class LocalCluster:
             isolated = isolated or not any(node.port and node.controller_port for node in existing.values())
 
         def nodes_from(base: int) -> list[NodeLayout]:
-            wanted = brokers or BROKERS
+            wanted = BROKERS if brokers is None else brokers
             return layout(brokers=wanted, controllers=controllers, isolated=isolated, port=base, metrics=metrics)
 
         port = DEFAULT_PORT if port is None else port
@@ -223,6 +228,7 @@ class LocalCluster:
 
     def start(self, *node_ids: int, timeout_s: float = READY_TIMEOUT_S) -> Self:
         """Start nodes and wait until they are ready. Raises ClusterError, with the end of the log, if one is not."""
+        timeout_s = read_timeout("start", timeout_s)
         self.launch(*node_ids)
         self.wait_ready(*node_ids, timeout_s=timeout_s)
         return self
@@ -247,7 +253,7 @@ class LocalCluster:
 
     def wait_ready(self, *node_ids: int, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until launched nodes are ready. Raises ClusterError, with the end of the log, if one is not."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + read_timeout("wait_ready", timeout_s)
         while waiting := self.not_ready(*node_ids):
             if time.monotonic() > deadline:
                 raise self._failure(waiting[0], f"is not ready after {timeout_s:.0f} s")
@@ -267,6 +273,7 @@ class LocalCluster:
 
         Raises ClusterError for nodes that take longer than `timeout_s`, after killing them.
         """
+        timeout_s = read_timeout("stop", timeout_s)
         chosen = self.chosen(*node_ids)
         late = []
         for is_controller in (False, True):
@@ -312,7 +319,7 @@ class LocalCluster:
         """Wait until every partition has a leader and all replicas in sync. Raises ClusterError."""
         from minikafka.client.blocking import Admin
 
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + read_timeout("wait_in_sync", timeout_s)
         with Admin(self.bootstrap) as admin:
             while behind := under_replicated(admin):
                 if time.monotonic() > deadline:

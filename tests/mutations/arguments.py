@@ -103,4 +103,20 @@ MUTATIONS = (
         _BEYOND_MEMORY,
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a local cluster of no brokers has three",
+        "cli/local_cluster.py",
+        "BROKERS if brokers is None else brokers",
+        "brokers or BROKERS",
+        ("tests/cli/test_cluster_arguments.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a local cluster does not look at the types of its arguments",
+        "cli/cluster_arguments.py",
+        "    return read_argument(\"LocalCluster\", name, _KINDS[name], value)",
+        "    return value",
+        ("tests/cli/test_cluster_arguments.py",),
+        seeds=TEST_ONLY,
+    ),
 )
