@@ -22,7 +22,6 @@ from minikafka.protocol.errors import (
     LeaderNotAvailableError,
     NetworkError,
     OffsetOutOfRangeError,
-    RequestTimedOutError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     error_for,
@@ -282,14 +281,19 @@ class _RangeReader:
                 return
         if not self._retries.timed_out:
             sockets.sleep(_EMPTY_PAUSE_S)
-        elif is_long_enough:
-            self._retry(RequestTimedOutError(self._waits_for))
         else:
-            self._lose(f"the log ends at offset {max(end, 0)}", self._wanted.end)
+            self._lose(self._waits_for, self._wanted.end)
 
     def _is_compacted(self) -> bool:
+        """Whether the topic is known to be compacted: that may need an access right that readers lack."""
         if self._compacts is None:
-            self._compacts = "compact" in self._brokers.topic_config(self._wanted.topic, "cleanup.policy")
+            try:
+                self._compacts = "compact" in self._brokers.topic_config(self._wanted.topic, "cleanup.policy")
+            except KafkaError as error:
+                if error.retriable:
+                    raise
+                self._compacts = False
+                _logger.info("cleanup policy unknown: topic %s: %s", self._wanted.topic, error.message)
         return self._compacts
 
     def _retry(self, error: KafkaError) -> None:

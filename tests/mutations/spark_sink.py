@@ -216,6 +216,13 @@ MUTATIONS = (
         ("tests/spark/test_empty_responses.py",),
     ),
     Mutation(
+        "a task of Spark needs the right to look at the policy of its topic",
+        "spark_connector/partition_reader.py",
+        "                if error.retriable:\n                    raise\n",
+        "                raise\n",
+        ("tests/spark/test_empty_responses.py",),
+    ),
+    Mutation(
         "batches are lost if the next request cannot be sent",
         "spark_connector/partition_reader.py",
         "            self._send_ahead()\n",

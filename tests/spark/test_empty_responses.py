@@ -12,6 +12,7 @@ from support.spark_brokers import create, produce
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 from minikafka.protocol.errors import ErrorCode, KafkaError, RequestTimedOutError
+from minikafka.protocol.messages.describe_configs import DescribeConfigsResponse
 from minikafka.protocol.messages.fetch import FetchResponse
 from minikafka.protocol.messages.list_offsets import ListOffsetsResponse
 from minikafka.protocol.messages.metadata import MetadataResponse
@@ -136,8 +137,13 @@ def test_a_leader_that_never_returns_records_is_an_error(
     node: NodeProcess, monkeypatch: pytest.MonkeyPatch, change: Change
 ) -> None:
     broken = Broken(monkeypatch, FetchResponse, change, 10**9)
-    with pytest.raises(KafkaError, match=r"Cannot fetch record for offset 0 in 30000 milliseconds: .*return"):
-        values(node, "delete")
+    if change is without_records:
+        with pytest.raises(DataLoss, match=r"records in offset \[0, 6\) .*delete-0: the leader returns no records\."):
+            values(node, "delete")
+    else:
+        with pytest.raises(KafkaError, match=r"Cannot fetch record for offset 0 in 30000 milliseconds: .*return") as at:
+            values(node, "delete")
+        assert str(at.value).count("Cannot fetch") == 1
     asked = 10**9 - broken.left
     assert asked < 1.1 * TIMEOUT_S / 0.05, "not without pauses"
 
@@ -233,3 +239,41 @@ def test_the_time_that_spark_takes_over_a_batch_is_no_wait_for_the_leader(
         broken.now_s += 10 * TIMEOUT_S
         now[:] = [(broken.now_s - 1000 + 1, change)]
     assert found == ALL
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION])
+@pytest.mark.parametrize("topic", ["delete", "compact"])
+def test_records_are_read_without_the_right_to_look_at_the_policy(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, topic: str, code: ErrorCode
+) -> None:
+    """The range is lost, or an error, only at the timeout."""
+
+    def change(response: Any) -> None:
+        for one in response.results if isinstance(response, DescribeConfigsResponse) else ():
+            one.error_code = code
+        if broken.now_s < empty_until_s:
+            without_records(response)
+
+    empty_until_s = 1000.0 + 0.9 * TIMEOUT_S
+    broken = Broken(monkeypatch, (DescribeConfigsResponse, FetchResponse), change, 10**9)
+    assert values(node, topic) == ALL
+    empty_until_s = 1e9
+    with pytest.raises(DataLoss, match="the leader returns no records"):
+        values(node, topic)
+
+
+def test_a_topic_that_was_compacted_before_can_be_read_without_its_end(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `failOnDataLoss` false; its policy is "delete" now, and the last records are gone."""
+
+    def without_tail(response: Any) -> None:
+        if isinstance(response, FetchResponse) and found >= ALL[:4]:
+            without_records(response)
+
+    found: list[bytes] = []
+    in_turn(monkeypatch, [(1e9, without_tail)])
+    wanted = Range("delete", 0, 0, COUNT)
+    for batch in read(options(node, "delete", failOnDataLoss="false"), wanted, ["value"]):
+        found += batch[0].to_pylist()
+    assert found == ALL[:4]
