@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import select
+import signal
 from collections.abc import Iterator
 from itertools import count
 from threading import Event, Thread
@@ -152,16 +154,18 @@ def test_a_process_that_was_forked_has_a_thread_of_its_own(seen: Seen) -> None:
         child = os.fork()
         if child == 0:
             try:
-                seen.twice.clear()
+                seen.twice = Event()  # the parent's may have been locked in the moment of the fork
                 seen.lines.clear()
                 with waiting.waiting("asking in the child", lambda: "nobody answers"):
                     seen.twice.wait(WAIT_S)
                 os.write(sending, "\n".join(seen.lines).encode())
             finally:
                 os._exit(0)
-        os.waitpid(child, 0)
         os.close(sending)
         with os.fdopen(receiving) as said:
+            if not select.select([receiving], [], [], 2 * WAIT_S)[0]:
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
             lines = said.read().splitlines()
     assert lines
     assert all("asking in the child" in line for line in lines)
