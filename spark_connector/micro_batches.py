@@ -107,7 +107,9 @@ class StreamPosition:
         self._metadata_refreshed_s = float("-inf")
         self._topic_ids: dict[str, bytes] = {}
         self._restarted: dict[TopicPartition, tuple[int, int]] = {}
-        """Partitions whose log was replaced or truncated: the offset the query had reached, and where it continues."""
+        """Partitions whose log was replaced or truncated: the offset the query had reached, and where it continues.
+
+        Until it has continued: later the offset may be reached again."""
         self._back_since_s: dict[TopicPartition, float] = {}
         """Partitions whose end is before the offset that the query has reached, and since when."""
         self._latest: Offsets = {}
@@ -134,6 +136,7 @@ class StreamPosition:
         begun, ids = from_json(start)
         for topic, topic_id in ids.items():
             self._topic_ids.setdefault(topic, topic_id)
+        self._restarted = {tp: one for tp, one in self._restarted.items() if self._is_restarted(tp, begun)}
         latest = self._latest = self._ends(begun)
         low = self._starts(begun, latest)
         end = latest if everything else self._limited(low, latest)
@@ -150,18 +153,28 @@ class StreamPosition:
 
     def ranges(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Range]:
         """Returns the ranges between two offsets of the stream. Raises DataLoss for records known to be gone."""
-        (begun, _), (ended, _) = from_json(start), from_json(end)
+        (begun, old_ids), (ended, ids) = from_json(start), from_json(end)
         if not self._partitions:
             self._find(must_exist=False)
         gone = begun.keys() - ended.keys()
         if gone:
             self._lose(f"Partitions {names(gone)} have been deleted.")
         low = self._starts(begun, ended)
+        replaced = {topic: ids[topic] != old_id for topic, old_id in old_ids.items() if topic in ids}
+        first: list[TopicPartition] = []
         for tp, offset in ended.items():
             if tp not in begun and low.get(tp):
                 self._lose(f"Added partition {tp} starts from {low[tp]} instead of 0.")
             if low.get(tp, 0) > offset:
                 self._lose(_changed(tp, low[tp], offset))
+            elif tp in begun and replaced.get(tp.topic) and not self._is_restarted(tp, begun):
+                self._lose(f"Topic {tp.topic} was deleted and created again: {tp} had been read up to {begun[tp]}.")
+            else:
+                continue
+            if tp in begun and tp in self._partitions and replaced.get(tp.topic, True):
+                first.append(tp)
+        if first:  # A batch that a failed run of the query has planned: the first one of a replaced log.
+            low |= {tp: min(offset, ended[tp]) for tp, offset in starts(self._brokers, first).items()}
         topic_id = self._brokers.metadata.topic_id
         return [Range(tp.topic, tp.partition, low[tp], ended[tp], topic_id(tp.topic)) for tp in ended if tp in low]
 
@@ -192,7 +205,7 @@ class StreamPosition:
         before = [tp for tp in self._partitions if pinned.get(tp, sys.maxsize) < begun.get(tp, 0)]
         while before:
             self._without_moments(ends(self._brokers, self._options, before), begun)
-            before = [tp for tp in before if tp in self._back_since_s and tp not in self._restarted]
+            before = [tp for tp in before if tp in self._back_since_s and not self._is_restarted(tp, begun)]
             if before:
                 sockets.sleep(_BACK_PAUSE_S)
         return {
@@ -202,7 +215,7 @@ class StreamPosition:
 
     def _without_moments(self, found: Offsets, begun: Offsets) -> Offsets:
         """The ends of logs, but `begun` of those that are before it and have not been for long."""
-        back = [tp for tp, end in found.items() if end < begun.get(tp, 0) and tp not in self._restarted]
+        back = [tp for tp, end in found.items() if end < begun.get(tp, 0) and not self._is_restarted(tp, begun)]
         before, now_s, limit_s = self._back_since_s, sockets.now_s(), self._options.kafka.api_timeout_s
         self._back_since_s = {tp: before.get(tp, now_s) for tp in back}
         for tp in back:

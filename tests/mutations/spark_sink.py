@@ -223,6 +223,20 @@ MUTATIONS = (
         ("tests/spark/test_empty_responses.py",),
     ),
     Mutation(
+        "a replaced log is looked at anew whenever the offset of the old one is reached",
+        "spark_connector/micro_batches.py",
+        "self._restarted = {tp: one for tp, one in self._restarted.items() if self._is_restarted(tp, begun)}\n",
+        "pass\n",
+        ("tests/spark/test_position.py",),
+    ),
+    Mutation(
+        "the first batch of a replaced log is lost if its run fails",
+        "spark_connector/micro_batches.py",
+        "        if first:  #",
+        "        if False:  #",
+        ("tests/spark/test_position.py",),
+    ),
+    Mutation(
         "batches are lost if the next request cannot be sent",
         "spark_connector/partition_reader.py",
         "            self._send_ahead()\n",

@@ -167,6 +167,72 @@ def test_a_recreated_topic_is_detected(node: NodeProcess, records: int) -> None:
     assert len(values(given, lenient.ranges(end, after))) == records
 
 
+def recreate(node: NodeProcess, topic: str, records: int) -> None:
+    delete(node.bootstrap, topic)
+    create(node.bootstrap, {topic: 1})
+    send(node, topic, records)
+
+
+def test_an_end_that_goes_back_for_a_moment_is_none_after_a_recreated_topic_either(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is anything read again when the offset is reached at which the old log had ended."""
+    name = "again"
+    create(node.bootstrap, {name: 1})
+    send(node, name, 10)
+    given = options_for(node, name, failOnDataLoss="false", idlePollMs="0")
+    position, real, found = StreamPosition(parse(given)), micro_batches.ends, list[bytes]()
+    end = position.next(position.initial(), everything=False)
+    recreate(node, name, 3)
+    for count, reached in enumerate((3, 7, 10, 12)):
+        if count:
+            send(node, name, reached - end[name]["0"])
+        after = position.next(end, everything=False)
+        assert after == {name: {"0": reached}}
+        found += values(given, position.ranges(end, after))
+        end = after
+        with monkeypatch.context() as moment:
+            moment.setattr(micro_batches, "ends", lambda *args: {tp: at - 2 for tp, at in real(*args).items()})
+            assert position.next(end, everything=False) == end, "it waits"
+        assert position.next(end, everything=False) == end
+    assert len(found) == 12
+
+
+@pytest.mark.parametrize(("remember", "records"), [("true", 3), ("false", 3), ("true", 30)])
+@pytest.mark.parametrize("limit", ["2", "100"])
+def test_a_failed_first_batch_of_a_recreated_topic_is_read_again(
+    node: NodeProcess, remember: str, records: int, limit: str
+) -> None:
+    """The batch is in Spark's offset log; the process that has planned it is not there any more."""
+    name = f"planned-{remember}-{records}-{limit}"
+    create(node.bootstrap, {name: 1})
+    send(node, name, 10)
+    given = options_for(node, name, failOnDataLoss="false", rememberTopicIds=remember)
+    position = StreamPosition(parse(given))
+    begun = position.next(position.initial(), everything=False)
+    recreate(node, name, records)
+    given["maxOffsetsPerTrigger"] = limit
+    failed = StreamPosition(parse(given))
+    failed._topic_ids = position._topic_ids
+    end = failed.next(begun, everything=False)
+    planned = values(given, failed.ranges(begun, end))
+    assert planned == [b"%d" % number for number in range(min(records, int(limit)))]
+    again = StreamPosition(parse(given))
+    assert values(given, again.ranges(begun, end)) == planned
+    rest = again.next(end, everything=True)
+    assert len(planned) + len(values(given, again.ranges(end, rest))) == records
+    with pytest.raises(DataLoss, match=r"offset was changed from 10|was deleted and created again: planned-.*-0 had"):
+        StreamPosition(parse(given | {"failOnDataLoss": "true"})).ranges(begun, end)
+
+
+def test_a_failed_first_batch_of_a_truncated_log_reads_nothing_again(node: NodeProcess) -> None:
+    create(node.bootstrap, {"cut": 1})
+    send(node, "cut", 10)
+    given = options_for(node, "cut", failOnDataLoss="false", rememberTopicIds="true")
+    end = StreamPosition(parse(given)).next({"cut": {"0": 0}}, everything=False)
+    assert values(given, StreamPosition(parse(given)).ranges(end | {"cut": {"0": 20}}, end)) == []
+
+
 @pytest.mark.parametrize("remember", ["true", "false"])
 def test_a_topic_recreated_while_the_query_was_stopped_is_detected(
     node: NodeProcess, monkeypatch: pytest.MonkeyPatch, remember: str
