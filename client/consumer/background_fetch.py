@@ -281,7 +281,7 @@ class FetchLoop:
             self._cluster.refresh_soon()
         else:
             state.not_before += 1
-            self._failures.of_position(state, error)
+            self._failures.of_topic(state, error)
 
     def _unvalidated(self) -> dict[int, list[PartitionState]]:
         """By leader, the partitions whose positions are to be compared with its log."""

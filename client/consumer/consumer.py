@@ -98,6 +98,9 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             lambda: self._open_loop().wake(),
         )
         self._failures = Failures(self._arrived)
+        self._has_raised = False
+        self._records_first = False
+        """Whether records come before errors: an error that comes again and again holds up no other partition."""
         self._polls_ms = Distribution()
         """The times between two requests for records."""
         self._loop: FetchLoop | None = None
@@ -341,6 +344,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         self._reader.check_waiting()
         loop, subscriptions = self._open_loop(), self._open_subscriptions()
         loop.polled_at, subscriptions.is_requested = float("inf"), True
+        self._records_first, self._has_raised = self._has_raised, False
         self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
         loop.wake()
         self.cluster.waits.begin(loop.unavailable)
@@ -363,7 +367,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             loop.polled_at, subscriptions.is_requested = anyio.current_time(), False
 
     def _attempt(self, look: Callable[[], T | None]) -> T | None:
-        if self._failures:
+        if self._failures and not self._records_first:
             return None
         try:
             return look()
@@ -422,6 +426,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
 
     def _raise_failure(self) -> None:
         if (failure := self._failures.take()) is not None:
+            self._has_raised = True
             raise failure
 
     def _arrived(self) -> None:

@@ -40,6 +40,11 @@ class Failures:
         """As `add`, for an error that any other position of the partition makes moot, and the loss of the partition."""
         self.of_positions([state], error)
 
+    def of_topic(self, state: PartitionState, error: KafkaError) -> None:
+        """As `of_position`, for an error that is found again: not if one of the kind waits for another of the topic."""
+        era = state.era
+        self.add(error, (state.tp.topic, type(error)), lambda: state.era == era)
+
     def of_positions(self, states: Sequence[PartitionState], error: KafkaError) -> None:
         """As `of_position`, for an error of any of these partitions."""
         eras = [(one, one.era) for one in states]

@@ -127,7 +127,7 @@ class _Searches:
             # Partitions that fail together are asked for together.
             search.not_before = now + pauses.setdefault(failures, self._backoff.delay_ms(failures) / 1000)
             if not error.retriable:
-                self._failures.of_position(state, error)
+                self._failures.of_topic(state, error)
             elif now - search.since >= self._timeout_ms / 1000:
                 search.since = now
                 what = f"{self._what} of {state.tp} did not succeed within {self._timeout_ms:.0f} ms"

@@ -161,6 +161,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "errors that come again and again starve the partitions that can be read",
+        "client/consumer/consumer.py",
+        "            self._has_raised = True\n",
+        "            self._has_raised = False\n",
+        _ONE_FAILS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "commit() leaves out partitions that were lost since their records were returned",
         "client/consumer/subscription.py",
         "            self._fetcher.give_up(partitions)\n",

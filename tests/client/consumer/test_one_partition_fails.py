@@ -67,6 +67,44 @@ def test_the_other_partition_is_read_at_once_whatever_the_error(kind: Any) -> No
         on_virtual_time(story, code)
 
 
+@pytest.mark.parametrize("kind", [FetchRequest, ListOffsetsRequest], ids=lambda one: one.__name__)
+def test_many_partitions_that_fail_again_and_again_leave_time_for_the_others(kind: Any) -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster(a=1, b=50)
+        many = [TopicPartition("b", one) for one in range(50)]
+        for tp in many:
+            cluster.fail(kind, ErrorCode.TOPIC_AUTHORIZATION_FAILED, tp)
+        async with cluster.consumer() as consumer:
+            consumer.assign([*many, GOOD])
+            for _ in range(20):
+                cluster.append(GOOD, 1)
+                began = trio.current_time()
+                errors = await read(consumer, {GOOD: 1}, 5)
+                assert len(errors) <= 2 + 2 * (trio.current_time() - began), "one per topic and second"
+                await trio.sleep(0.1)
+
+    on_virtual_time(story)
+
+
+def test_records_that_are_there_come_after_each_error() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster(a=1, b=50)
+        many = [TopicPartition("b", one) for one in range(50)]
+        cluster.append(GOOD, 10)
+        async with cluster.consumer(auto_offset_reset="none") as consumer:
+            consumer.assign([*many, GOOD])
+            consumer.seek(GOOD, 0)
+            await trio.sleep(1)
+            with pytest.raises(KafkaError, match="no start offset for b"):
+                await consumer.poll(1_000)
+            assert len(await consumer.poll(1_000)) == 10
+            for _ in range(49):
+                with pytest.raises(KafkaError, match="no start offset for b"):
+                    await consumer.poll(1_000)
+
+    on_virtual_time(story)
+
+
 def test_the_other_partition_is_read_on_whatever_error_the_comparison_of_positions_has() -> None:
     async def story(code: ErrorCode) -> None:
         cluster = two_topics()
