@@ -18,7 +18,7 @@ from minikafka.broker.coordinator.groups.consumer.record_writing import (
     write_member_tombstones,
     write_pattern_tombstone,
 )
-from minikafka.broker.coordinator.groups.consumer.subscribed_topics import metadata_hash
+from minikafka.broker.coordinator.groups.consumer.subscribed_topics import metadata_hash, topics_with
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
 from minikafka.broker.coordinator.groups.state.consumer_member import LEFT_FOR_A_WHILE, ConsumerMember, MemberState
@@ -67,12 +67,12 @@ def fence(builder: DecisionBuilder, group: ConsumerGroup, members: Iterable[Cons
         return
     for member_id in gone:
         write_member_tombstones(builder, group, member_id)
-    remaining = [member for member in group.members.values() if member.member_id not in gone]
-    patterns = {member.pattern for member in remaining}
+    patterns = {member.pattern for member in group.members.values() if member.member_id not in gone}
     for pattern in sorted({member.pattern for member in gone.values() if member.pattern} - patterns):
         write_pattern_tombstone(builder, group, pattern)
-    topics = frozenset[str]().union(*(group.topics_of(member) for member in remaining))
-    write_epoch(builder, group.group_id, group.epoch + 1, metadata_hash(builder.state.image, topics))
+    image = builder.state.image
+    topics = topics_with(image, group, None, without=gone)
+    write_epoch(builder, group.group_id, group.epoch + 1, metadata_hash(image, topics))
 
 
 def member_timed_out(builder: DecisionBuilder, group: ConsumerGroup, kind: str, member_id: str) -> None:

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from minikafka.broker.coordinator.groups.consumer.topic_hash import group_hash, topic_hash
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup, SeenTopics
 from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember
+from minikafka.broker.coordinator.groups.state.subscriber_counts import SubscriberCounts
 from minikafka.controller.metadata.image import Image, Topic
 
 
-def topic_ids(image: Image, names: Iterable[str]) -> frozenset[bytes]:
+def existing(image: Image, names: Set[str]) -> list[Topic]:
+    """Those topics that exist. It looks at the names or at all topics, whichever are fewer."""
+    topics = image.topics
+    if len(names) > len(topics):
+        return [topic for name, topic in topics.items() if name in names]
+    return [topic for name in names if (topic := topics.get(name)) is not None]
+
+
+def topic_ids(image: Image, names: Set[str]) -> frozenset[bytes]:
     """The ids of those topics that exist."""
-    return frozenset(topic.id for name in names if (topic := image.topics.get(name)) is not None)
+    return frozenset(topic.id for topic in existing(image, names))
 
 
-def topics_seen(image: Image, names: Iterable[str]) -> tuple[tuple[bytes, int], ...]:
-    """Ids and numbers of partitions of those topics that exist: what a group reacts to at once if it changes."""
-    return tuple(
-        (topic.id, len(topic.partitions)) for name in sorted(names) if (topic := image.topics.get(name)) is not None
-    )
+def topics_seen(image: Image, *subscribed: Set[str]) -> dict[bytes, int]:
+    """Numbers of partitions, by id, of those topics that exist: what a group reacts to at once if it changes."""
+    return {topic.id: len(topic.partitions) for names in subscribed if names for topic in existing(image, names)}
 
 
-def metadata_hash(image: Image, names: Iterable[str]) -> int:
+def metadata_hash(image: Image, names: Set[str]) -> int:
     """The hash of those topics that exist."""
-    found = {name: topic for name in names if (topic := image.topics.get(name)) is not None}
-    return group_hash({name: topic_hash(topic.id, name, racks_of(image, topic)) for name, topic in found.items()})
+    found = existing(image, names)
+    return group_hash({topic.name: topic_hash(topic.id, topic.name, racks_of(image, topic)) for topic in found})
 
 
 def racks_of(image: Image, topic: Topic) -> list[list[str]]:
@@ -41,21 +48,34 @@ def has_changed(group: ConsumerGroup, image: Image) -> bool:
     seen = group.seen
     if seen is None or group.epoch < seen.epoch:  # The record of that epoch was never written.
         return True
-    return seen.topics != topics_seen(image, group.subscribed_topics)
+    counts = group.subscribers
+    return seen.topics != topics_seen(image, counts.names.keys(), counts.matched.keys())
 
 
-def see_topics(group: ConsumerGroup, image: Image, epoch: int, names: Iterable[str]) -> None:
+def see_topics(group: ConsumerGroup, image: Image, epoch: int, names: Set[str]) -> None:
     """Remember the topics that the metadata hash of an epoch is computed from."""
     group.seen = SeenTopics(epoch, topics_seen(image, names))
 
 
-def topics_with(group: ConsumerGroup, member: ConsumerMember, without: Iterable[str] = ()) -> frozenset[str]:
-    """The group's topics once a member is added or replaced, and others have left.
+def subscribed(image: Image, group: ConsumerGroup) -> set[str]:
+    """The topics that exist and that a member subscribes to."""
+    counts = group.subscribers
+    return {topic.name for names in (counts.names, counts.matched) for topic in existing(image, names.keys())}
+
+
+def topics_with(
+    image: Image, group: ConsumerGroup, member: ConsumerMember | None, without: Iterable[str] = ()
+) -> set[str]:
+    """Of the topics that exist those of the group once a member is added or replaced, and others have left.
 
     Args:
+        member: None if none is.
         without: Ids of members that are gone.
     """
-    gone = {member.member_id, *without}
-    return group.topics_of(member).union(
-        *(group.topics_of(other) for other in group.members.values() if other.member_id not in gone)
-    )
+    gone = SubscriberCounts()
+    for member_id in {*without} if member is None else {*without, member.member_id}:
+        before = group.members.get(member_id)
+        if before is not None:
+            gone.add(before, group.matched_by(before.pattern))
+    topics = {name for name in subscribed(image, group) if group.subscribers.of(name) > gone.of(name)}
+    return topics if member is None else topics.union(topic.name for topic in existing(image, group.topics_of(member)))

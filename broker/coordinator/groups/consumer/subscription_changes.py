@@ -15,6 +15,7 @@ from minikafka.broker.coordinator.groups.consumer.record_writing import (
     write_pattern_tombstone,
 )
 from minikafka.broker.coordinator.groups.consumer.subscribed_topics import (
+    existing,
     has_changed,
     metadata_hash,
     see_topics,
@@ -66,7 +67,7 @@ def update_epoch(builder: DecisionBuilder, group: ConsumerGroup, member: Consume
     image = builder.state.image
     if not bump and not has_changed(group, image):
         return group.epoch
-    topics = topics_with(group, member, _replaced(group, member))
+    topics = topics_with(image, group, member, _replaced(group, member))
     new_hash = metadata_hash(image, topics)
     epoch = group.epoch
     if bump or new_hash != group.metadata_hash:
@@ -127,7 +128,7 @@ def patterns_resolved(
         seen: The newest topic that was looked at.
     """
     group.patterns_seen = seen
-    topics = set(_by_name(group))
+    topics = {topic.name for topic in existing(builder.state.image, group.subscribers.names.keys())}
     changed = False
     for pattern, resolved in group.patterns.items():
         if pattern not in found:
@@ -161,7 +162,3 @@ def _has_others_topics(image: Image, group: ConsumerGroup, pattern: str, names: 
         for member in group.members.values()
         if member.pattern == pattern
     )
-
-
-def _by_name(group: ConsumerGroup) -> frozenset[str]:
-    return frozenset[str]().union(*(member.topics for member in group.members.values()))

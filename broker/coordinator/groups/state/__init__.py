@@ -9,6 +9,7 @@
     consumer_group.py          ConsumerGroup: epochs, members, target and current assignments
     consumer_member.py         ConsumerMember: one member of a consumer group
     consumer_group_records.py  their records
+    subscriber_counts.py       SubscriberCounts: how many of the members subscribe to a topic
     offset_table.py            OffsetTable: committed offsets, and those of open transactions
     java_order.py              the iteration order of Java's hash tables, on which Kafka's choices depend
     group_records.py           keys and values of `__consumer_offsets`

@@ -24,6 +24,7 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
 from minikafka.broker.coordinator.groups.state.consumer_member import Assigned, ConsumerMember, Target
 from minikafka.broker.coordinator.groups.state.group import Committer, PartitionCheck
 from minikafka.broker.coordinator.groups.state.offset_table import CommittedOffset
+from minikafka.broker.coordinator.groups.state.subscriber_counts import SubscriberCounts
 from minikafka.protocol.errors import ErrorCode
 
 CONSUMER = "consumer"
@@ -49,10 +50,10 @@ class ResolvedPattern(NamedTuple):
 
 
 class SeenTopics(NamedTuple):
-    """The topics that the metadata hash of the group's epoch was computed from: ids and numbers of partitions."""
+    """The topics that the metadata hash of the group's epoch was computed from: numbers of partitions by id."""
 
     epoch: int
-    topics: tuple[tuple[bytes, int], ...]
+    topics: Mapping[bytes, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +71,7 @@ class ConsumerGroup:
         owners: The member that has a partition, or was told to give it up, by topic id and number. *Invariant:* those
             of the current assignments of the members.
         patterns: The resolved regular expressions that members subscribe to.
+        subscribers: *Invariant:* the counts of all members.
         seen: None until a coordinator has looked at the topics.
         patterns_seen: The newest topic when patterns were resolved; None if this coordinator never did.
     """
@@ -86,7 +88,7 @@ class ConsumerGroup:
     patterns: dict[str, ResolvedPattern] = field(default_factory=dict)
     seen: SeenTopics | None = None
     patterns_seen: bytes | None = None
-    _subscribed: frozenset[str] | None = None
+    subscribers: SubscriberCounts = field(default_factory=SubscriberCounts)
 
     # -- as a Group ----------------------------------------------------------------------------------------------
 
@@ -114,7 +116,7 @@ class ConsumerGroup:
         return not self.members
 
     def is_subscribed(self, topic: str) -> bool:
-        return topic in self.subscribed_topics
+        return self.subscribers.of(topic) > 0
 
     def check_commit(self, committer: Committer) -> ErrorCode | PartitionCheck:
         """The member's epoch, or an earlier one in which it already had the partition (KIP-1251)."""
@@ -168,21 +170,19 @@ class ConsumerGroup:
 
     # -- queries -------------------------------------------------------------------------------------------------
 
-    @property
-    def subscribed_topics(self) -> frozenset[str]:
-        """The topics of all members, by name and by pattern."""
-        if self._subscribed is None:
-            self._subscribed = frozenset[str]().union(*(self.topics_of(one) for one in self.members.values()))
-        return self._subscribed
-
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics of a member; a pattern that is not resolved yet matches none."""
-        resolved = self.patterns.get(member.pattern)
-        return member.topics if resolved is None else member.topics | resolved.topics
+        """The topics of a member."""
+        matched = self.matched_by(member.pattern)
+        return member.topics | matched if matched else member.topics
+
+    def matched_by(self, pattern: str) -> frozenset[str]:
+        """The topics of a pattern; one that is not resolved yet matches none."""
+        resolved = self.patterns.get(pattern) if pattern else None
+        return frozenset() if resolved is None else resolved.topics
 
     def subscribers_of(self, pattern: str) -> int:
         """How many members subscribe to a regular expression."""
-        return sum(member.pattern == pattern for member in self.members.values())
+        return self.subscribers.patterns.get(pattern, 0)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Target:
         """A member's target; a static member that returns has that of the member that it replaces."""
@@ -212,26 +212,39 @@ class ConsumerGroup:
             case ConsumerGroupCurrentMemberAssignmentKey():
                 self._apply_assignment(key.member_id, value)
             case ConsumerGroupRegularExpressionKey():
-                self._subscribed = None
-                self.patterns.pop(key.regular_expression, None)
-                if value is not None:
-                    resolved = ResolvedPattern(frozenset(value.topics), value.version, value.timestamp)
-                    self.patterns[key.regular_expression] = resolved
+                self._apply_pattern(key.regular_expression, value)
             case _:
                 assert isinstance(key, ConsumerGroupPartitionMetadataKey), key
 
     def _apply_member(self, member_id: str, value: Any | None) -> None:
         known = self.members.get(member_id)
-        self._subscribed = None
         if known is not None and self.static_members.get(known.instance_id or "") == member_id:
             del self.static_members[known.instance_id or ""]
         if value is None:
+            self._count(known, None)
             self._release(self.members.pop(member_id, None))
             return
         member = (known or ConsumerMember(member_id)).with_metadata(value)
+        self._count(known, member)
         self.members[member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member_id
+
+    def _apply_pattern(self, pattern: str, value: Any | None) -> None:
+        before = self.matched_by(pattern)
+        self.patterns.pop(pattern, None)
+        if value is not None:
+            self.patterns[pattern] = ResolvedPattern(frozenset(value.topics), value.version, value.timestamp)
+        self.subscribers.resolve(pattern, before, self.matched_by(pattern))
+
+    def _count(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
+        """Count the subscription of a member as it is now in place of the one before."""
+        if before and after and (before.topics, before.pattern) == (after.topics, after.pattern):
+            return
+        if before is not None:
+            self.subscribers.remove(before, self.matched_by(before.pattern))
+        if after is not None:
+            self.subscribers.add(after, self.matched_by(after.pattern))
 
     def _apply_target(self, member_id: str, value: Any | None) -> None:
         self.targets.pop(member_id, None)

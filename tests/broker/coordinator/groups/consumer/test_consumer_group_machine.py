@@ -440,6 +440,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if again is not None and self.group is not None:
             for name in ("epoch", "assignment_epoch", "members", "static_members", "targets", "owners", "patterns"):
                 assert getattr(again, name) == getattr(self.group, name), name
+            assert again.subscribers == self.group.subscribers
             assert again.metadata_hash == self.group.metadata_hash
 
 

@@ -54,7 +54,8 @@ def logged(group: Any) -> tuple[object, ...]:
         return "classic", group.generation, group.leader, sorted(group.members)
     assert isinstance(group, ConsumerGroup)
     epochs = group.epoch, group.metadata_hash, group.assignment_epoch, group.assignment_timestamp_ms
-    return epochs, group.members, group.static_members, group.targets, group.owners, group.patterns, group.state
+    subscriptions = group.patterns, group.subscribers
+    return epochs, group.members, group.static_members, group.targets, group.owners, subscriptions, group.state
 
 
 @pytest.mark.parametrize("path", PLAYABLE, ids=lambda path: f"{path.parent.name}/{path.stem}")
