@@ -66,7 +66,9 @@ class BlockingDelivery(Awaited):
 class Producer(BlockingClient):
     """`minikafka.client.Producer` with the same arguments.
 
-    `send` returns at once unless the inbox is full (`INBOX_SIZE_MAX`). Errors, such as an unknown topic, are raised by
+    `send` returns at once unless the inbox is full: of records (`INBOX_SIZE_MAX`), or of 16 MiB of them, or
+    `buffer_memory` if that is less. It waits for the thread that calls `on_delivery` then: do not call it while holding
+    a lock that a callback takes as well. Errors, such as an unknown topic, are raised by
     the delivery's `result()`, or logged. Leaving the block waits for all deliveries; an exception drops them.
     """
 

@@ -187,7 +187,8 @@ class FetchLoop:
         try:
             self._post(node_id, connection, partitions)
         except KafkaError as error:
-            self._failures.add(error, node_id)
+            eras = [(state, state.era) for state, _ in partitions]
+            self._failures.add(error, node_id, lambda: any(state.era == era for state, era in eras))
 
     def _post(
         self, node_id: int, connection: Connection, partitions: list[tuple[PartitionState, int]]

@@ -9,6 +9,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -173,8 +174,10 @@ class Subscriptions:
             if self._options.enable_auto_commit and self._options.group_id is not None:
                 limit_ms = min(commit_timeout_ms, self._options.default_api_timeout_ms)
                 partitions, only = [tp for tp in self._fetcher.states if tp not in self._fetcher.left], not everything
-                for some in (list(self._fetcher.left), partitions):
-                    await self._commit_before_losing(some, group, processed_only=only, retried_ms=limit_ms)
+                last = partial(self._commit_before_losing, group=group, processed_only=only, retried_ms=limit_ms)
+                async with anyio.create_task_group() as tasks:  # One after the other could take too long to leave.
+                    for some in (list(self._fetcher.left), partitions):
+                        tasks.start_soon(last, some)
             if group is not None and group.known and self._listener is not None:
                 lost = group.member[0] < 0
                 await self._notify_revoked(self._listener, group.known, lost=lost, settled_only=not everything)

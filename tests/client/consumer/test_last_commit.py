@@ -96,8 +96,38 @@ def test_it_is_logged_with_the_cause(ending: Any, cause: str, caplog: pytest.Log
 
     on_virtual_time(story)
     said = [one.getMessage() for one in caplog.records if one.getMessage().startswith(LOGGED)]
-    assert len(said) == (2 if ending is loses_a_partition else 1), "it has another partition in the end"
+    assert len(said) == (3 if ending is loses_a_partition else 1), "in the end both partitions are tried apart"
     assert all(text in one for one in said)
+
+
+@pytest.mark.parametrize("cause", ["loading", "silent"])
+def test_those_of_lost_and_of_kept_partitions_leave_time_to_leave_the_group(
+    cause: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster(a=2)
+        cluster.append(A, 3)
+        cluster.append(OTHER, 3)
+        cluster.assigned = [A, OTHER]
+        options = {"group_id": "g", "auto_commit_interval_ms": 3_600_000, "default_api_timeout_ms": 6_000}
+        cooperative = {"partition_assignment_strategy": ("cooperative-sticky",)}
+        async with cluster.consumer("a", **options, **cooperative) as consumer:
+            while sum(consumer.positions().values()) < 6:
+                await consumer.poll(100, max_records=3)
+            is_loading(cluster)
+            cluster.rebalance(OTHER)
+            await trio.sleep(10)
+            assert consumer.assignment() == [OTHER]
+            assert consumer._fetcher.left
+            CAUSES[cause][0](cluster)
+            caplog.clear()
+            began = trio.current_time()
+        assert trio.current_time() - began <= 5
+        assert cluster.of(LeaveGroupRequest)
+
+    on_virtual_time(story)
+    said = [one.getMessage() for one in caplog.records if one.getMessage().startswith(LOGGED)]
+    assert len(said) == 2
 
 
 def test_it_is_logged_that_a_member_that_was_removed_cannot_commit(caplog: pytest.LogCaptureFixture) -> None:
