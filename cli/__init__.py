@@ -61,6 +61,7 @@ one line on standard error and an exit code.
     lines.py            input lines as keys and values
     spread.py           the partitions of lines without keys (pure)
     failures.py         errors as text or JSON: codes and messages
+    json_files.py       files of JSON that people write, as plans
     json_lines.py       input lines in the JSON of `consume --json` (pure)
     template.py         records as lines: --format and --json (pure)
     times.py            points in time in options (pure)

@@ -15,8 +15,11 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
+
+from minikafka.cli.json_files import read_json
 
 DEFAULT_PORT = 9092
 DEFAULT_BOOTSTRAP_SERVER = f"127.0.0.1:{DEFAULT_PORT}"
@@ -49,17 +52,16 @@ def read_contexts() -> Contexts:
     """The contexts of this user; none if there is no file. Raises click.ClickException for a file of another format."""
     path = contexts_file()
     try:
-        found = json.loads(path.read_text())
-        servers = {name: one["bootstrap_server"] for name, one in found["contexts"].items()}
-        current = found.get("current") or ""
-        if not all(isinstance(text, str) for text in (*servers.values(), current)):
-            raise TypeError("an address or the current context is not text")
+        return read_json(path, _parse, "a file of contexts", "; mend or remove it, or give --bootstrap-server")
     except FileNotFoundError:
         return Contexts()
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise click.ClickException(
-            f"{path} is not a file of contexts ({error!r}): mend or remove it, or give --bootstrap-server"
-        ) from None
+
+
+def _parse(found: Any) -> Contexts:
+    servers = {name: one["bootstrap_server"] for name, one in found["contexts"].items()}
+    current = found.get("current") or ""
+    if not all(isinstance(text, str) for text in (*servers.values(), current)):
+        raise TypeError("an address or the current context is not text")
     return Contexts(servers, current if current in servers else "")
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import click
 
 from minikafka.cli.elect_leaders import partitions_of
 from minikafka.cli.failures import Failure, fail_if, failure
+from minikafka.cli.json_files import read_json
 from minikafka.cli.numbers import Whole
 from minikafka.cli.offsets import NOWHERE, led_partitions
 from minikafka.cli.options import Time, client_options
@@ -100,13 +100,11 @@ def refusal(tp: TopicPartition, offset: int, error: KafkaError) -> Failure:
 
 def parse_plan(path: Path) -> dict[TopicPartition, int]:
     """Offsets by partition of a file for `kafka-delete-records`. Raises click.ClickException for another format."""
-    try:
-        found: Mapping[str, Any] = json.loads(path.read_text())
+
+    def parse(found: Any) -> dict[TopicPartition, int]:
         return unique([one["topic"], one["partition"], one["offset"]] for one in found["partitions"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise click.ClickException(
-            f'{path} is not {{"partitions": [{{"topic": …, "partition": …, "offset": …}}]}}: {error!r}'
-        ) from None
+
+    return read_json(path, parse, '{"partitions": [{"topic": …, "partition": …, "offset": …}]}', "")
 
 
 def unique(entries: Iterable[list[Any]]) -> dict[TopicPartition, int]:

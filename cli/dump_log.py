@@ -289,7 +289,7 @@ def json_object(disk: MemoryDisk, name: str) -> None:
     """Raise BrokenCheckpoint if a file is not a JSON object."""
     try:
         found = json.loads(disk.read_bytes(name))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BrokenCheckpoint(f"{name} is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise BrokenCheckpoint(f"{name} is not a JSON object")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from minikafka.cli.failures import fail_if
+from minikafka.cli.json_files import read_json
 from minikafka.cli.options import client_options
 from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
@@ -153,19 +154,12 @@ def cancel(bootstrap_server: str, plan: Path | None, everything: bool, as_json: 
 
 def read_plan(path: Path) -> Plan:
     """The target replicas by partition. Raises click.ClickException for a malformed file."""
-    try:
-        with open(0 if str(path) == "-" else path, "rb", closefd=str(path) != "-") as file:
-            text = file.read()
-        return parse_plan(json.loads(text))
-    except (ValueError, KeyError, TypeError) as error:
-        raise click.ClickException(
-            f"{path} is not a reassignment plan: {error!r}; expected"
-            ' {"partitions": [{"topic": "flights", "partition": 0, "replicas": [3, 2]}]}'
-        ) from None
+    expected = '; expected {"partitions": [{"topic": "flights", "partition": 0, "replicas": [3, 2]}]}'
+    return read_json(path, parse_plan, "a reassignment plan", expected)
 
 
 def parse_plan(found: Any) -> Plan:
-    """The plan in parsed JSON. Raises ValueError, KeyError or TypeError for another structure."""
+    """The plan in parsed JSON. Raises as `read_json` expects for another structure."""
     from minikafka.client import TopicPartition
 
     plan: Plan = {}

@@ -320,4 +320,12 @@ MUTATIONS = (
         "",
         ("tests/cli/test_cluster.py::test_a_block_that_cannot_start_leaves_nothing",),
     ),
+    Mutation(
+        "a plan of too many brackets, or with a number that is none, is a traceback",
+        "cli/json_files.py",
+        "AttributeError, OverflowError, RecursionError)",
+        "AttributeError)",
+        ("tests/cli/test_json_files.py",),
+        TEST_ONLY,
+    ),
 )

@@ -1,0 +1,30 @@
+"""Reads files of JSON that people write: whatever is wrong in one is a sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from minikafka.protocol.shortened import shortened
+
+T = TypeVar("T")
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What `json` raises, also for thousands of brackets, and what reading an unexpected structure raises."""
+
+
+def read_json(path: Path, parse: Callable[[Any], T], what: str, hint: str) -> T:
+    """What `parse` makes of the JSON in a file, or in standard input for `-`.
+
+    Raises OSError, and click.ClickException if that is malformed: PATH is not WHAT: the error HINT.
+    """
+    is_input = str(path) == "-"
+    try:
+        with open(0 if is_input else path, "rb", closefd=not is_input) as file:
+            data = file.read()
+        return parse(json.loads(data))
+    except _MALFORMED as error:
+        raise click.ClickException(f"{path} is not {what}: {shortened(repr(error))}{hint}") from None
