@@ -353,6 +353,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             await self._reader.let_others_run()
             while True:
                 await subscriptions.polled()
+                self._open_loop()  # The consumer may have been closed meanwhile.
                 found = self._attempt(look)
                 if found is None:
                     self._raise_failure()

@@ -19,6 +19,7 @@ from minikafka.client.argument_kinds import Refused
 from minikafka.client.consumer.deserialization import RecordDeserializationError
 from minikafka.client.producer.arrow_encoding import NullHeaderKey
 from minikafka.client.producer.transaction_state import FatalTransactionError
+from minikafka.client.user_code import NoException
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.settings.declaration import InvalidSetting
@@ -33,6 +34,8 @@ ARGUMENTS: dict[type[BaseException], Callable[[], BaseException]] = {
     InvalidSetting: lambda: InvalidSetting("retention.ms", "x", "is not a number", "a number"),
 }
 """Of those whose constructors take something else than a message."""
+INTERNAL = (Refused, NoException)
+"""These never leave a call."""
 
 
 def exceptions() -> Iterator[type[BaseException]]:
@@ -40,7 +43,7 @@ def exceptions() -> Iterator[type[BaseException]]:
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             for one in vars(importlib.import_module(module.name)).values():
                 is_exception = inspect.isclass(one) and issubclass(one, BaseException)
-                if is_exception and one.__module__ == module.name and one is not Refused:  # which never leaves a call
+                if is_exception and one.__module__ == module.name and one not in INTERNAL:
                     yield one
 
 
