@@ -17,6 +17,7 @@ import click
 from minikafka.cli.numbers import Whole, whole
 from minikafka.cli.output import echo
 from minikafka.cli.record_text import Describe, describer_of, shown
+from minikafka.controller.metadata import synced_offset
 from minikafka.protocol.counted import counted
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
@@ -295,6 +296,12 @@ def json_object(disk: MemoryDisk, name: str) -> None:
         raise BrokenCheckpoint(f"{name} is not a JSON object")
 
 
+def synced(disk: MemoryDisk, name: str) -> None:
+    """Raise BrokenCheckpoint if a file has no offset with its checksum."""
+    if synced_offset.decode_synced_offset(disk.read_bytes(name)) is None:
+        raise BrokenCheckpoint(f"{name} has no offset with a checksum")
+
+
 TEXTS: dict[str, Parse] = {
     checkpoint_files.RECOVERY_POINTS: checkpoint_files.read_offsets,
     checkpoint_files.HIGH_WATERMARKS: checkpoint_files.read_offsets,
@@ -304,6 +311,7 @@ TEXTS: dict[str, Parse] = {
     checkpoint_files.PARTITION_METADATA: checkpoint_files.read_topic_id,
     checkpoint_files.CLEAN_SHUTDOWN: json_object,
     "quorum-state": json_object,
+    synced_offset.FILE_NAME: synced,
 }
 """How the node that has a text file reads it, by the file's name."""
 READERS: dict[str, Callable[[int, bytes], Iterator[str]]] = {

@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from minikafka.storage.disk import Disk
 
-__all__ = ["SyncedOffset", "read_synced_offset"]
+__all__ = ["FILE_NAME", "SyncedOffset", "decode_synced_offset", "read_synced_offset"]
 
 FILE_NAME = "synced-offset"
 _DIGITS = 20
@@ -62,9 +62,13 @@ def read_synced_offset(disk: Disk, log_directory: str) -> int | None:
     path = f"{log_directory}/{FILE_NAME}"
     if not disk.exists(path):
         return None
-    data = disk.read_bytes(path)
+    return decode_synced_offset(disk.read_bytes(path)) or 0
+
+
+def decode_synced_offset(data: bytes) -> int | None:
+    """The offset in the content of the file; None if its checksum is wrong."""
     digits = data[:_DIGITS]
-    return int(digits) if digits.isdigit() and data == _encoded(int(digits)) else 0
+    return int(digits) if digits.isdigit() and data == _encoded(int(digits)) else None
 
 
 def _encoded(offset: int) -> bytes:

@@ -12,7 +12,10 @@ from support.node import NodeProcess
 
 from minikafka.client.blocking import Admin
 
-TEXTS = ["partition.metadata", "meta.properties", "server.properties", "quorum-state", ".kafka_cleanshutdown"]
+TEXTS = [
+    *("partition.metadata", "meta.properties", "server.properties", "quorum-state", "synced-offset"),
+    ".kafka_cleanshutdown",
+]
 NAMES = [
     *("{:020}.log", "{:020}-0000000001.checkpoint", "bootstrap.checkpoint"),
     *("{:020}.index", "{:020}.timeindex", "{:020}.txnindex", "{:020}.snapshot"),
