@@ -59,7 +59,6 @@ from minikafka.protocol.records.record import RECORD_OVERHEAD_BYTES, Headers
 
 _logger = logging.getLogger("minikafka.client.producer")
 _SENDS_PER_CHECKPOINT = 256
-"""How long a block that is left by an exception, or a producer that is closed, tries to abort its transaction."""
 _TIMESTAMP_MAX = (1 << 63) - 1
 
 
