@@ -90,7 +90,8 @@ def produce(
     """Send each line of FILE, or of standard input, as a record to TOPIC.
 
     Progress and a summary go to standard error. Ctrl-C delivers the lines read so far and exits;
-    SIGTERM does so within five seconds, or gives up. With --transactional-id consumers with isolation level
+    SIGTERM does so within five seconds, or gives up; if a million lines cannot be delivered, counting them
+    takes some seconds more. With --transactional-id consumers with isolation level
     read_committed see all lines or none: Ctrl-C and errors abort, which the summary says.
 
     \b

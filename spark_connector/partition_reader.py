@@ -22,6 +22,7 @@ from minikafka.protocol.errors import (
     LeaderNotAvailableError,
     NetworkError,
     OffsetOutOfRangeError,
+    RequestTimedOutError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     error_for,
@@ -310,7 +311,7 @@ class _RangeReader:
         self._retries.wait()
         try:
             self._brokers.refresh([self._wanted.topic])
-        except NetworkError as unreachable:
+        except (NetworkError, RequestTimedOutError) as unreachable:
             _logger.warning("metadata refresh failed: partition %s: %s", self._wanted.tp, unreachable.message)
 
     def _handle_unknown_topic(self, error: KafkaError) -> None:

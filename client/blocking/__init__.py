@@ -25,6 +25,10 @@ interpreter from ending, which waits for five seconds at most: for deliveries, t
     admin.py       Admin
 
 Inside async code use `minikafka.client`: these clients would block the event loop.
+
+Caveats:
+    * Ctrl-C in a `transaction()` block tries to abort first: with the brokers away it takes some ten seconds until
+      KeyboardInterrupt is raised. A second Ctrl-C ends that.
 """
 
 from minikafka.client.blocking.admin import Admin

@@ -54,7 +54,8 @@ class SyncedOffset:
 
 
 def read_synced_offset(disk: Disk, log_directory: str) -> int | None:
-    """The offset in the file; 0 if that is unreadable, None if there is no file, as before version 0.2.
+    """The offset in the file; 0 if that is unreadable, None if there is no file, as in a directory that
+    an earlier version has written.
 
     Raises:
         OSError: It cannot be read.

@@ -18,7 +18,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from minikafka.client.connections import waits
-from minikafka.protocol.errors import LeaderNotAvailableError, NetworkError, RequestTimedOutError
+from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, NetworkError, RequestTimedOutError
 from minikafka.spark_connector import offset_reader, partition_reader, sockets, waiting
 from minikafka.spark_connector.offset_reader import OffsetReader
 from minikafka.spark_connector.offset_resolution import find_partitions
@@ -169,6 +169,29 @@ def test_a_process_that_was_forked_has_a_thread_of_its_own(seen: Seen) -> None:
             lines = said.read().splitlines()
     assert lines
     assert all("asking in the child" in line for line in lines)
+
+
+@pytest.mark.parametrize("error", [NetworkError, RequestTimedOutError])
+def test_metadata_that_cannot_be_refreshed_end_no_task_before_its_timeout(
+    error: type[KafkaError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = partition_reader._RangeReader(options("127.0.0.1:1"), Range("t", 3, 5, 9))
+    now_s, refreshed = [sockets.now_s()], list[float]()
+
+    def fail(*_: object) -> Any:
+        raise NetworkError("the broker hung up")
+
+    def refresh(names: list[str]) -> None:
+        refreshed.append(now_s[0])
+        raise error("fetching metadata did not succeed within 60 s")
+
+    monkeypatch.setattr(reader, "_receive", fail)
+    monkeypatch.setattr(reader._brokers, "refresh", refresh)
+    monkeypatch.setattr(sockets, "now_s", lambda: now_s[0])
+    monkeypatch.setattr(sockets, "sleep", lambda seconds: now_s.append(now_s.pop() + seconds))
+    with pytest.raises(NetworkError, match="Cannot fetch record for offset 5 in 120000 milliseconds"):
+        next(reader.batches())
+    assert refreshed[-1] - refreshed[0] > 100, "for as long as kafkaConsumer.pollTimeoutMs"
 
 
 def test_the_fetch_of_a_task_is_not_waited_for_in_silence(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
