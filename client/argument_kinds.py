@@ -220,6 +220,8 @@ def _partition(value: Any) -> TopicPartition:
 def _items(of: Kind) -> Kind:
     def read(value: Any) -> list[Any]:
         items = list(value)
+        if of is ANYTHING:
+            return items
         for index, item in enumerate(items):
             try:
                 items[index] = of(item)
