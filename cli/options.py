@@ -167,7 +167,7 @@ def option_arguments(kind: type[ClientOptions], pairs: Iterable[tuple[str, str]]
     types = {item.name: str(item.type) for item in fields(kind)}
     arguments: dict[str, Any] = {}
     for name, text in pairs:
-        name = name.replace(".", "_").replace("-", "_")
+        name = _argument(name)
         if name in kind.functions():
             raise click.UsageError(f"--option {name}: a function cannot be given on the command line")
         arguments[name] = _value(types.get(name, "str"), text)
@@ -189,10 +189,44 @@ def _value(annotation: str, text: str) -> Any:
 def client_arguments(
     kind: type[ClientOptions], bootstrap_server: str, pairs: Sequence[tuple[str, str]] = (), **arguments: Any
 ) -> dict[str, Any]:
-    """All arguments of a client, without those that are None; the user's `pairs` take precedence."""
+    """All arguments of a client, without those that are None; the user's `pairs` replace what a command chooses itself.
+
+    Raises click.UsageError for a pair of which a flag of the command line says the value, or as `option_arguments`.
+    """
+    check_said_once(pairs)
     given = {name: value for name, value in arguments.items() if value is not None}
     ours = {"bootstrap_servers": bootstrap_server, "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS}
     return {"client_id": "minikafka-cli", **ours, **given, **option_arguments(kind, pairs)}
+
+
+SAY = {
+    "bootstrap_server": "bootstrap_servers",
+    "context": "bootstrap_servers",
+    "exits": "stop_at",
+    "from_beginning": "auto_offset_reset",
+    "group": "group_id",
+}
+"""The client options that parameters of commands give a value, where they are not called the same."""
+
+
+def check_said_once(pairs: Iterable[tuple[str, str]]) -> None:
+    """Raise click.UsageError for an `--option` that a flag of the command line gives a value as well."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return
+    typed = {_argument(name): name for name, _ in pairs}
+    for flag in context.command.params:
+        name = flag.name or ""
+        says = SAY.get(name, name)
+        if context.params.get(name) in ("earliest", "latest"):  # --offset
+            says = "auto_offset_reset"
+        if says in typed and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{flag.opts[0]} and --option {typed[says]} are mutually exclusive", context)
+
+
+def _argument(option: str) -> str:
+    """The argument of a client with this name of Kafka's, as `linger_ms` of `linger.ms`."""
+    return option.replace(".", "_").replace("-", "_")
 
 
 async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: str) -> int:

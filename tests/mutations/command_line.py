@@ -15,6 +15,13 @@ MUTATIONS = (
         ("tests/cli/test_produce.py::test_lines_without_keys_are_spread",),
     ),
     Mutation(
+        "an --option replaces the flag that says the same, without a word",
+        "cli/options.py",
+        "    check_said_once(pairs)\n",
+        "",
+        ("tests/cli/test_said_twice.py::test_an_option_of_the_client_that_a_flag_says_is_a_usage_error",),
+    ),
+    Mutation(
         "Ctrl-C waits for a broker that does not answer before anything was sent",
         "cli/running.py",
         "at_once = self.signal or self.starts",
