@@ -22,6 +22,7 @@ from minikafka.broker.connections.large_messages import (
     LargeMessages,
     elements_at_once,
     free_elements,
+    is_of_follower,
 )
 from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
 from minikafka.broker.connections.refusals import refusal_of
@@ -144,9 +145,10 @@ class Dispatcher(Generic[S]):
         return self._authorizer is None and self._quotas is None and (observer is None or not observer.enabled)
 
     async def _answer_large(self, frame: bytearray, connection: ConnectionInfo, began_s: float) -> Answer:
-        api_key = int.from_bytes(frame[:2], "big")
-        elements_max = min(len(frame), self._routes[api_key].elements_max)
-        async with self._large_messages.room(api_key, elements_max) as counted:
+        header, _ = parse_request_header(frame)
+        elements_max = min(len(frame), self._routes[header.api_key].elements_max)
+        follows = connection.follows or is_of_follower(header.client_id)
+        async with self._large_messages.room(header.api_key, elements_max, follows=follows) as counted:
             try:
                 decoded, count = await self._large_messages.run(self._decode_and_count, frame)
             except ManyElements:
@@ -238,10 +240,16 @@ class Dispatcher(Generic[S]):
 
     async def _encode_large(self, step: "_Request[S]", response: Any, throttle_ms: int) -> Answer:
         version, correlation_id = step.context.version, step.correlation_id
-        parts, room = await self._large_messages.encoded(
-            step.route.key, _encode_and_free, step.request, response, version, correlation_id
-        )
         connection = step.context.connection
+        parts, room = await self._large_messages.encoded(
+            step.route.key,
+            _encode_and_free,
+            step.request,
+            response,
+            version,
+            correlation_id,
+            follows=connection.follows,
+        )
         assert connection.unsent is None, "the responses before it were sent when it waited to be encoded"
         connection.unsent = room
         return self._measured(step, parts, throttle_ms)

@@ -10,9 +10,9 @@ Large requests share memory. A request holds what the elements of itself and its
 decoded until its response is encoded. Others that find no room wait in their order; their frames are not decoded yet.
 That cannot be a deadlock, since what holds room of a pool never waits for a request that needs room of the same pool:
 
-- *reads*: Fetch, for at most `FETCH_WAITS_MS_MAX`, and OffsetForLeaderEpoch wait for no other request. Followers send
-  them, and most of the others wait for followers.
-- *writes*: Produce waits for its followers, that is for reads.
+- *reads*: Fetch, for at most `FETCH_WAITS_MS_MAX`, and OffsetForLeaderEpoch wait for no other request.
+- *replication*: these of followers, for whom most of the others wait. They wait for no consumer, which may not read.
+- *writes*: Produce waits for its followers, that is for replication.
 - *others* wait for followers and for the controller: for its quorum, which sends no requests of these APIs.
 - `UNCOUNTED` APIs hold nothing: members of a group wait for each other's, and other nodes' transactions for the rest.
 
@@ -22,6 +22,7 @@ they refer to what the node has anyway. They wait for nothing but clients that r
 (`idle_connections.py`).
 """
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -49,7 +50,9 @@ UNCOUNTED = {11: "JoinGroup", 14: "SyncGroup", 24: "AddPartitionsToTxn", 27: "Wr
 """By API key; of `ELEMENTS_MAX` elements at most."""
 _POOLS = {1: "reads", 23: "reads", 0: "writes"}
 """By API key, Fetch, OffsetForLeaderEpoch and Produce; all else is in "others"."""
-_POOL_NAMES = ("reads", "writes", "others")
+_POOL_NAMES = ("reads", "replication", "writes", "others")
+_FOLLOWER = re.compile(r"broker-\d+-fetcher")
+"""The client ids of followers, of Apache Kafka as well (`broker-1-fetcher-0`)."""
 
 _PRODUCE = b"\x00\x00"
 
@@ -72,11 +75,14 @@ class LargeMessages:
         self._unsent = {name: RequestMemory(unsent_size_bytes_max) for name in _POOL_NAMES}
 
     @asynccontextmanager
-    async def room(self, api_key: int, elements_max: int) -> AsyncIterator[Callable[[int], None]]:
+    async def room(
+        self, api_key: int, elements_max: int, *, follows: bool = False
+    ) -> AsyncIterator[Callable[[int], None]]:
         """Hold memory for the elements of a request and its response. Cancellation while it waits holds nothing.
 
         Args:
             elements_max: How many there may be.
+            follows: Whether a follower sent it.
 
         Returns:
             To be called with their number once that is known.
@@ -84,7 +90,7 @@ class LargeMessages:
         if api_key in UNCOUNTED:
             yield lambda _: None
             return
-        memory = self._memory[_POOLS.get(api_key, "others")]
+        memory = self._memory[_pool(api_key, follows)]
         held_bytes = elements_max * ELEMENT_SIZE_BYTES
         await memory.reserve(held_bytes)
 
@@ -100,13 +106,13 @@ class LargeMessages:
             memory.release(held_bytes)
 
     async def encoded(
-        self, api_key: int, encode: Callable[..., list[Any]], *args: object
+        self, api_key: int, encode: Callable[..., list[Any]], *args: object, follows: bool = False
     ) -> tuple[list[Any], HeldRoom]:
         """The parts of a large response, and the room that they hold until they are sent.
 
         Cancellation, and an error of `encode`, hold nothing.
         """
-        room = HeldRoom(self._unsent[_POOLS.get(api_key, "others")], self._unsent_size_bytes_max)
+        room = HeldRoom(self._unsent[_pool(api_key, follows)], self._unsent_size_bytes_max)
         await room.memory.reserve(room.size_bytes)  # No other is encoded before the size of this one is known.
         try:
             parts = await self.run(encode, *args)
@@ -123,6 +129,16 @@ class LargeMessages:
         """
         async with self._free:
             return await self._run(function, *args)
+
+
+def is_of_follower(client_id: str | None) -> bool:
+    """Whether a request that is not decoded yet is a follower's, as far as its header says."""
+    return client_id is not None and _FOLLOWER.match(client_id) is not None
+
+
+def _pool(api_key: int, follows: bool) -> str:
+    pool = _POOLS.get(api_key, "others")
+    return "replication" if follows and pool == "reads" else pool
 
 
 def elements_at_once(frame: bytearray) -> int:

@@ -4,6 +4,7 @@ from mutations import Mutation
 
 _FREED = "tests/broker/connections/test_frames_are_freed.py"
 _PATTERNS = "tests/broker/coordinator/groups/consumer/test_subscription_pattern.py"
+_LARGE = "tests/broker/connections/test_large_messages.py"
 _UNSENT = "tests/broker/connections/test_unsent_responses.py"
 
 MUTATIONS = (
@@ -230,6 +231,20 @@ MUTATIONS = (
         "        room.become(sum(len(part) for part in parts if not isinstance(part, FileSlice)))\n",
         "        room.become(0)\n",
         (_UNSENT,),
+    ),
+    Mutation(
+        "the first large fetch of a follower waits for consumers that do not read",
+        "broker/connections/dispatcher.py",
+        "follows = connection.follows or is_of_follower(header.client_id)\n",
+        "follows = connection.follows\n",
+        (_LARGE,),
+    ),
+    Mutation(
+        "large responses to followers wait for consumers that do not read",
+        "broker/connections/dispatcher.py",
+        "            follows=connection.follows,\n",
+        "",
+        (_LARGE,),
     ),
     Mutation(
         "few elements of many bytes are encoded at once, without room",

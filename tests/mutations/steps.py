@@ -230,7 +230,7 @@ MUTATIONS = (
     Mutation(
         "the fetches of followers wait for room that requests hold which wait for followers",
         _LARGE,
-        'self._memory[_POOLS.get(api_key, "others")]',
+        'self._memory[_pool(api_key, follows)]',
         'self._memory["others"]',
         (f"{_LARGE_TESTS}::test_large_requests_wait_for_those_that_fill_the_memory",),
     ),

@@ -25,7 +25,14 @@ from minikafka.protocol.elements import count_elements
 from minikafka.protocol.errors import NotControllerError
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.message import ManyElements, decode, encode
-from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from minikafka.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from minikafka.protocol.messages.metadata import (
     MetadataRequest,
@@ -141,6 +148,41 @@ def test_large_requests_wait_for_those_that_fill_the_memory(request_: Any) -> No
                 await node.ask(fetch())
             node.go.set()
         assert (node.answered, node.held_bytes) == (AT_A_TIME + 4, 0)
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("client_id", ["broker-2-fetcher", "broker-2-fetcher-0"])
+@pytest.mark.parametrize("is_large", [True, False])
+def test_a_follower_does_not_wait_for_consumers_that_read_nothing(client_id: str, is_large: bool) -> None:
+    """Neither with a large request, the first on its connection, nor with one that resumes a session."""
+    partitions = [PartitionData(partition_index=index, aborted_transactions=None) for index in range(MANY)]
+    room = 3 * ELEMENTS_AT_ONCE
+
+    async def handle(request: FetchRequest, context: Any) -> FetchResponse:
+        context.connection.follows = request.replica_id >= 0
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=list(partitions))])
+
+    async def main() -> None:
+        api: Any = SimpleNamespace(REQUEST=FetchRequest, VERSIONS="4-11", handle=handle, ELEMENTS_MAX=10**5)
+        dispatcher: Dispatcher[None] = Dispatcher(
+            None, routes_of([api]), clock=trio.current_time, large_messages=LargeMessages(Node._run, room)
+        )
+
+        async def ask(count: int, replica_id: int, client_id: str) -> None:
+            request, version = fetch(count)
+            request.replica_id = replica_id
+            frame = encode_request(request, version, 7, client_id)[4:]
+            await dispatcher.answer(bytearray(frame), client())
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(AT_A_TIME + 3):
+                nursery.start_soon(ask, MANY, -1, "consumer")
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(nursery.child_tasks) == AT_A_TIME + 2, "one has the room, and no other gets any"
+            with trio.fail_after(1):
+                await ask(MANY if is_large else 10, 2, client_id)
+            nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
