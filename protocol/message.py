@@ -151,6 +151,8 @@ def encode(message: Any, version: int) -> bytes:
     parts = encode_parts(message, version)
     if len(parts) == 1 and isinstance(parts[0], bytes):
         return parts[0]
+    if all(isinstance(part, bytes) for part in parts):
+        return b"".join(parts)
     raise UnencodableMessage(f"{type(message).__name__}: records that are a slice of a file require encode_parts")
 
 

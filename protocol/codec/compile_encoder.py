@@ -1,6 +1,7 @@
 """Generates the source of the encoder of a message version.
 
-The generated code collects pieces in a list and joins them once; records that are a slice of a file split the list.
+The generated code collects pieces in a list and joins them once; records that are a slice of a file split the list, and
+so do very many pieces, of which each takes some 60 bytes more than it has.
 Invalid values raise `struct.error`, `TypeError` or `AttributeError`, which are converted into `UnencodableMessage`.
 """
 
@@ -19,6 +20,9 @@ from minikafka.protocol.types import RECORDS, STRING
 
 NUMBERS_PER_ELEMENT = 16
 """Arrays of numbers are encoded by one call: so many numbers count as one element."""
+
+PIECES_MAX = 4_096
+"""After an element of a response's own arrays that has more pieces than are left of these, they are joined."""
 
 
 def encoder_source(cls: Any, version: int) -> Source:
@@ -50,6 +54,7 @@ class _Encoder:
         self.flexible = flexible
         self.run: list[tuple[str, str]] = []
         self.add = "add"
+        self.depth = 0
         self.drops = title.split()[0].endswith("Response")
         """Responses drop fields that the version lacks; requests raise UnsupportedField."""
 
@@ -60,16 +65,12 @@ class _Encoder:
         with self.source.block(f"def encode(m, left={UNLIMITED}):"):
             line("pieces = []")
             line("add = pieces.append")
-            if in_parts:
-                line("parts = []")
+            line("parts = []")
             with self.source.block("try:"):
                 self.struct(cls, "m", "")
                 self.flush()
-                if in_parts:
-                    line("if pieces: parts.append(join(pieces))")
-                    line("return parts")
-                else:
-                    line("return [join(pieces)]")
+                line(f"if pieces{'' if in_parts else ' or not parts'}: parts.append(join(pieces))")
+                line("return parts")
             with self.source.block("except (struct_error, TypeError, AttributeError, UnicodeEncodeError) as error:"):
                 line(f"raise UnencodableMessage(f'{self.title}: {{error}}') from error")
 
@@ -215,7 +216,9 @@ class _Encoder:
         item = self.source.variable("o")
         with self.source.block(f"for {item} in {items}:"):
             if kind is None:
+                self.depth += 1
                 self.struct(field.struct, item, field.name + "[].")
+                self.depth -= 1
             elif kind.code:
                 self.run.append((kind.code, item))
             elif kind is STRING:
@@ -223,6 +226,13 @@ class _Encoder:
             else:
                 self.bytes(item, nullable=False, compact=compact, is_records=False)
             self.flush()
+            if self.drops and not self.depth:
+                self.join_many()
+
+    def join_many(self) -> None:
+        with self.source.block(f"if len(pieces) > {PIECES_MAX}:"):
+            self.source.line("parts.append(join(pieces))")
+            self.source.line("pieces.clear()")
 
     # -- bytes --
 

@@ -247,6 +247,13 @@ MUTATIONS = (
         (_LARGE,),
     ),
     Mutation(
+        "all pieces of a large response are in memory together",
+        "protocol/codec/compile_encoder.py",
+        'f"if len(pieces) > {PIECES_MAX}:"',
+        'f"if len(pieces) > {PIECES_MAX << 30}:"',
+        ("tests/protocol/test_messages.py::test_the_pieces_of_a_response_take_little_more_than_its_bytes",),
+    ),
+    Mutation(
         "few elements of many bytes are encoded at once, without room",
         "protocol/codec/compile_encoder.py",
         'f"left -= {size} // {BYTES_PER_ELEMENT}"',

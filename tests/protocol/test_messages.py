@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from support.wire_interpreter import interpret_decode, interpret_encode
 from support.wire_messages import ALL, every_version, messages, name_of, random_message, versions_of_message
 
+from minikafka.protocol.codec import compile_encoder
 from minikafka.protocol.message import (
     FRESH,
     MalformedMessage,
@@ -26,6 +28,12 @@ from minikafka.protocol.message import (
     struct,
 )
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
+from minikafka.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
 from minikafka.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from minikafka.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -52,6 +60,40 @@ def test_compiled_codec_agrees_with_the_interpreter(cls: Any, version: int) -> N
         assert interpret_decode(cls, version, data) == original
 
     check()
+
+
+@pytest.mark.parametrize("cls", [cls for cls in ALL if name_of(cls).endswith("Response")], ids=name_of)
+def test_a_response_of_many_pieces_has_the_same_bytes_in_several_parts(
+    cls: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_encoder, "PIECES_MAX", 0)
+    seeded = random.Random(cls.__name__)
+    for version in versions_of_message(cls):
+        in_parts = compile_encoder.encoder_source(cls, version).compile("encode")
+        for _ in range(3):
+            original = random_message(cls, version, seeded)
+            assert b"".join(in_parts(original)) == interpret_encode(original, version)
+
+
+def test_the_pieces_of_a_response_take_little_more_than_its_bytes() -> None:
+    synonym = DescribeConfigsSynonym(name="name", value="1", source=5)
+    config = DescribeConfigsResourceResult(
+        name="name", value="1", read_only=False, config_source=5, is_sensitive=False, synonyms=[synonym]
+    )
+    results = [
+        DescribeConfigsResult(error_message="", resource_type=32, resource_name=f"group-{number}", configs=[config] * 20)
+        for number in range(2_000)
+    ]
+    response = DescribeConfigsResponse(results=results)
+    size_bytes = len(encode(response, 4))
+    tracemalloc.start()
+    try:
+        parts = encode_parts(response, 4)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sum(map(len, parts)) == size_bytes
+    assert peak_bytes < 1.5 * size_bytes
 
 
 @pytest.mark.parametrize("cls", ALL, ids=name_of)
