@@ -3,7 +3,8 @@
 It runs on the event loop of the node, over the same listeners and transports as Kafka's protocol. Only the request line
 counts; headers are read and ignored. Everything is bounded: a request's size and time, a response's time, the number of
 connections: of more, that is closed which waits for its client for longest, so that a health check is answered however
-many clients are slow. Trio: a task for each connection, and timeouts. Source: RFC 9112.
+many clients are slow. Pages that are not sent yet have a bound as well: beyond it, those who read the oldest are
+closed. Trio: a task for each connection, and timeouts. Source: RFC 9112.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,8 @@ HEAD_SIZE_BYTES_MAX = 8 << 10
 REQUEST_TIMEOUT_S = 5.0
 RESPONSE_TIMEOUT_S = 30.0
 CONNECTIONS_MAX = 16
+UNSENT_SIZE_BYTES_MAX = 32 << 20
+"""Of pages that are being sent, besides the newest. A page that many have asked for at once counts once."""
 REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -49,6 +52,11 @@ class Response:
     body: list[bytes] = field(default_factory=list[bytes])
     content_type: str = "text/plain; charset=utf-8"
 
+    @property
+    def size_bytes(self) -> int:
+        """Of the body."""
+        return sum(map(len, self.body))
+
     @classmethod
     def text(cls, status: int, text: str) -> "Response":
         """One line of text."""
@@ -61,13 +69,20 @@ class HttpServer:
     Args:
         respond: The response to a path, without its query. What it raises is a bug: it is logged, the answer is 500.
         connections_max: Of further ones each has an older one closed.
+        unsent_size_bytes_max: Of older pages that clients are reading.
     """
 
     def __init__(
-        self, respond: Callable[[str], Awaitable[Response]], *, connections_max: int = CONNECTIONS_MAX
+        self,
+        respond: Callable[[str], Awaitable[Response]],
+        *,
+        connections_max: int = CONNECTIONS_MAX,
+        unsent_size_bytes_max: int = UNSENT_SIZE_BYTES_MAX,
     ) -> None:
         self._respond = respond
         self._connections_max = connections_max
+        self._unsent_size_bytes_max = unsent_size_bytes_max
+        self._unsent: dict[trio.CancelScope, Response] = {}  # the oldest first
         self._open: dict[trio.CancelScope, bool] = {}  # the oldest first; whether the node waits for the client
 
     async def serve(self, listening: Listening) -> None:
@@ -97,13 +112,28 @@ class HttpServer:
         try:
             with scope:
                 response, with_body = await self._answer(transport, scope)
+                body = response.body if with_body else []
+                if body:
+                    self._make_room_for(response)
+                    self._unsent[scope] = response
                 with trio.move_on_after(RESPONSE_TIMEOUT_S):
-                    await transport.send([_head(response), *(response.body if with_body else [])])
+                    await transport.send([_head(response), *body])
         except OSError as error:
             log.debug("connection lost", client=transport.peer_host, reason=str(error))
         finally:
             self._open.pop(scope, None)
+            self._unsent.pop(scope, None)
             transport.close()
+
+    def _make_room_for(self, response: Response) -> None:
+        """Close those who read the oldest pages; whoever reads this page, as many do at once, goes on."""
+        for scope, page in list(self._unsent.items()):
+            others = {id(one): one for one in self._unsent.values() if one is not response}
+            if sum(one.size_bytes for one in others.values()) <= self._unsent_size_bytes_max:
+                return
+            if page is not response:
+                del self._unsent[scope]
+                scope.cancel()
 
     async def _answer(self, transport: Transport, scope: trio.CancelScope) -> tuple[Response, bool]:
         """The response, and whether it is sent with its body."""
@@ -143,11 +173,10 @@ async def _receive_head(transport: Transport) -> bytes | None:
 
 
 def _head(response: Response) -> bytes:
-    size_bytes = sum(map(len, response.body))
     lines = [
         f"HTTP/1.1 {response.status} {REASONS[response.status]}",
         f"Content-Type: {response.content_type}",
-        f"Content-Length: {size_bytes}",
+        f"Content-Length: {response.size_bytes}",
         *(["Allow: GET, HEAD"] if response.status == 405 else []),
         "Cache-Control: no-store",
         "Connection: close",

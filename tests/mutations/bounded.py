@@ -254,6 +254,20 @@ MUTATIONS = (
         ("tests/protocol/test_messages.py::test_the_pieces_of_a_response_take_little_more_than_its_bytes",),
     ),
     Mutation(
+        "pages of the metrics listener that nobody reads have no bound",
+        "broker/metrics/http_server.py",
+        "                    self._make_room_for(response)\n",
+        "",
+        ("tests/broker/metrics/test_http_server.py",),
+    ),
+    Mutation(
+        "a page that many read at once counts for each of them",
+        "broker/metrics/http_server.py",
+        "others = {id(one): one for one in",
+        "others = {object(): one for one in",
+        ("tests/broker/metrics/test_http_server.py",),
+    ),
+    Mutation(
         "few elements of many bytes are encoded at once, without room",
         "protocol/codec/compile_encoder.py",
         'f"left -= {size} // {BYTES_PER_ELEMENT}"',

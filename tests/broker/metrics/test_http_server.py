@@ -53,10 +53,12 @@ async def everything(stream: trio.abc.ReceiveStream) -> str:
 
 
 @asynccontextmanager
-async def serving(respond: Callable[[str], Awaitable[Response]]) -> AsyncIterator[Client]:
+async def serving(
+    respond: Callable[[str], Awaitable[Response]], unsent_size_bytes_max: int = 1 << 20
+) -> AsyncIterator[Client]:
     client = Client()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(HttpServer(respond).serve, client)
+        nursery.start_soon(HttpServer(respond, unsent_size_bytes_max=unsent_size_bytes_max).serve, client)
         yield client
         nursery.cancel_scope.cancel()
     assert client.closed
@@ -226,3 +228,32 @@ def test_a_page_that_fails_is_answered_and_the_next_is_served(capsys: pytest.Cap
 
     run(main)
     assert "page failed" in "".join(capsys.readouterr())
+
+
+def test_pages_that_nobody_reads_have_a_bound_in_bytes_and_their_oldest_readers_are_closed() -> None:
+    size_bytes, shared = 1000, Response(200, [b"s" * 1000])
+
+    async def respond(path: str) -> Response:
+        return shared if path == "/shared" else Response(200, [path[1:2].encode() * size_bytes])
+
+    async def main() -> None:
+        async with serving(respond, 3 * size_bytes) as client:
+            streams: list[Any] = []
+            for path in ("shared", "a", "b", "shared", "c", "shared", "d"):
+                streams.append(client.connect(trio.testing.lockstep_stream_pair()))
+                await streams[-1].send_all(f"GET /{path} HTTP/1.1\r\n\r\n".encode())
+                await trio.testing.wait_all_tasks_blocked()
+            assert [await is_closed(stream) for stream in streams] == [True, True, *[False] * 5]
+            for stream in streams[2:]:
+                assert status(await everything(stream)) == 200
+
+    run(main)
+
+
+async def is_closed(stream: trio.abc.SendStream) -> bool:
+    with trio.move_on_after(0.001):
+        try:
+            await stream.send_all(b" ")
+        except trio.BrokenResourceError:
+            return True
+    return False
