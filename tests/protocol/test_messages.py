@@ -81,7 +81,7 @@ def test_the_pieces_of_a_response_take_little_more_than_its_bytes() -> None:
         name="name", value="1", read_only=False, config_source=5, is_sensitive=False, synonyms=[synonym]
     )
     results = [
-        DescribeConfigsResult(error_message="", resource_type=32, resource_name=f"group-{number}", configs=[config] * 20)
+        DescribeConfigsResult(error_message="", resource_type=32, resource_name=f"g{number}", configs=[config] * 20)
         for number in range(2_000)
     ]
     response = DescribeConfigsResponse(results=results)
