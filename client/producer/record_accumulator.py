@@ -306,7 +306,7 @@ class Accumulator:
         self._note_unresolved(self.lanes[batch.topic, batch.partition], batch)
         self._finish(batch)
         if self.transaction is not None:
-            self.transaction.batch_failed(error)
+            error = self.transaction.batch_failed(error)
         batch.untold = sum(tells_application(one) for _, one in batch.callbacks) < len(batch.values)
         batch.fail(error)
 

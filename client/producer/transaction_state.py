@@ -11,6 +11,7 @@ has an epoch of its own, which the end of the transaction before it has assigned
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from minikafka.protocol.error_codes import ErrorCode
@@ -18,7 +19,10 @@ from minikafka.protocol.errors import KafkaError, ProducerFencedError
 
 
 class AbortableTransactionError(KafkaError):
-    """The transaction cannot be committed: call `abort`, and then begin it again. `__cause__` is the reason."""
+    """The transaction cannot be committed: call `abort`, and then begin it again. `__cause__` is the reason.
+
+    One that was open for longer than `transaction_timeout_ms` has been aborted by its coordinator.
+    """
 
     code = ErrorCode.TRANSACTION_ABORTABLE
 
@@ -36,7 +40,7 @@ class FatalTransactionError(KafkaError):
 
 
 class ProducerFenced(FatalTransactionError, ProducerFencedError):
-    """Another producer with the same `transactional_id` has started, or the transaction has timed out."""
+    """Another producer with the same `transactional_id` has started; before `transaction.version` 2, or a time-out."""
 
     code = ErrorCode.PRODUCER_FENCED
 
@@ -92,6 +96,8 @@ _FATAL_FOR_BATCHES = frozenset({
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 })
 _FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+_AFTER_TIMEOUT = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH})
+"""What leaders and coordinators answer, in version 2, once a transaction has timed out: it may still be aborted."""
 
 
 def reaction(error: KafkaError) -> Reaction:
@@ -106,6 +112,10 @@ def reaction(error: KafkaError) -> Reaction:
 class TransactionState:
     """See the module.
 
+    Args:
+        timeout_ms: `transaction_timeout_ms`.
+        now: the time, in seconds.
+
     Attributes:
         is_open: Whether `phase` is IN_TRANSACTION, for the check of each record.
         error: What the transaction or the producer has failed with.
@@ -115,8 +125,12 @@ class TransactionState:
         bump_wanted: Sequence numbers may have a gap, so that the next transaction needs another epoch.
     """
 
-    def __init__(self, transactional_id: str) -> None:
+    def __init__(self, transactional_id: str, *, timeout_ms: float, now: Callable[[], float]) -> None:
         self.transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._now = now
+        self._begun_at = 0.0
+        self._fenced_by = ""
         self.phase = Phase.READY
         self.error: KafkaError | None = None
         self.version2 = False
@@ -146,6 +160,7 @@ class TransactionState:
             raise RuntimeError(f"cannot begin a transaction: {self.phase.value}; {self._advice()}")
         self.phase = Phase.IN_TRANSACTION
         self.version2 = version2
+        self._begun_at = self._now()
         self.started = self.ending = False
         self._new, self._adding, self._added = {}, {}, {}
 
@@ -229,13 +244,33 @@ class TransactionState:
 
     # -- errors --------------------------------------------------------------------------------------------------
 
-    def batch_failed(self, error: KafkaError) -> None:
-        """A batch will not be delivered."""
+    def batch_failed(self, error: KafkaError) -> KafkaError:
+        """A batch will not be delivered. Returns the error of its records."""
         self.bump_wanted = True
-        if error.code in _FATAL_FOR_BATCHES:
+        if self.times_out_with(error):
+            return self._abortable()
+        if error.code in _FATAL_FOR_BATCHES or (self._overtime and error.code in _FENCED):
             self.fail(error)
         else:
             self.must_abort(error)
+        return error
+
+    def times_out_with(self, error: KafkaError) -> bool:
+        """Whether the error says that the coordinator has aborted the open transaction; it has failed then."""
+        if not (self.sends and self.version2 and error.code in _AFTER_TIMEOUT and self._overtime):
+            return False
+        cause = TransactionAborted(f"{self._overtime}, and its coordinator has aborted it: {error}")
+        cause.__cause__ = error
+        self.must_abort(cause)
+        return True
+
+    @property
+    def _overtime(self) -> str:
+        """How long the open transaction is open, if that is more than allowed."""
+        open_s = self._now() - self._begun_at
+        if self.phase is Phase.READY or open_s * 1000 <= self._timeout_ms:
+            return ""
+        return f"the transaction was open for {open_s:.1f} s, longer than transaction_timeout_ms={self._timeout_ms:.0f}"
 
     def must_abort(self, error: KafkaError) -> None:
         """The open transaction has failed. Nothing, if none is open or it is being aborted anyway."""
@@ -246,6 +281,7 @@ class TransactionState:
     def fail(self, error: KafkaError) -> None:
         """The producer has failed."""
         if self.phase is not Phase.FATAL_ERROR:
+            self._fenced_by = self._overtime or "the transaction has timed out (transaction_timeout_ms)"
             self.phase = Phase.FATAL_ERROR
             self.error = error
 
@@ -260,8 +296,8 @@ class TransactionState:
             name = repr(self.transactional_id)
             if self.error.code in _FENCED:
                 raise ProducerFenced(
-                    f"another producer with transactional_id {name} has started, or the transaction has timed out"
-                    f" (transaction_timeout_ms); close this producer: {self.error}"
+                    f"another producer with transactional_id {name} has started, or {self._fenced_by};"
+                    f" close this producer: {self.error}"
                 ) from self.error
             raise FatalTransactionError(
                 f"the producer with transactional_id {name} has failed, close it and create another one: {self.error}"

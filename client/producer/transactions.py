@@ -85,7 +85,9 @@ class Transactions:
         sender: BatchSender,
     ) -> None:
         assert options.transactional_id is not None
-        self.state = TransactionState(options.transactional_id)
+        self.state = TransactionState(
+            options.transactional_id, timeout_ms=options.transaction_timeout_ms, now=anyio.current_time
+        )
         accumulator.transaction = self.state
         self._cluster = cluster
         self._accumulator = accumulator
@@ -354,6 +356,8 @@ class Transactions:
         """Returns if the request is to be repeated; else changes the state, and raises its error."""
         state = self.state
         match reaction(error):
+            case _ if state.times_out_with(error):
+                pass
             case Reaction.RETRY:
                 return
             case Reaction.FIND_COORDINATOR if group_id:

@@ -372,4 +372,12 @@ MUTATIONS = (
         _TWO_ENDS,
         TEST_ONLY,
     ),
+    Mutation(
+        "a transaction that has timed out ends its producer",
+        "client/producer/transactions.py",
+        "            case _ if state.times_out_with(error):\n",
+        "            case _ if False:\n",
+        ("tests/client/producer/test_transaction_errors.py",),
+        TEST_ONLY,
+    ),
 )

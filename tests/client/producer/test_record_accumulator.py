@@ -144,7 +144,7 @@ def test_the_first_batch_of_an_epoch_is_sent_alone() -> None:
 def transactional(**options: Any) -> Accumulator:
     """An accumulator within a transaction of version 2."""
     made = accumulator(linger_ms=0, **options)
-    made.transaction = TransactionState("x")
+    made.transaction = TransactionState("x", timeout_ms=60_000, now=lambda: 0.0)
     made.transaction.begin(version2=True)
     made.transaction.use("t", 0)
     return made
