@@ -377,7 +377,7 @@ MUTATIONS = (
         "client/producer/transactions.py",
         "            case _ if state.times_out_with(error):\n",
         "            case _ if False:\n",
-        ("tests/client/producer/test_transaction_errors.py",),
+        ("tests/client/producer/test_transaction_timeouts.py",),
         TEST_ONLY,
     ),
 )
