@@ -35,7 +35,7 @@ Caveats:
     * Offsets that `Producer.send_offsets_to_transaction` commits carry a leader epoch only if they are given as
       `OffsetAndMetadata`: without one, a truncation before the next start is not detected, and a leader that was
       isolated may be asked, whose log ends before the offset.
-    * An offset out of range: records of the partition that were fetched and not returned yet are dropped, where the JVM
-      client returns them first. With `auto_offset_reset="none"` the partition has no position then until a `seek`:
-      `commit()` leaves it out, and the error is raised once, where the JVM client raises it at each poll.
+    * With `auto_offset_reset="none"`, that there is no committed offset, or that the log was truncated, is raised once
+      for each partition, which has no position then until a `seek`; the JVM client raises it at each poll. An offset
+      that is out of range is raised by each request, and the position stays, as there.
 """

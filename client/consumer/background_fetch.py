@@ -270,19 +270,28 @@ class FetchLoop:
         if isinstance(error, OffsetOutOfRangeError) and from_follower:
             return
         if isinstance(error, OffsetOutOfRangeError):
-            reset = self._options.auto_offset_reset
-            offset = state.fetch_offset
-            state.move(None)
-            state.reset = reset
-            if reset == NO_RESET:
-                self._failures.of_position(state, _out_of_range(state.tp, offset))
-            else:
-                state.reset_from = offset
+            self._handle_out_of_range(state)
         elif error.retriable:
             self._cluster.refresh_soon()
         else:
             state.not_before += 1
             self._failures.of_topic(state, error)
+
+    def _handle_out_of_range(self, state: PartitionState) -> None:
+        """What was fetched before is returned first, and the offset asked for again then.
+
+        Without a reset it is asked for again once the error was raised, until the application seeks.
+        """
+        offset, reset = state.fetch_offset, self._options.auto_offset_reset
+        if state.buffered:
+            state.is_refused = True
+        elif reset == NO_RESET:
+            again_at, state.not_before = state.not_before, float("inf")
+            fetch_again = partial(setattr, state, "not_before", again_at)
+            self._failures.of_position(state, _out_of_range(state.tp, offset), fetch_again)
+        else:
+            state.move(None)
+            state.reset, state.reset_from = reset, offset
 
     def _unvalidated(self) -> dict[int, list[PartitionState]]:
         """By leader, the partitions whose positions are to be compared with its log."""

@@ -23,32 +23,45 @@ class Failures:
 
     def __init__(self, added: Callable[[], None]) -> None:
         self._added = added
-        self._about: dict[Hashable, tuple[KafkaError, Callable[[], bool]]] = {}
+        self._about: dict[Hashable, tuple[KafkaError, Callable[[], bool], Callable[[], None]]] = {}
         self._room = _ROOM_MIN
 
-    def add(self, error: KafkaError, about: Hashable, matters: Callable[[], bool] = lambda: True) -> None:
-        """Have the next request raise this error if it matters then; not if another one about the same thing does."""
+    def add(
+        self,
+        error: KafkaError,
+        about: Hashable,
+        matters: Callable[[], bool] = lambda: True,
+        raised: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Have the next request raise this error if it matters then; not if another one about the same thing does.
+
+        `raised` is called when it is.
+        """
         known = self._about.get(about)
         if known is None or not known[1]():
-            self._about[about] = error, matters
+            self._about[about] = error, matters, raised
         if len(self._about) > self._room:
             self._about = {key: one for key, one in self._about.items() if one[1]()}
             self._room = max(2 * len(self._about), _ROOM_MIN)
         self._added()
 
-    def of_position(self, state: PartitionState, error: KafkaError) -> None:
+    def of_position(
+        self, state: PartitionState, error: KafkaError, raised: Callable[[], None] = lambda: None
+    ) -> None:
         """As `add`, for an error that any other position of the partition makes moot, and the loss of the partition."""
-        self.of_positions([state], error)
+        self.of_positions([state], error, raised)
 
     def of_topic(self, state: PartitionState, error: KafkaError) -> None:
         """As `of_position`, for an error that is found again: not if one of the kind waits for another of the topic."""
         era = state.era
         self.add(error, (state.tp.topic, type(error)), lambda: state.era == era)
 
-    def of_positions(self, states: Sequence[PartitionState], error: KafkaError) -> None:
+    def of_positions(
+        self, states: Sequence[PartitionState], error: KafkaError, raised: Callable[[], None] = lambda: None
+    ) -> None:
         """As `of_position`, for an error of any of these partitions."""
         eras = [(one, one.era) for one in states]
-        self.add(error, tuple(states), lambda: any(state.era == era for state, era in eras))
+        self.add(error, tuple(states), lambda: any(state.era == era for state, era in eras), raised)
 
     def __bool__(self) -> bool:
         return bool(self._about) and self._oldest() is not None
@@ -56,10 +69,14 @@ class Failures:
     def take(self) -> KafkaError | None:
         """The next one that matters, which is raised once."""
         about = self._oldest()
-        return None if about is None else self._about.pop(about)[0]
+        if about is None:
+            return None
+        error, _, raised = self._about.pop(about)
+        raised()
+        return error
 
     def _oldest(self) -> Hashable | None:
-        for about, (_, matters) in list(self._about.items()):
+        for about, (_, matters, _) in list(self._about.items()):
             if matters():
                 return about
             del self._about[about]

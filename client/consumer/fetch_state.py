@@ -370,7 +370,7 @@ class Fetcher:
             state.fetch_offset is not None
             and not state.paused
             and not state.in_flight
-            and state.buffered < RESPONSES_AHEAD
+            and state.buffered < (1 if state.is_refused else RESPONSES_AHEAD)
             and state.not_before <= now
         )
 
@@ -406,6 +406,7 @@ class Fetcher:
             return None
         if data.error_code:
             return PartitionFailure(state, error_for(data.error_code, f"{tp}: {error_for(data.error_code)}"))
+        state.is_refused = False
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset

@@ -25,6 +25,8 @@ class PartitionState:
         reset_from: the offset that was out of range, while another one is looked for; else None.
         era: incremented when the position is set from outside.
         buffered: the number of buffered fetch responses.
+        is_refused: whether the leader has refused `fetch_offset` as out of range: it is asked for again once what
+            is buffered was returned.
         not_before: no fetch before this time, on the event loop's clock.
         fetch_epoch: the leader epoch of the batch before `fetch_offset`; -1 if it is unknown.
         validated_epoch: the leader epoch for which the log is known to contain `fetch_offset` (KIP-320).
@@ -35,7 +37,7 @@ class PartitionState:
 
     __slots__ = (
         "_epochs", "buffered", "era", "fetch_epoch", "fetch_offset", "high_watermark", "in_flight",
-        "last_stable_offset", "log_start_offset", "not_before", "paused", "position", "preferred_replica",
+        "is_refused", "last_stable_offset", "log_start_offset", "not_before", "paused", "position", "preferred_replica",
         "preferred_until", "processed", "reset", "reset_from", "resumes_at",
         "stop_offset", "tp", "validated_epoch",
     )  # fmt: skip
@@ -50,7 +52,7 @@ class PartitionState:
         self.reset_from: int | None = None
         self.era = 0
         self.buffered = 0
-        self.in_flight = False
+        self.in_flight = self.is_refused = False
         self.paused = False
         self.not_before = 0.0
         self.fetch_epoch = self.validated_epoch = -1
@@ -68,6 +70,8 @@ class PartitionState:
         self._epochs = [] if offset is None or epoch < 0 else [(offset - 1, epoch)]
         self.validated_epoch = -1
         self.buffered = 0
+        self.is_refused = False
+        self.not_before = 0.0
         self.reset = self.reset_from = None
 
     def fetched(self, batches: Iterable[tuple[int, int]]) -> None:

@@ -130,9 +130,8 @@ MUTATIONS = (
     Mutation(
         "of several partitions that fail only the first is named",
         _FAILURES,
-        "        return None if about is None else self._about.pop(about)[0]\n",
-        "        error = None if about is None else self._about[about][0]\n"
-        "        self._about.clear()\n        return error\n",
+        "        error, _, raised = self._about.pop(about)\n",
+        "        error, _, raised = self._about[about]\n        self._about.clear()\n",
         _MOOT,
         seeds=TEST_ONLY,
     ),
@@ -190,6 +189,30 @@ MUTATIONS = (
         "                self._warn_of_reset(state, found.offset)\n",
         "",
         ("tests/client/consumer/test_consume.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an offset that is out of range is raised once",
+        "client/consumer/background_fetch.py",
+        'fetch_again = partial(setattr, state, "not_before", again_at)',
+        'fetch_again = partial(setattr, state, "in_flight", False)',
+        ("tests/client/consumer/test_out_of_range.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "what was fetched before an offset that is out of range is dropped",
+        "client/consumer/background_fetch.py",
+        "        if state.buffered:\n            state.is_refused = True\n        elif",
+        "        if",
+        ("tests/client/consumer/test_out_of_range.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an offset that was refused is asked for at intervals while records before it wait",
+        "client/consumer/fetch_state.py",
+        "(1 if state.is_refused else RESPONSES_AHEAD)",
+        "RESPONSES_AHEAD",
+        ("tests/client/consumer/test_out_of_range.py",),
         seeds=TEST_ONLY,
     ),
 )
