@@ -90,8 +90,7 @@ def produce(
     """Send each line of FILE, or of standard input, as a record to TOPIC.
 
     Progress and a summary go to standard error. Ctrl-C delivers the lines read so far and exits;
-    SIGTERM does so within five seconds, or gives up; if a million lines cannot be delivered, counting them
-    takes some seconds more. With --transactional-id consumers with isolation level
+    SIGTERM does so within five seconds, or gives up. With --transactional-id consumers with isolation level
     read_committed see all lines or none: Ctrl-C and errors abort, which the summary says.
 
     \b
@@ -359,17 +358,16 @@ class Sending:
         Args:
             fails: whether one that failed is an error of the command.
         """
-        waiting = self._waiting
-        with self._counting:
-            while waiting and (waiting[0].done or all_of_them):
-                self._count(waiting.popleft(), fails=fails)
-
-    def _count(self, delivery: Delivery, *, fails: bool) -> None:
         from minikafka.protocol.errors import KafkaError
 
-        if delivery.done:
-            try:
-                delivery.result()
-                self._delivered += 1
-            except KafkaError as error:
-                self._error = self._error or (f"record not delivered: {error}" if fails else "")
+        waiting = self._waiting
+        with self._counting:
+            while waiting and (waiting[0].done or all_of_them):  # a million times, at the end
+                delivery = waiting.popleft()
+                if not delivery.done:
+                    continue
+                try:
+                    delivery.result()
+                    self._delivered += 1
+                except KafkaError as error:
+                    self._error = self._error or (f"record not delivered: {error}" if fails else "")

@@ -124,7 +124,7 @@ class PendingBatch:
             index -= len(half.values)
         if self.error is not None:
             self.untold = False
-            raise self.error
+            raise self.error.with_traceback(None)
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         timestamp = self.append_time if self.append_time >= 0 else self.timestamps[index]
         return RecordMetadata(self.topic, self.partition, offset, timestamp)

@@ -380,4 +380,12 @@ MUTATIONS = (
         ("tests/client/producer/test_transaction_timeouts.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "the traceback of a failed delivery grows each time that it is looked at",
+        "client/producer/producer_batch.py",
+        "            raise self.error.with_traceback(None)\n",
+        "            raise self.error\n",
+        ("tests/client/producer/test_failed_deliveries.py",),
+        TEST_ONLY,
+    ),
 )

@@ -187,3 +187,29 @@ def test_a_blocking_producer_logs_if_nobody_looks(looked: bool, caplog: pytest.L
                 delivery.result()
         del delivery
     assert len(lines(caplog)) == (not looked)
+
+
+@pytest.mark.parametrize("is_blocking", [False, True])
+async def test_an_error_that_is_looked_at_often_does_not_grow(is_blocking: bool) -> None:
+    """Each `raise` of one exception adds to its traceback, which keeps the frames: 700 bytes for each record."""
+
+    def frames(look: Callable[[], Any]) -> int:
+        try:
+            look()
+        except KafkaError as error:
+            trace, count = error.__traceback__, 0
+            while trace is not None:
+                trace, count = trace.tb_next, count + 1
+            return count
+        raise AssertionError("it has failed")
+
+    def of_blocking() -> list[Deliveries]:
+        with blocking.Producer("a:1", seams=refusing().seams(), enable_idempotence=False) as producer:
+            return [producer.send("t", b"%d" % number) for number in range(20)]
+
+    if is_blocking:
+        deliveries: list[Any] = await anyio.to_thread.run_sync(of_blocking)
+    else:
+        async with Producer("a:1", seams=refusing().seams(), enable_idempotence=False) as producer:
+            deliveries = await producer.send_many("t", [b"%d" % number for number in range(20)])
+    assert len({frames(one.result) for one in deliveries * 5}) == 1
