@@ -7,6 +7,7 @@ thread writes, so that heartbeats continue while a pager blocks.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
@@ -265,6 +266,7 @@ class Printing:
         self._left = max_messages
         self._timeout_ms = timeout_ms
         self._descriptor = sys.stdout.fileno()
+        self._is_terminal = os.isatty(self._descriptor)
 
     async def run(self, arguments: dict[str, Any], start: Start, bootstrap_server: str, stop: Stop) -> None:
         """Print records until a limit, the timeout or a signal. Raises click.ClickException and KafkaError."""
@@ -312,9 +314,17 @@ class Printing:
         lines = [self._render(record) for record in records]
         data = self._delimiter.join([*lines, b""])
         with stop.interruptible() as scope:
-            await run_sync(write_all, self._descriptor, data, abandon_on_cancel=True)
+            await run_sync(self._write_all, data, abandon_on_cancel=True)
         if scope.cancelled_caught:
             raise OutputClosed
+
+    def _write_all(self, data: bytes) -> None:
+        try:
+            write_all(self._descriptor, data)
+        except OSError as error:
+            if error.errno != errno.EIO or not self._is_terminal:
+                raise
+            raise OutputClosed from None  # It is about to be told so by SIGHUP.
 
 
 def write_all(descriptor: int, data: bytes, write: Callable[[int, memoryview], int] = os.write) -> None:

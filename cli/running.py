@@ -1,9 +1,9 @@
-"""Runs the async part of a command, and handles Ctrl-C and SIGTERM.
+"""Runs the async part of a command, and handles Ctrl-C, SIGTERM and SIGHUP, which a terminal sends that is closed.
 
 The first signal interrupts blocks marked as interruptible (reading input, waiting for records), so that the command
 can deliver, commit and print a summary; what takes a moment is said. The second signal cancels everything, and ends the
-process PROMPTLY_S later if something still tries to tell the cluster. TERM_GRACE_S after a SIGTERM everything is
-cancelled likewise: whoever sends it waits for the end, and sends no other. The exit code is 128 + signal.
+process PROMPTLY_S later if something still tries to tell the cluster. TERM_GRACE_S after SIGTERM or SIGHUP everything
+is cancelled likewise: whoever sends it waits for the end, and sends no other. The exit code is 128 + signal.
 
 The event loop is trio's, because its worker threads do not delay the exit of the process: one of them may be blocked
 in a read of a terminal or in a write to a pager.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.output import echo
-from minikafka.cli.standard_streams import read_by_nobody
+from minikafka.cli.standard_streams import forget, read_by_nobody, terminals
 
 if TYPE_CHECKING:
     import anyio
@@ -58,6 +58,7 @@ class Stop:
         self._forces: list[Timer] = []
         self._everything: anyio.CancelScope | None = None
         self._waits: list[anyio.CancelScope] = []
+        self._terminals = terminals()
 
     @contextmanager
     def interruptible(self) -> Iterator[anyio.CancelScope]:
@@ -74,10 +75,12 @@ class Stop:
                 self._waits.remove(scope)
 
     def on_signal(self, number: int) -> None:
-        """Cancel interruptible blocks at the first signal, everything at the second or TERM_GRACE_S after SIGTERM."""
+        """Cancel interruptible blocks at the first signal, everything at the second or TERM_GRACE_S after another."""
         import anyio
 
-        if number == signal.SIGTERM and self._everything is not None:
+        if number == signal.SIGHUP:
+            forget(self._terminals)
+        if number != signal.SIGINT and self._everything is not None:
             self._everything.deadline = min(self._everything.deadline, anyio.current_time() + TERM_GRACE_S)
             self._end_by_force_after(TERM_GRACE_S + PROMPTLY_S)
         at_once = self.signal or self.starts
@@ -132,7 +135,9 @@ class Stop:
     async def _listen(self, *, task_status: TaskStatus[None]) -> None:
         import anyio
 
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        is_kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # by nohup
+        hang_up = () if is_kept else (signal.SIGHUP,)
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *hang_up) as signals:
             task_status.started()
             async for number in signals:
                 self.on_signal(number)

@@ -1,10 +1,10 @@
-"""Standard streams that were closed before the start, or whose reader is gone."""
+"""Standard streams that were closed before the start, or whose reader or terminal is gone."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import click
@@ -28,9 +28,20 @@ def forget_readers() -> None:
         try:
             stream.flush()
         except BrokenPipeError:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, stream.fileno())
-            os.close(null)
+            forget([stream.fileno()])
+
+
+def terminals() -> list[int]:
+    """Those of the standard output and error that are terminals."""
+    return [number for number in (1, 2) if os.isatty(number)]
+
+
+def forget(descriptors: Iterable[int]) -> None:
+    """Have what is still printed there go to the null device: the terminal is closed, and each write would fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in descriptors:
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 @contextmanager

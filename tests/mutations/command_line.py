@@ -335,4 +335,20 @@ MUTATIONS = (
         ("tests/cli/test_json_files.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "a terminal that is closed kills a command",
+        "cli/running.py",
+        "else (signal.SIGHUP,)",
+        "else ()",
+        ("tests/cli/test_hang_up.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "nohup does not keep a command from ending with its terminal",
+        "cli/running.py",
+        "== signal.SIG_IGN",
+        "== signal.SIGIO",
+        ("tests/cli/test_hang_up.py",),
+        TEST_ONLY,
+    ),
 )
