@@ -130,6 +130,8 @@ class FetchLoop:
             return str(metadata.missing(*state.tp) or f"{state.tp} has no leader")
         if self._cluster.connected(node_id, _PURPOSE) is None:
             return ""
+        if state.ends_early:
+            return f"{state.tp} {state.shortened}"
         silent_s = now - self._in_flight.get(node_id, now)
         return f"broker {node_id} does not answer" if silent_s > self._options.fetch_max_wait_ms / 1000 + 1 else None
 

@@ -167,9 +167,11 @@ class MissingOffsets:
         self._positions = _Searches("finding start offsets", cluster, limit_ms, backoff, failures)
         self._ends = _Searches("finding end offsets", cluster, limit_ms, backoff, failures)
         self._missing_since: dict[str, float] = {}
+        self._early_since: dict[PartitionState, float] = {}
 
     def look(self) -> None:
         """Begin to ask for what is to be asked for now."""
+        self._forget_ends_that_are_gone()
         if states := self._positions.due(self._fetcher.without_position()):
             self._tasks.start_soon(self._find_positions, states)
         if states := self._ends.due(self._fetcher.without_end()):
@@ -177,7 +179,22 @@ class MissingOffsets:
 
     def next_times(self) -> list[float]:
         """When to `look` again, on the event loop's clock."""
-        return [*self._positions.next_times(), *self._ends.next_times()]
+        gone = [since + self._options.default_api_timeout_ms / 1000 for since in self._early_since.values()]
+        return [*self._positions.next_times(), *self._ends.next_times(), *gone]
+
+    def _forget_ends_that_are_gone(self) -> None:
+        """Have the ends of logs looked for anew that stay shorter than they were, as after an unclean election.
+
+        After a clean one the end goes back for a moment, too: until followers have fetched from the new leader.
+        """
+        now, states = anyio.current_time(), self._fetcher.states.values()
+        early = [one for one in states if one.ends_early] if self._options.stop_at is not None else []
+        self._early_since = {state: self._early_since.get(state, now) for state in early}
+        for state, since in list(self._early_since.items()):
+            if now - since >= self._options.default_api_timeout_ms / 1000:
+                _logger.warning("the log has lost records: %s %s", state.tp, state.shortened)
+                state.stop_offset = None
+                del self._early_since[state]
 
     async def _find_positions(self, states: dict[PartitionState, int]) -> None:
         self._report_missing(states)

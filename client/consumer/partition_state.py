@@ -86,6 +86,18 @@ class PartitionState:
         index = bisect_left(self._epochs, (offset, -1))
         return self._epochs[index - 1][1] if index else -1
 
+    @property
+    def ends_early(self) -> bool:
+        """Whether the log is shorter than when it was assigned, and all of it was fetched: `stop_offset` is beyond."""
+        if self.stop_offset is None or self.fetch_offset is None or self.high_watermark < 0:
+            return False
+        return self.high_watermark <= self.fetch_offset < self.stop_offset
+
+    @property
+    def shortened(self) -> str:
+        """What has become of a log that `ends_early`, in words."""
+        return f"ends at offset {self.high_watermark}, and ended at offset {self.stop_offset} when it was assigned"
+
     def needs_validation(self, leader_epoch: int) -> bool:
         """Whether a leader has been elected since, whose log may end before `fetch_offset` (KIP-320)."""
         if self.fetch_epoch < 0 or leader_epoch < 0:

@@ -121,6 +121,7 @@ class TransactionState:
         error: What the transaction or the producer has failed with.
         version2: Whether the open transaction follows version 2; decided when it begins.
         started: Whether the coordinator or a leader may know of the open transaction.
+        confirmed: In version 1, whether the coordinator has said that it knows of it.
         ending: Whether the coordinator may have been told to commit, so that it is too late to abort.
         bump_wanted: Sequence numbers may have a gap, so that the next transaction needs another epoch.
     """
@@ -134,7 +135,7 @@ class TransactionState:
         self.phase = Phase.READY
         self.error: KafkaError | None = None
         self.version2 = False
-        self.started = False
+        self.started = self.confirmed = False
         self.bump_wanted = False
         self.ending = False
         self._new: dict[tuple[str, int], None] = {}
@@ -161,7 +162,7 @@ class TransactionState:
         self.phase = Phase.IN_TRANSACTION
         self.version2 = version2
         self._begun_at = self._now()
-        self.started = self.ending = False
+        self.started = self.confirmed = self.ending = False
         self._new, self._adding, self._added = {}, {}, {}
 
     def check_open(self) -> None:
@@ -185,6 +186,11 @@ class TransactionState:
         if not self.can_abort:
             raise RuntimeError(f"cannot abort: {self.phase.value}; {self._advice()}")
         self.phase = Phase.ABORTING
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the coordinator knows of the open transaction; in version 2 that makes no difference to it."""
+        return self.version2 or self.confirmed
 
     @property
     def can_abort(self) -> bool:
@@ -225,6 +231,7 @@ class TransactionState:
 
     def added(self) -> None:
         """The coordinator knows the partitions of the last `take_new`."""
+        self.confirmed = True
         self._added |= self._adding
         self._adding = {}
 

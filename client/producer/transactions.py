@@ -98,6 +98,8 @@ class Transactions:
         self._initialized = anyio.Event()
         self._end_over: anyio.Event | None = None
         """Set when the `commit` or `abort` that a task is in is over; None if no task is."""
+        self._adding_over: anyio.Event | None = None
+        """Set when the partitions that are being added to the transaction are, or cannot be; None if none are."""
 
     async def initialize(self) -> None:
         """Get a producer id and an epoch; a producer with the same transactional id is fenced, its transaction aborted.
@@ -174,11 +176,14 @@ class Transactions:
             self.state.ended()
 
     async def abort(self) -> None:
-        """See `Producer.abort`."""
+        """See `Producer.abort`. Source of the order of requests: Kafka's `TransactionManager`, whose queue has those
+        that add partitions before the one that ends the transaction."""
         with self._alone("abort"):
             self.state.abort()
             self._accumulator.drop_waiting(TransactionAborted("the transaction was aborted before the record was sent"))
             await self._deliver_all()
+            if self._adding_over is not None:
+                await self._adding_over.wait()
             self.state.check_committing()
             if self.state.started:
                 await self._retry(lambda: self._end(committed=False), "aborting the transaction")
@@ -194,6 +199,7 @@ class Transactions:
         self.state.started = True
         if not self.state.version2:
             await self._retry(lambda: self._add_offsets(group.group_id), "adding offsets to the transaction")
+            self.state.confirmed = True
         what = "committing offsets in the transaction"
         await self._retry(lambda: self._commit_offsets(dict(offsets), group), what, group_id=group.group_id)
 
@@ -228,12 +234,16 @@ class Transactions:
         self._accumulator.renew(ProducerIdentity(response.producer_id, response.producer_epoch))
 
     async def _add_partitions(self, partitions: list[tuple[str, int]]) -> None:
+        self._adding_over = anyio.Event()
         try:
             await self._retry(lambda: self._add(partitions), "adding partitions to the transaction")
         except KafkaError as error:
             self.state.must_abort(error)
         else:
             self.state.added()
+        finally:
+            self._adding_over.set()
+            self._adding_over = None
         self._sender.pump()
 
     async def _add(self, partitions: list[tuple[str, int]]) -> None:
@@ -306,6 +316,8 @@ class Transactions:
             committed=committed,
         )
         response = await self._ask(request, highest=None if self.state.version2 else _END_VERSION_MAX)
+        if response.error_code == ErrorCode.INVALID_TXN_STATE and not (committed or self.state.is_known):
+            return  # What would have begun the transaction has not reached the coordinator.
         _check(response.error_code, "EndTxn")
         if self.state.version2 and response.producer_epoch >= 0:
             self._accumulator.renew(ProducerIdentity(response.producer_id, response.producer_epoch))

@@ -132,6 +132,10 @@ class ScriptedCluster(FakeNetwork):
         self.wake()
         return values
 
+    def truncate(self, tp: TopicPartition, end: int) -> None:
+        """What an unclean election does, or a power failure."""
+        del self.logs[self.ids[tp.topic]][tp.partition][end:]
+
     def fail(self, kind: Any, code: ErrorCode, tp: TopicPartition | None = None, times: int = ALWAYS) -> None:
         """Answer requests with an error: for a partition or, without one, for the whole."""
         self._errors[kind, tp] = (code, times)
