@@ -82,6 +82,23 @@ MUTATIONS = (
         ("tests/broker/coordinator/transactions/test_last_epochs.py",),
     ),
     Mutation(
+        "a time-out leaves its producer the epoch that is for fencing",
+        "broker/coordinator/transactions/transaction_shard.py",
+        "            if version >= EPOCH_PER_TRANSACTION and is_exhausted(",
+        "            if version > EPOCH_PER_TRANSACTION and is_exhausted(",
+        (
+            "tests/broker/coordinator/transactions/test_last_epochs.py",
+            "tests/broker/coordinator/transactions/test_transaction_coordinator.py",
+        ),
+    ),
+    Mutation(
+        "EndTxn answers with the epoch that is for fencing",
+        "broker/coordinator/transactions/end_transaction.py",
+        "    if current.producer_epoch == EPOCH_MAX and current.state is not ONGOING:\n",
+        "    if False:\n",
+        ("tests/broker/coordinator/transactions/test_last_epochs.py",),
+    ),
+    Mutation(
         "a bug at a deadline of a group ends the node",
         "broker/coordinator/timer.py",
         "        except Exception:\n            before_ms",

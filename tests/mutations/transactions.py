@@ -51,7 +51,7 @@ MUTATIONS = (
     Mutation(
         "an aborted transaction keeps the epoch of its producer, who is not fenced",
         f"{_PACKAGE}/transaction.py",
-        "            return self.prepared(now_ms, server_version, commit=False)\n",
+        "            return self.prepared(now_ms, server_version, commit=False, next_producer_id=next_producer_id)\n",
         "            return self.prepared(now_ms, 0, commit=False)\n",
         (f"{_ORDER}::test_a_transaction_that_takes_too_long_is_aborted_as_a_whole",),
         seeds=STORY_ONLY,

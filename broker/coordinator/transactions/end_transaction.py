@@ -44,6 +44,8 @@ def end_transaction(
     error = (_error_of_version_2 if bumps else _error_of_version_1)(current, producer, commit=commit)
     if error:
         return _refuse(ticket, error)
+    if current.producer_epoch == EPOCH_MAX and current.state is not ONGOING:
+        return _refuse(ticket, ErrorCode.PRODUCER_FENCED)  # No producer goes on with this epoch.
     if current.state is not ONGOING and not (bumps and current.producer_epoch == producer.epoch):
         return Decision(replies=[(ticket, ProducerIdentity(current.producer_id, current.producer_epoch))])
     next_producer_id = NONE
@@ -53,6 +55,20 @@ def end_transaction(
         next_producer_id = new_producer_id
     prepared = current.prepared(now.clock_ms, client_version, commit=commit, next_producer_id=next_producer_id)
     return Decision([(transactional_id, prepared)], [(ticket, ProducerIdentity(*prepared.following))])
+
+
+def abort_timed_out(
+    shard: TransactionShard, now: Now, ticket: Ticket, *, transactional_id: str, new_producer_id: int | None
+) -> Decision:
+    """Abort a transaction at the last epoch of its producer, which goes on with a new producer id, as in Kafka; nothing
+    if it has been ended meanwhile. The reply says nothing."""
+    if not shard.has_timed_out(transactional_id, now):
+        return Decision(replies=[(ticket, ProducerIdentity())])
+    if new_producer_id is None:
+        return Decision(replies=[(ticket, ProducerIdNeeded())])
+    version = shard.transaction_version()
+    aborted = shard.transactions[transactional_id].fenced(now.clock_ms, version, new_producer_id)
+    return Decision([(transactional_id, aborted)], [(ticket, ProducerIdentity())])
 
 
 def complete_transaction(

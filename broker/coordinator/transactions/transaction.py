@@ -116,7 +116,10 @@ class Transaction:
             if self.producer_epoch in (NONE, expected_epoch):
                 last = self.producer_epoch
             elif expected_epoch == self.last_producer_epoch:  # The answer was lost, and the request is repeated.
-                epoch, last = self.producer_epoch, self.last_producer_epoch
+                again = self._idle(
+                    self.producer_id, self.producer_epoch, self.last_producer_epoch, timeout_ms, now_ms
+                )
+                return replace(again, previous_producer_id=self.previous_producer_id)
             else:
                 raise ProducerFencedError("There is a newer producer with the same transactionalId.")
         assert epoch < EPOCH_MAX, epoch
@@ -174,10 +177,10 @@ class Transaction:
             client_version=client_version,
         )
 
-    def fenced(self, now_ms: int, server_version: int) -> Transaction:
+    def fenced(self, now_ms: int, server_version: int, next_producer_id: int = NONE) -> Transaction:
         """Abort the open transaction with an epoch that no producer has: it timed out, or another producer began."""
         if server_version >= EPOCH_PER_TRANSACTION:
-            return self.prepared(now_ms, server_version, commit=False)
+            return self.prepared(now_ms, server_version, commit=False, next_producer_id=next_producer_id)
         bumped = replace(self, producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX), last_producer_epoch=NONE)
         return bumped.prepared(now_ms, 0, commit=False)
 

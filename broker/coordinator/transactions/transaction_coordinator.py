@@ -19,7 +19,7 @@ from minikafka.broker.coordinator.environment import Environment
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
 from minikafka.broker.coordinator.transactions.add_partitions import add_partitions, is_member, verify_partitions
 from minikafka.broker.coordinator.transactions.completion import Completions, Markers
-from minikafka.broker.coordinator.transactions.end_transaction import end_transaction
+from minikafka.broker.coordinator.transactions.end_transaction import abort_timed_out, end_transaction
 from minikafka.broker.coordinator.transactions.init_producer import (
     ProducerIdentity,
     ProducerIdNeeded,
@@ -84,7 +84,9 @@ class TransactionCoordinator:
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             environment,
             TOPIC,
-            lambda partition, epoch: TransactionShard(settings, partition, epoch, transaction_version, self._prepared),
+            lambda partition, epoch: TransactionShard(
+                settings, partition, epoch, transaction_version, self._prepared, self._exhausted
+            ),
             commit_timeout_ms=settings.request_timeout_ms,
             load_buffer_size=settings.load_buffer_size,
             codec=Codec.NONE,
@@ -100,6 +102,15 @@ class TransactionCoordinator:
 
     def _prepared(self, shard: TransactionShard, transactional_id: str) -> None:
         self._completions.add(shard, transactional_id)
+
+    def _exhausted(self, shard: TransactionShard, transactional_id: str) -> None:
+        self.runtime.start_soon(shard.partition, self._abort_exhausted, transactional_id)
+
+    async def _abort_exhausted(self, transactional_id: str) -> None:
+        """Without a new producer id, as without a controller, the next look for time-outs tries it again."""
+        await completed(
+            self._with_producer_id(transactional_id, partial(abort_timed_out, transactional_id=transactional_id))
+        )
 
     # -- producers -----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 
 from minikafka.broker.coordinator.deadlines import Deadlines
 from minikafka.broker.coordinator.decision import Decision, Now
-from minikafka.broker.coordinator.transactions.transaction import Transaction
+from minikafka.broker.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION, Transaction, is_exhausted
 from minikafka.broker.coordinator.transactions.transaction_records import decode_record, encode_record
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 
@@ -33,6 +33,8 @@ class TransactionShard:
         transaction_version: Returns the finalized level of `transaction.version`.
         prepared: Called with this shard and the transactional id when the outcome of a transaction is in the log: by a
             decision, or by the last coordinator, which did not complete it.
+        exhausted: Called with the transactional id of a transaction that has timed out at the last epoch of its
+            producer: the abort gives it another producer id (version 2).
 
     Attributes:
         transactions: By transactional id. Only `apply` changes it.
@@ -50,6 +52,7 @@ class TransactionShard:
         coordinator_epoch: int,
         transaction_version: Callable[[], int],
         prepared: Callable[[TransactionShard, str], None],
+        exhausted: Callable[[TransactionShard, str], None],
     ) -> None:
         self.settings = settings
         self.partition = partition
@@ -58,6 +61,7 @@ class TransactionShard:
         self.transactions: dict[str, Transaction] = {}
         self.prepared_offsets: dict[str, int] = {}
         self._prepared = prepared
+        self._exhausted = exhausted
         self._is_loaded = False
         self.deadlines: Deadlines[str] = Deadlines()
         self._unresumed: dict[str, int] = {}
@@ -117,16 +121,20 @@ class TransactionShard:
 
     def _abort_timed_out(self, now: Now) -> Generator[Decision, None, None]:
         def abort(key: str, decision: Decision) -> None:
-            if self._has_timed_out(key, now):
-                aborted = self.transactions[key].fenced(now.clock_ms, self.transaction_version())
-                decision.records.append((key, aborted))
+            version = self.transaction_version()
+            if not self.has_timed_out(key, now):
+                return
+            if version >= EPOCH_PER_TRANSACTION and is_exhausted(self.transactions[key].producer_epoch):
+                self._exhausted(self, key)
+            else:
+                decision.records.append((key, self.transactions[key].fenced(now.clock_ms, version)))
 
         try:
             yield from _for_each(list(self._open_since), abort, ABORTED_MAX)
         finally:
             self.deadlines.set(TIMEOUTS, now.steady_ms + self.settings.abort_interval_ms)
 
-    def _has_timed_out(self, key: str, now: Now) -> bool:
+    def has_timed_out(self, key: str, now: Now) -> bool:
         """Whether a transaction is open for longer than its timeout.
 
         By the wall clock, as in Kafka, or by the steady clock since this coordinator noticed it: a transaction that

@@ -54,14 +54,14 @@ def test_transactions_that_time_out_together_are_aborted_in_steps_and_looked_at_
         transactions(bench.logs, COUNT, open_since(LONG_AGO_MS))
         async with bench.running():
             visited: list[str] = []
-            decide = TransactionShard._has_timed_out
+            decide = TransactionShard.has_timed_out
 
             def noted(shard: TransactionShard, key: str, now: Now) -> bool:
                 visited.append(key)
                 return decide(shard, key, now)
 
             with pytest.MonkeyPatch.context() as patch, counted_calls(TransactionShard, "apply") as steps:
-                patch.setattr(TransactionShard, "_has_timed_out", noted)
+                patch.setattr(TransactionShard, "has_timed_out", noted)
                 await trio.sleep(10.5)
             assert sum(steps.counts) == len(visited) == len(set(visited)) == COUNT
             assert max(steps.counts) == ABORTED_MAX
@@ -78,7 +78,7 @@ def test_open_transactions_are_looked_at_in_steps_and_others_not_at_all(monkeypa
         transactions(bench.logs, COUNT, Transaction(7, 60_000, producer_epoch=0, last_update_ms=CLOCK_MS))
         transactions(bench.logs, 500, open_since(CLOCK_MS))
         async with bench.running():
-            with counted_calls(TransactionShard, "_has_timed_out") as steps:
+            with counted_calls(TransactionShard, "has_timed_out") as steps:
                 await trio.sleep(10.5)
             assert steps.counts == [100] * 5
 
@@ -116,7 +116,9 @@ def test_decided_transactions_of_the_last_coordinator_are_resumed_in_steps() -> 
 def test_a_transaction_that_is_decided_before_it_is_resumed_is_completed_once() -> None:
     shard_prepared: list[str] = []
     bench = Bench()
-    shard = TransactionShard(bench.settings, 0, 1, lambda: 2, lambda _, key: shard_prepared.append(key))
+    shard = TransactionShard(
+        bench.settings, 0, 1, lambda: 2, lambda _, key: shard_prepared.append(key), lambda *_: None
+    )
     decided = open_since(CLOCK_MS).prepared(CLOCK_MS, 2, commit=True)
     for number in range(RESUMED_MAX + 1):
         shard.apply(f"id {number}", decided, number, -1)
@@ -136,7 +138,7 @@ def test_a_transaction_that_is_decided_before_it_is_resumed_is_completed_once() 
 @pytest.mark.parametrize("change", ["ended", "removed", "another"])
 def test_a_transaction_that_others_end_meanwhile_is_not_aborted(change: str) -> None:
     bench = Bench()
-    shard = TransactionShard(bench.settings, 0, 1, lambda: 2, lambda *_: None)
+    shard = TransactionShard(bench.settings, 0, 1, lambda: 2, lambda *_: None, lambda *_: None)
     ids = [f"id {number}" for number in range(2 * ABORTED_MAX)]
     for offset, key in enumerate(ids):
         shard.apply(key, open_since(LONG_AGO_MS), offset, -1)

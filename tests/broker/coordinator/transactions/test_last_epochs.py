@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from minikafka.broker.coordinator.decision import Decision, Now
 from minikafka.broker.coordinator.transactions.add_partitions import add_partitions
-from minikafka.broker.coordinator.transactions.end_transaction import complete_transaction, end_transaction
+from minikafka.broker.coordinator.transactions.end_transaction import (
+    abort_timed_out,
+    complete_transaction,
+    end_transaction,
+)
 from minikafka.broker.coordinator.transactions.init_producer import (
     ProducerIdentity,
     ProducerIdNeeded,
@@ -37,7 +41,7 @@ class Coordinator:
 
     def __init__(self, epoch: int, version: int) -> None:
         settings = TransactionSettings.of({name: one.kafkas_default for name, one in NODE_SETTINGS.items()})
-        self.shard = TransactionShard(settings, 0, 0, lambda: version, lambda *_: None)
+        self.shard = TransactionShard(settings, 0, 0, lambda: version, lambda *_: None, self._abort)
         self.shard.transactions[ID] = Transaction(7, TIMEOUT_MS, producer_epoch=epoch)
         self.producer = ProducerIdentity(7, epoch)
         self._version = version
@@ -68,6 +72,12 @@ class Coordinator:
             for decision in self.shard.expire(TIMEOUTS, Now(self._now_ms, self._now_ms)):
                 self.carry_out(decision)
 
+    def _abort(self, shard: TransactionShard, key: str) -> None:
+        now = Now(self._now_ms, self._now_ms)
+        reply = self.carry_out(abort_timed_out(shard, now, None, transactional_id=key, new_producer_id=None))
+        assert isinstance(reply, ProducerIdNeeded)
+        self.carry_out(abort_timed_out(shard, now, None, transactional_id=key, new_producer_id=next(self._ids)))
+
     def init(self, expected: ProducerIdentity | None) -> ErrorCode:
         """InitProducerId; the producer goes on with the answer."""
         now = Now(self._now_ms, self._now_ms)
@@ -94,6 +104,8 @@ class Coordinator:
 @given(st.sampled_from(EPOCHS), st.sampled_from([0, 1, 2]), st.lists(st.sampled_from(STEPS), max_size=12))
 @example(EPOCH_MAX - 1, 2, ["add", "time out", "complete", "continue"])
 @example(EPOCH_MAX - 1, 2, ["add", "time out", "complete", "continue", "continue"])
+@example(EPOCH_MAX - 1, 2, ["add", "time out", "complete", "abort", "add", "commit"])
+@example(EPOCH_MAX - 1, 2, ["add", "new", "complete", "abort", "add", "commit"])
 def test_a_producer_always_gets_a_valid_epoch_or_an_error(epoch: int, version: int, steps: list[str]) -> None:
     coordinator = Coordinator(epoch, version)
     for name in steps:
@@ -101,6 +113,16 @@ def test_a_producer_always_gets_a_valid_epoch_or_an_error(epoch: int, version: i
     for name in ("new", "complete", "new", "complete"):
         coordinator.step(name)
     assert coordinator.init(None) == ErrorCode.NONE, "a new producer finally gets through"
+
+
+def test_the_abort_of_a_transaction_that_timed_out_at_the_last_epoch_gives_a_new_id() -> None:
+    coordinator = Coordinator(EPOCH_MAX - 1, 2)
+    for name in ("add", "time out", "complete", "abort"):
+        coordinator.step(name)
+    assert coordinator.producer == ProducerIdentity(100, 0), "as Apache Kafka answers"
+    for name in ("add", "commit", "complete"):
+        coordinator.step(name)
+    assert coordinator.producer == ProducerIdentity(100, 1)
 
 
 def test_a_producer_whose_last_transaction_timed_out_goes_on_with_a_new_id() -> None:

@@ -210,6 +210,26 @@ def test_fencing_never_exceeds_the_last_epoch() -> None:
     in_trio(body)
 
 
+def test_a_transaction_that_takes_too_long_at_the_last_epoch_is_aborted_with_a_new_producer_id() -> None:
+    async def body() -> None:
+        bench = Bench()
+        last = ProducerIdentity(7, EPOCH_MAX - 1)
+        bench.put(Transaction(7, TIMEOUT_MS, producer_epoch=EPOCH_MAX - 1))
+        async with bench.running():
+            await bench.add(last, V2)
+            await trio.sleep(TIMEOUT_MS / 1000 + 15)
+            assert bench.now.state is TransactionState.COMPLETE_ABORT
+            ((marker, _),) = bench.markers.written
+            assert (marker.producer_id, marker.producer_epoch, marker.committed) == (7, EPOCH_MAX, False)
+            following = await bench.end(last, commit=False)
+            assert following == ProducerIdentity(bench.now.producer_id, 0), "as Apache Kafka answers"
+            assert following.producer_id != 7
+            assert (await bench.ended(following, version=V2)).error is ErrorCode.NONE
+            assert bench.now.state is TransactionState.COMPLETE_COMMIT
+
+    in_trio(body)
+
+
 @pytest.mark.parametrize("version", [V1, V2])
 def test_a_transaction_that_takes_too_long_is_aborted_with_an_epoch_of_its_own(version: int) -> None:
     async def body() -> None:
