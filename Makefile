@@ -18,6 +18,9 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) \
 	$(if $(SEED),--seed $(SEED))
 
+# Where the tests are that `make sim` has for itself.
+SIM_TESTS := tests/client/groups
+
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -40,7 +43,7 @@ demo: $(VENV)/.with-demo  ## Send real flights through a cluster, kill a leader 
 
 test: $(VENV)/.with-test  ## Run the whole suite, without the tests of `reference`
 	@$(HAS_JAVA) || echo $(NO_JAVA)
-	$(BIN)/python -m pytest $(PARALLEL) -m "not reference and not docker"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not reference and not docker and not sim"
 
 # Kafka's nodes learn of a new topic one after the other, so an answer may rarely come too early: what failed is asked once more.
 reference: $(VENV)/.with-test  ## Run the suite's requests against the Apache Kafka beside the checkout
@@ -50,7 +53,7 @@ questions: $(VENV)/.with-test  ## Send random requests to Apache Kafka and minik
 	MINIKAFKA_QUESTION_FIRST=$(or $(FIRST),0) MINIKAFKA_QUESTION_SEEDS=$(or $(SEEDS),50) $(BIN)/python -m pytest $(PARALLEL) tests/conversations/test_random_questions.py
 
 quick: $(VENV)/.with-test  ## Run the suite without slow tests
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oracle and not docker"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oracle and not docker and not sim"
 
 lint: $(VENV)/.with-lint build/typing/minikafka/__init__.py  ## Check style and the import contract
 	$(BIN)/ruff check .
@@ -59,8 +62,9 @@ lint: $(VENV)/.with-lint build/typing/minikafka/__init__.py  ## Check style and 
 types: $(VENV)/.with-types build/typing/minikafka/__init__.py  ## Check types strictly
 	$(BIN)/mypy -p minikafka
 
-sim: $(VENV)/.with-test  ## Simulate whole clusters under faults (SEEDS=number, FIRST=seed, JOBS=number; SEED=number: one)
+sim: $(VENV)/.with-test  ## Simulate whole clusters under faults (SEEDS=number, FIRST=seed, JOBS=number; SEED=number: one), and what failed once
 	PYTHONPATH=tests $(BIN)/python -m simulation.seeds $(SIM_OPTIONS)
+	$(if $(strip $(SIM_OPTIONS)),,$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m sim $(SIM_TESTS))
 
 sim-raft: $(VENV)/.with-test  ## Simulate Raft alone with message loss, partitions and crashes (SEEDS=number, 100000 by default)
 	PYTHONPATH=tests $(BIN)/python -m simulation.raft --seeds $(or $(SEEDS),100000) --jobs 2

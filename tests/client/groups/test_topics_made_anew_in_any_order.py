@@ -45,10 +45,11 @@ def test_each_record_of_the_new_topic_is_read_once(way: str, others: dict[str, i
         on_virtual_time(made_anew, way, others, order, (first, second, third))
 
 
-@pytest.mark.slow
+@pytest.mark.sim
 @pytest.mark.parametrize("others", OTHERS, ids=OTHERS_IDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_it_is_with_any_gaps(way: str, others: dict[str, int]) -> None:
+    """All three gaps in each order, which takes four times as long: `make sim` does."""
     for order, *gaps in product(ORDERS, GAPS, GAPS, GAPS):
         on_virtual_time(made_anew, way, others, order, tuple(gaps))
 
