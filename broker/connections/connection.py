@@ -155,6 +155,8 @@ class Connection:
                 self._started.close()
             self._release()
             self._release_unsent()
+            self._reader, self._frames, self._unsent, self._measured = FrameReader(0), [], [], []
+            self._parked_frame = self._started_frame = bytearray()  # Whoever still has this object keeps no request.
             self.transport.close()
 
     async def _serve(self) -> None:

@@ -275,6 +275,20 @@ MUTATIONS = (
         (_UNSENT,),
     ),
     Mutation(
+        "a connection that has ended keeps the part of a request that it had received",
+        "broker/connections/connection.py",
+        "            self._reader, self._frames, self._unsent, self._measured = FrameReader(0), [], [], []\n",
+        "            self._frames, self._unsent, self._measured = [], [], []\n",
+        (_FREED,),
+    ),
+    Mutation(
+        "a connection that has ended keeps the request that its last response was for",
+        "broker/connections/connection.py",
+        "            self._parked_frame = self._started_frame = bytearray()  # Whoever",
+        "            self._parked_frame = bytearray()  # Whoever",
+        (_FREED,),
+    ),
+    Mutation(
         "clients that do not read a response keep others waiting",
         "broker/connections/idle_connections.py",
         "    if connection.is_in_the_way(IN_THE_WAY_S_MAX, IN_THE_WAY_RATE_MIN):",

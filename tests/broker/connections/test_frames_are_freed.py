@@ -1,4 +1,5 @@
-"""What was received is freed as soon as its request ends, however it ends: no cycle of objects keeps it.
+"""What was received is freed as soon as its request ends, however it ends: neither a cycle of objects keeps it, nor a
+connection that has ended, which a task that waits may still have in a variable.
 
 Python frees a cycle only when its collector visits it, which in a node may be never. Typical is an exception that is
 kept where one of the frames of its traceback finds it.
@@ -117,6 +118,16 @@ def is_large(part: object) -> bool:
     return isinstance(part, bytes | bytearray) and len(part) >= KEPT
 
 
+def held_by(connection: Connection) -> list[tuple[str, int]]:
+    """The large buffers of a connection, by the attribute that has them."""
+    return [
+        (name, len(part))
+        for name, value in vars(connection).items()
+        for part in (value, *gc.get_referents(value))
+        if is_large(part)
+    ]
+
+
 Client = Callable[[trio.abc.Stream, Connection], Awaitable[None]]
 
 
@@ -161,6 +172,7 @@ async def serve(handler: str, data: bytes, client: Client, *, by_epoll: bool) ->
                     serving.start_soon(send, ours, data)
                     await client(ours, connection)
             nursery.cancel_scope.cancel()
+            assert not held_by(connection)
 
 
 async def send(stream: trio.abc.Stream, data: bytes) -> None:
