@@ -24,9 +24,11 @@ __all__ = [
     "Rivals",
     "check_duplicates",
     "check_ids",
+    "claim",
     "content_of",
     "parse_directory_name",
     "rivals_in",
+    "topic_id_in",
 ]
 
 DELETED, STRAY, FUTURE = "-delete", "-stray", "-future"
@@ -78,17 +80,33 @@ def content_of(disk: Disk, directory: DataDirectory, *, without: str) -> Content
         elif key is not None and disk.exists(f"{path}/{FUTURE_MARKER}"):
             content.add_future(key, path)
         elif key is not None:
-            content.logs[key] = _topic_id(disk, path)
+            content.logs[key] = topic_id_in(disk, path)
             if content.logs[key] is None and not directory.recovery_points.get(key, 0):
                 content.unflushed.add(key)
     return content
 
 
-def _topic_id(disk: Disk, path: str) -> bytes | None:
+def topic_id_in(disk: Disk, path: str) -> bytes | None:
+    """The topic id that the `partition.metadata` of a log names; None without a valid one. Raises OSError."""
     try:
         return read_topic_id(disk, f"{path}/{PARTITION_METADATA}")
     except BrokenCheckpoint:
         return None
+
+
+def claim(disk: Disk, directory: DataDirectory, key: TopicPartition, topic_id: bytes | None) -> int:
+    """How much the log in a directory, open or not, is that of a topic: 2 by its topic id, 1 without one, else 0.
+
+    A log that has lost its topic id is the topic's only if it was flushed: `partition.metadata` becomes durable with
+    the first flush, so that a power failure may lose it and keep records, which may be those of a deleted topic.
+    Raises OSError.
+    """
+    log = directory.logs.get(key)
+    owner = topic_id_in(disk, f"{directory.path}/{key}") if log is None else log.topic_id
+    if owner is not None or topic_id is None:
+        return 2 if owner == topic_id and topic_id is not None else 0
+    was_flushed = directory.recovery_points.get(key, 0) > 0 if log is None else not log.has_lost_id
+    return int(was_flushed)
 
 
 def check_ids(directories: Sequence[DataDirectory]) -> None:

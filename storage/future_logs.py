@@ -25,7 +25,7 @@ import structlog
 from minikafka.protocol.errors import KafkaStorageError, again, without_frames
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.data_directory import DataDirectory, write_prepared
-from minikafka.storage.directory_scan import DELETED, FUTURE_MARKER, STRAY
+from minikafka.storage.directory_scan import DELETED, FUTURE_MARKER, STRAY, topic_id_in
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
@@ -85,6 +85,15 @@ class FutureLogs:
         """The directory that has the future log of a partition, which may be one that cannot be opened."""
         return self._place.get(key)
 
+    def is_at(self, directory: DataDirectory, key: TopicPartition) -> bool:
+        """Whether what has the name of the log in a directory is the future log, in the middle of a swap."""
+        if self._place.get(key) is not directory:
+            return False
+        return self._path(key) == f"{directory.path}/{key}"
+
+    def _path(self, key: TopicPartition) -> str:
+        return self.logs[key].directory if key in self.logs else self.unusable[key].path
+
     def load(self, directory: DataDirectory, found: Mapping[TopicPartition, str]) -> None:
         """Opens the future logs that were found at the start; a second one of a partition is set aside. Raises OSError.
 
@@ -137,36 +146,66 @@ class FutureLogs:
         self.logs[key] = directory.futures[key] = log
         self._place[key] = directory
 
-    def remove(self, key: TopicPartition) -> tuple[DataDirectory, Log]:
-        """The future log is none any more; its files stay."""
-        directory, log = self._place.pop(key), self.logs.pop(key)
+    def remove(self, key: TopicPartition) -> DataDirectory:
+        """The future log is none any more; its files stay. Returns its directory."""
+        directory = self._place.pop(key)
         directory.futures.pop(key, None)
-        return directory, log
+        self.logs.pop(key, None)
+        self.unusable.pop(key, None)
+        return directory
 
     def offline(self, directory: DataDirectory, error: Exception) -> None:
         """Takes the future logs of a failed directory offline."""
-        for key, log in list(directory.futures.items()):
+        for key in [key for key, place in self._place.items() if place is directory]:
+            log = self.logs.get(key)
             self.remove(key)
-            log.fail(error)
+            if log is not None:
+                log.fail(error)
+
+    def settle(self, key: TopicPartition, topic_id: bytes | None) -> None:
+        """Sets a future log aside that is of another topic of the same name. Raises KafkaError: KAFKA_STORAGE_ERROR.
+
+        Args:
+            topic_id: of the topic; None if this node has no replica.
+        """
+        if key in self._place and (topic_id is None or not self.is_of(key, topic_id)):
+            self.discard(key, 0, STRAY)
+
+    def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
+        """Whether there is a future log of this topic, or one that has lost its topic id; it may not be open.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        if key not in self._place:
+            return False
+        try:
+            log = self.logs.get(key)
+            owner = topic_id_in(self._disk, self._path(key)) if log is None else log.topic_id
+            return owner in (topic_id, None)
+        except OSError as error:
+            self._failed(self._place[key], error)
+            raise KafkaStorageError(f"the topic id of {self._path(key)} cannot be read: {error}") from error
 
     def discard(self, key: TopicPartition, delay_ms: int, suffix: str = DELETED) -> None:
         """Deletes a future log, if there is one, or sets it aside as a stray.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
-        if key not in self.logs:
+        if key not in self._place:
             return
-        directory, log = self.remove(key)
+        directory, log, path = self._place[key], self.logs.get(key), self._path(key)
         try:
-            renamed = self._gone.rename(directory, key, suffix, log)
+            renamed = self._gone.rename(directory, key, suffix, log, path)
         except OSError as error:
             self._failed(directory, error)
-            raise KafkaStorageError(f"cannot rename {log.directory}: {error}") from error
+            raise KafkaStorageError(f"cannot rename {path}: {error}") from error
+        self.remove(key)
         if suffix == DELETED:
             self._gone.remove_later(renamed, delay_ms)
         else:
             self._logger.warning("stray log set aside", partition=str(key), path=renamed)
-        log.close(clean=False)
+        if log is not None:
+            log.close(clean=False)
 
     def promote(self, key: TopicPartition, topic_id: bytes | None) -> bool:
         """The future log of a partition without another log becomes the log: the process ended during a swap.
@@ -237,7 +276,8 @@ class FutureLogs:
         log.directory_unsynced = True
 
     def _make_current(self, key: TopicPartition, left: DataDirectory) -> "Swap":
-        directory, log = self.remove(key)
+        log = self.logs[key]
+        directory = self.remove(key)
         directory.logs[key] = self._current[key] = log
         swap = Swap(self._disk, left, log.directory)
         log.unsettled = swap.settle

@@ -19,7 +19,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage import checkpoint_files
 from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.directory_ids import UNASSIGNED
-from minikafka.storage.directory_scan import DELETED, STRAY, Content, Rivals, check_ids, content_of, rivals_in
+from minikafka.storage.directory_scan import DELETED, STRAY, Content, Rivals, check_ids, claim, content_of, rivals_in
 from minikafka.storage.disk import Disk
 from minikafka.storage.disk_errors import as_failure, is_passing
 from minikafka.storage.future_logs import FutureLogs
@@ -84,13 +84,6 @@ class LogManager(LogUpkeep):
         self.futures = FutureLogs(disk, self.directories, self.logs, self._gone, self._open_log, self._offline)
         self.preferred: dict[TopicPartition, str] = {}
         self._logger = structlog.get_logger("minikafka.storage")
-
-    def set_producer_expiration(self, expiration_ms: int) -> None:
-        """Change `producer.id.expiration.ms` of all logs."""
-        if expiration_ms != self.producer_expiration_ms:
-            self.producer_expiration_ms = expiration_ms
-            for log in self.logs.values():
-                log.producers.expiration_ms = expiration_ms
 
     def load(self) -> None:
         """Opens all logs. The clean-shutdown files are deleted first, so that a crash during loading leads to recovery
@@ -252,7 +245,7 @@ class LogManager(LogUpkeep):
         """Returns the log of a partition: the open one, the existing one that `load` skipped, or a new one.
 
         Args:
-            topic_id: of the topic; of several logs that `load` found, the one of this topic is opened.
+            topic_id: of the topic, see `settle`; None for any log of this name.
             config: of the log; by default that of its topic.
             assigned: the id of the directory that the metadata name for this replica. A new log is made in it; if it
                 is none of this node's, in a directory that was empty at the start, as on a new disk, or in the one
@@ -267,19 +260,20 @@ class LogManager(LogUpkeep):
             KafkaError: KAFKA_STORAGE_ERROR if no log may be made, or its directory has failed.
         """
         log = self.logs.get(key)
+        found = None
+        if log is None or (topic_id is not None and log.topic_id != topic_id):
+            is_known = topic_id is not None or key in self._rivals
+            found = self.settle(key, topic_id) if is_known else next(iter(self._having(key)), None)
+            log = self.logs.get(key)
         if log is not None:
             if log.topic_id is None and topic_id is not None:
                 self._assign_topic_id(log, topic_id)
             return log
-        if key in self._rivals:
-            self.settle(key, topic_id)
         if key in self.corrupt:
             raise again(self.corrupt[key])
-        copy = self.futures.directory_of(key)
-        found = next((one for one in self.healthy if one is not copy and self._has(one, key)), None)
         if found is not None:
             return self._open_or_fail(found, key, topic_id, config)
-        if copy is not None:
+        if self.futures.directory_of(key) is not None:
             if len(self.healthy) < len(self.directories):
                 raise KafkaStorageError(f"the future log of {key} is not used: the log may be in {self._failures()}")
             if self.futures.promote(key, topic_id):
@@ -300,9 +294,16 @@ class LogManager(LogUpkeep):
                     return self._open_or_fail(directory, key, topic_id, config)
             except KafkaStorageError as failed:
                 error = without_frames(failed)
-                if self._has(directory, key):
-                    break  # another directory must not get a second log
+                self._undo(directory, key)
         raise again(error)
+
+    def _undo(self, directory: DataDirectory, key: TopicPartition) -> None:
+        """What a passing error has left of a new log is deleted: it has no topic id, and another may be made elsewhere.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        if directory.failure is None and self._has(directory, key):
+            self._gone.remove_later(self._rename(directory, key, DELETED))
 
     def _places(self, key: TopicPartition, assigned: bytes, *, is_new: bool) -> list[DataDirectory]:
         """The directories for a new log, the best first. Raises KafkaError."""
@@ -330,25 +331,36 @@ class LogManager(LogUpkeep):
             state = "is offline" if directory.failure is not None else "cannot be written"
             raise KafkaStorageError(f"{directory.path} {state}: {error}") from error
 
-    def settle(self, key: TopicPartition, topic_id: bytes | None) -> None:
-        """Of several logs of this partition that `load` has found, opens that of the topic; the others are strays.
+    def settle(self, key: TopicPartition, topic_id: bytes | None) -> DataDirectory | None:
+        """Sets the logs of this partition aside, open or not, that are of another topic of the same name (KAFKA-14616).
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR.
+        Args:
+            topic_id: of the topic; None if this node has no replica: no log is current.
+
+        Returns:
+            The directory of the current log, which may not be open.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR.
         """
-        rivals = self._rivals[key]
-        among = [one for one in self.healthy if one.path in rivals]
-        same = [one for one in among if rivals[one.path] == topic_id and topic_id is not None]
-        unnamed = [one for one in among if rivals[one.path] is None and one.recovery_points.get(key, 0) > 0]
-        current = [] if topic_id is None else [*same, *unnamed][:1]
-        for directory in among:
-            if directory not in current:
+        self.futures.settle(key, topic_id)
+        there = self._having(key)
+        current = max(there, key=lambda one: self._claim(one, key, topic_id), default=None)
+        if current is not None and not self._claim(current, key, topic_id):
+            current = None
+        for directory in there:
+            if directory is not current:
                 self._set_aside(directory, key)
-        for directory in current:
-            try:
-                self._open_or_fail(directory, key, topic_id, None)
-            except CorruptLog as error:
-                self._found_corrupt(directory, key, error)
-        del self._rivals[key]
+        self._rivals.pop(key, None)
+        return current
+
+    def _claim(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes | None) -> int:
+        """As `claim`. Raises KafkaError."""
+        try:
+            return claim(self._disk, directory, key, topic_id)
+        except OSError as error:
+            self._offline(directory, error)
+            raise KafkaStorageError(f"the topic id of {directory.path}/{key} cannot be read: {error}") from error
 
     @property
     def unsettled(self) -> list[TopicPartition]:
@@ -385,24 +397,26 @@ class LogManager(LogUpkeep):
                 raise KafkaStorageError(f"{directory.path} cannot be read: {error}") from error
             return False
 
-    def delete(self, key: TopicPartition) -> None:
+    def _having(self, key: TopicPartition) -> list[DataDirectory]:
+        """The directories with a log of this partition, which may not be open. Raises KafkaError."""
+        return [one for one in self.healthy if self._has(one, key) and not self.futures.is_at(one, key)]
+
+    def delete(self, key: TopicPartition, topic_id: bytes | None = None) -> None:
         """Deletes a log, if it exists: renames its directory now and removes it after `file.delete.delay.ms`.
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR.
+        Only that of the topic with this id, open or not; None stands for every one. Raises KafkaError.
         """
         log = self.logs.get(key)
         config = log.config if log is not None else self.config_of(key.topic)
-        self.futures.discard(key, config.file_delete_delay_ms)
+        if topic_id is None or self.futures.is_of(key, topic_id):
+            self.futures.discard(key, config.file_delete_delay_ms)
         for directory in self.directories:
             if directory.failure is None and self._has(directory, key):
+                if topic_id is not None and not self._claim(directory, key, topic_id):
+                    continue
                 renamed = self._rename(directory, key, DELETED)
                 self._gone.remove_later(renamed, config.file_delete_delay_ms)
-                if log is not None:
-                    log.close(clean=False)
-            directory.logs.pop(key, None)
-            directory.corrupt.discard(key)
-        self.logs.pop(key, None)
-        self.corrupt.pop(key, None)
+            self._forget(directory, key)
 
     def set_aside(self, key: TopicPartition) -> None:
         """Renames a log that belongs to no partition of this node; nothing removes it.
@@ -420,11 +434,18 @@ class LogManager(LogUpkeep):
             log.flush()
         renamed = self._rename(directory, key, STRAY)
         self._logger.warning("stray log set aside", partition=str(key), path=renamed)
+        self._forget(directory, key)
+
+    def _forget(self, directory: DataDirectory, key: TopicPartition) -> None:
+        """The log in a directory is no longer the partition's."""
+        log = directory.logs.pop(key, None)
         if log is not None:
             log.close(clean=False)
-            del directory.logs[key], self.logs[key]
-        directory.corrupt.discard(key)
-        self.corrupt.pop(key, None)
+        if log is not None and self.logs.get(key) is log:
+            del self.logs[key]
+        if key in directory.corrupt:
+            directory.corrupt.discard(key)
+            self.corrupt.pop(key, None)
 
     def _rename(self, directory: DataDirectory, key: TopicPartition, suffix: str) -> str:
         try:
@@ -453,14 +474,6 @@ class LogManager(LogUpkeep):
             else:
                 return True
         return False
-
-    def check_room(self) -> bool:
-        """Tries to write where a disk was full; returns whether a directory has room again."""
-        found = False
-        for directory in self.directories:
-            if directory.room.is_full and self._on(directory, partial(directory.room.check, self._disk)):
-                found |= not directory.room.is_full
-        return found
 
     def _log_damage(self, log: Log, error: Exception) -> None:
         """Logs the first error of a log; readers get each error."""

@@ -39,6 +39,7 @@ class LogUpkeep:
     logs: dict[TopicPartition, Log]
     futures: FutureLogs
     config_of: Callable[[str], LogConfig]
+    producer_expiration_ms: int
     _disk: Disk
     _gone: RenamedLogs
 
@@ -127,6 +128,26 @@ class LogUpkeep:
         for key, log in self.logs.items():
             if key.topic == topic:
                 log.update_config(config)
+
+    def set_producer_expiration(self, expiration_ms: int) -> None:
+        """Change `producer.id.expiration.ms` of all logs."""
+        if expiration_ms != self.producer_expiration_ms:
+            self.producer_expiration_ms = expiration_ms
+            for log in self.logs.values():
+                log.producers.expiration_ms = expiration_ms
+
+    def check_room(self) -> bool:
+        """Tries to write where a disk was full; returns whether a directory has room again."""
+        found = False
+        for directory in self.directories:
+            if directory.failure is None and directory.room.is_full:
+                try:
+                    directory.room.check(self._disk)
+                except OSError as error:
+                    self._offline(directory, error)
+                else:
+                    found |= not directory.room.is_full
+        return found
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 

@@ -292,6 +292,8 @@ class MetadataFollower:
             if partition is not None:
                 log.info("replica removed by reassignment", partition=str(partition), replicas=state.replicas)
                 self._remove_replica(partition)
+            else:
+                self._remove_unserved(topic, index)
             return
         if partition is None:
             partition = self._open(TopicPartition(topic.name, index), topic.id, state, is_new=is_new)
@@ -338,9 +340,6 @@ class MetadataFollower:
     def _open(self, key: TopicPartition, topic_id: bytes, state: PartitionState, *, is_new: bool) -> Partition | None:
         """Open or create the replica's log; the log of a deleted topic with the same name is set aside (KAFKA-14616).
 
-        So is a log that has lost its topic id, unless it was flushed: `partition.metadata` becomes durable with the
-        first flush, so that a power failure may lose it and keep records, which may be those of a deleted topic.
-
         Returns:
             None if the log cannot be opened: this partition is not served, the others are.
         """
@@ -348,8 +347,6 @@ class MetadataFollower:
         replica = topic_id, key.partition
         assigned = state.directory(self._node_id)
         try:
-            if self._is_of_another_topic(key, topic_id):
-                self._logs.set_aside(key)
             opened = self._logs.create(
                 key, topic_id=topic_id, assigned=assigned, is_new=is_new and replica not in self._refused
             )
@@ -375,12 +372,6 @@ class MetadataFollower:
             isr_change_wanted=self._isr_change_wanted,
         )
 
-    def _is_of_another_topic(self, key: TopicPartition, topic_id: bytes) -> bool:
-        kept = self._logs.get(key)
-        if kept is None:
-            return False
-        return kept.has_lost_id if kept.topic_id is None else kept.topic_id != topic_id
-
     def _remove_topic(self, topic_id: bytes) -> Generator[None]:
         """Remove this node's replicas of a topic; if the node stops meanwhile, the others too, without a pause."""
         topic = self._topics.pop(topic_id, None)
@@ -396,6 +387,8 @@ class MetadataFollower:
         finally:
             for partition in replicas:
                 self._remove_replica(partition, UnknownTopicOrPartitionError)
+            for index in range(len(topic.partitions)):
+                self._remove_unserved(topic, index)
         self._deleted([TopicPartition(topic.name, index) for index in range(len(topic.partitions))])
 
     def _remove_replica(self, partition: Partition, error: type[KafkaError] = NotLeaderOrFollowerError) -> None:
@@ -408,10 +401,21 @@ class MetadataFollower:
         partition.resign(error)
         if led_before:
             self._resigned(partition)
+        self._delete_log(partition.topic_partition, partition.topic_id)
+
+    def _remove_unserved(self, topic: Topic, index: int) -> None:
+        """Delete the log of a replica that could not be opened: it is not that of a new topic of the same name."""
+        replica = topic.id, index
+        if replica in self._refused:
+            self._refused.discard(replica)
+            self._missing.pop(replica, None)
+            self._delete_log(TopicPartition(topic.name, index), topic.id)
+
+    def _delete_log(self, key: TopicPartition, topic_id: bytes) -> None:
         try:
-            self._logs.delete(partition.topic_partition)
+            self._logs.delete(key, topic_id)
         except KafkaError as error:
-            log.error("log not deleted", partition=str(partition), error=str(error))
+            log.error("log not deleted", partition=str(key), error=str(error))
 
     def _configure(self, resource_type: int, name: str) -> Generator[None]:
         if resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):

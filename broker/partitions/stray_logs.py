@@ -26,7 +26,7 @@ def set_stray_logs_aside(
         is_assigned: Whether this node has a replica by the metadata, served or not: its future log stays.
         partitions: Must be those of a caught-up metadata image, or logs of newer partitions are not found.
     """
-    unsettled = logs.unsettled
+    unsettled = [key for key in logs.unsettled if not is_assigned(key)]
     copies = [key for key in logs.futures.logs if key not in logs.logs and not is_assigned(key)]
     for key in [*unsettled, *(key for key in logs.logs if partitions.get(*key) is None), *copies]:
         try:

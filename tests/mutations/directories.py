@@ -10,7 +10,42 @@ _MOVES = "tests/storage/test_future_logs.py"
 _MOVE = "tests/simulation/test_move_stories.py"
 _MOVER = "broker/replication/replica_moves.py"
 
+_ANEW = "tests/broker/partitions/test_topic_made_anew.py::test_a_topic_that_is_made_anew_has_its_own_records_only"
+
 MUTATIONS = (
+    Mutation(
+        "a log that could not be opened is opened for another topic of the same name",
+        _LOG_MANAGER,
+        "            if directory is not current:\n                self._set_aside(directory, key)\n",
+        "            if directory is not current and key in directory.logs:\n"
+        "                self._set_aside(directory, key)\n",
+        (_ANEW,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the log of a deleted topic stays if it could not be opened",
+        "broker/partitions/partition_lifecycle.py",
+        "                self._remove_unserved(topic, index)\n        self._deleted(",
+        "                assert index >= 0\n        self._deleted(",
+        (_ANEW,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a log that has lost its topic id is deleted with no topic",
+        "storage/directory_scan.py",
+        "    return int(was_flushed)\n",
+        "    return 0\n",
+        (_ANEW,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "what is left of a log that was not made on a full disk stays",
+        _LOG_MANAGER,
+        "                self._undo(directory, key)\n",
+        "                assert directory.path\n",
+        ("tests/storage/test_passing_errors.py::test_a_full_directory_gets_no_new_logs_until_it_has_room",),
+        seeds=TEST_ONLY,
+    ),
     Mutation(
         "two logs without topic ids that were never flushed keep a node from starting",
         "storage/directory_scan.py",

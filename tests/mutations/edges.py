@@ -305,9 +305,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a full disk is never tried again",
-        "storage/log_manager.py",
-        "            if directory.room.is_full and self._on(",
-        "            if not directory.room and self._on(",
+        "storage/log_upkeep.py",
+        "            if directory.failure is None and directory.room.is_full:\n",
+        "            if directory.failure is None and not directory.room:\n",
         ("tests/storage/test_passing_errors.py", "tests/storage/test_log_manager.py"),
         seeds=TEST_ONLY,
     ),

@@ -140,9 +140,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a topic that is made anew continues with the log of its predecessor",
-        _LIFECYCLE,
-        "kept.topic_id is None else kept.topic_id != topic_id\n",
-        "kept.topic_id is None else False\n",
+        "storage/log_manager.py",
+        "        if log is None or (topic_id is not None and log.topic_id != topic_id):\n",
+        "        if log is None:\n",
         (f"{_BUGS}::test_kafka_14616_a_topic_is_made_anew_while_a_broker_is_down",),
         seeds=2,
     ),
