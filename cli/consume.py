@@ -8,6 +8,7 @@ thread writes, so that heartbeats continue while a pager blocks.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import select
 import sys
@@ -300,11 +301,11 @@ class Printing:
             elif self._timeout_ms is not None and self._wait_ms(idle_since) == 0:
                 return
 
-    def _wait_ms(self, idle_since: float) -> float:
+    def _wait_ms(self, idle_since: float) -> int:
         if self._timeout_ms is None:
             return PIPE_CHECK_INTERVAL_MS
         left_ms = self._timeout_ms - (time.monotonic() - idle_since) * 1000
-        return max(0.0, min(PIPE_CHECK_INTERVAL_MS, left_ms))
+        return max(0, min(PIPE_CHECK_INTERVAL_MS, math.ceil(left_ms)))
 
     async def _write(self, records: list[ConsumerRecord], stop: Stop) -> None:
         from anyio.to_thread import run_sync

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar
 
-from minikafka.client.argument_kinds import ANYTHING, Kind, Refused, declared_kind
+from minikafka.client.argument_kinds import ANYTHING, Kind, Refused, declared_kind, one_of_several
 from minikafka.client.unknown_arguments import refuse
 
 C = TypeVar("C", bound=type)
@@ -34,7 +34,7 @@ class _Parameters:
         for one in list(inspect.signature(method).parameters.values())[1:]:
             kind = declared_kind(one.annotation, method.__module__)
             if one.kind is one.VAR_POSITIONAL:
-                self.rest = one.name, kind
+                self.rest = one.name, one_of_several(kind)
                 continue
             self.by_name[one.name] = kind
             if one.kind is one.POSITIONAL_OR_KEYWORD:

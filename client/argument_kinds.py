@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import operator
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
@@ -150,6 +150,7 @@ Int16: TypeAlias = Annotated[int, whole_number(-INT16, INT16 - 1)]
 Int32: TypeAlias = Annotated[int, whole_number(-INT32, INT32 - 1)]
 Natural: TypeAlias = Annotated[int, whole_number(0, INT64 - 1)]
 Positive: TypeAlias = Annotated[int, whole_number(1, INT64 - 1)]
+TIMEOUT = whole_number(0, INT64 - 1, "milliseconds, a whole number, 0 or more")
 PARTITION_INDEX = whole_number(0, INT32 - 1)
 
 
@@ -218,6 +219,8 @@ def _partition(value: Any) -> TopicPartition:
 
 
 def _items(of: Kind) -> Kind:
+    allowed = f"a list, or another iterable, of which each is {of.allowed}"
+
     def read(value: Any) -> list[Any]:
         items = list(value)
         if of is ANYTHING:
@@ -226,10 +229,34 @@ def _items(of: Kind) -> Kind:
             try:
                 items[index] = of(item)
             except Refused as error:
+                if _is(of, value):
+                    raise Refused(value, f"{allowed}; put one into a list") from None
                 raise error.within(f"[{index}]") from None
         return items
 
-    return Kind(f"a list, or another iterable, of which each is {of.allowed}", _is_iterable, read)
+    return Kind(allowed, _is_iterable, read)
+
+
+def _is(kind: Kind, value: Any) -> bool:
+    try:
+        kind(value)
+    except Refused:
+        return False
+    return True
+
+
+def one_of_several(kind: Kind) -> Kind:
+    """The kind of an argument of which there may be any number; a list of them is refused with a word about that."""
+
+    def read(value: Any) -> Any:
+        try:
+            return kind(value)
+        except Refused:
+            if isinstance(value, Collection) and _is_iterable(value) and all(_is(kind, one) for one in value):
+                raise Refused(value, f"{kind.allowed}; pass each by itself, as by *[…]") from None
+            raise
+
+    return Kind(kind.allowed, lambda value: True, read)
 
 
 def _is_iterable(value: Any) -> bool:
@@ -319,6 +346,7 @@ HeadersArgument: TypeAlias = Annotated[
 ]
 TopicName: TypeAlias = Annotated[str, TOPIC_NAME]
 Timestamp: TypeAlias = Annotated[int, TIMESTAMP]
+TimeoutMs: TypeAlias = Annotated[int, TIMEOUT]
 PartitionArgument: TypeAlias = TopicPartition | tuple[str, int]
 PartitionIndex: TypeAlias = Annotated[int, PARTITION_INDEX]
 _KINDS: dict[Any, Kind] = {

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from minikafka.client.argument_checks import knows_arguments
-from minikafka.client.argument_kinds import Natural, PartitionArgument, Positive, Timestamp, TopicName
+from minikafka.client.argument_kinds import Natural, PartitionArgument, Positive, TimeoutMs, Timestamp, TopicName
 from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.blocking.listener import EitherListener as Listener
 from minikafka.client.blocking.listener import Listener as BlockingListener
@@ -109,7 +109,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
                     return
                 yield batch
 
-    async def _take(self, timeout_ms: float, max_records: Positive | None = None) -> None:
+    async def _take(self, timeout_ms: int, max_records: Positive | None = None) -> None:
         """Poll, and keep the records in the loop: an interrupted call that ended all the same has no result here."""
         records = await self._consumer.poll(timeout_ms, max_records)
         self._taken.extend(records)  # a callback of the poll may have replaced it
@@ -216,7 +216,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
     def at_end(self) -> bool:
         return self._run(self._consumer.at_end)
 
-    def poll(self, timeout_ms: float = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
+    def poll(self, timeout_ms: TimeoutMs = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
         with self._reading():
             self._wait(self._take, timeout_ms, max_records)
         records = list(self._taken)

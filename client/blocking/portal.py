@@ -17,13 +17,14 @@ from anyio.from_thread import BlockingPortal
 from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.blocking.loop_thread import LoopThread
 from minikafka.client.connections.base_client import ClusterClient
+from minikafka.client.escaped_log import escaped
 from minikafka.client.metrics import MetricName
 from minikafka.client.mixups import MixedWithAsync
 
 P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
-_logger = logging.getLogger("minikafka.client")
+_logger = escaped(logging.getLogger("minikafka.client"))
 EXIT_TIMEOUT_S = 5
 """How long the end of the interpreter waits for clients that were never closed: for deliveries, and to leave groups."""
 _LEAVING_S = 1

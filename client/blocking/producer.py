@@ -11,8 +11,18 @@ from typing import Any, Never, Unpack
 
 import anyio
 
-from minikafka.client.argument_checks import knows_arguments
-from minikafka.client.argument_kinds import INT32, INT64, HeadersArgument, Natural, PartitionIndex, Timestamp, TopicName
+from minikafka.client.argument_checks import knows_arguments, read_argument
+from minikafka.client.argument_kinds import (
+    INT32,
+    INT64,
+    TIMEOUT,
+    HeadersArgument,
+    Natural,
+    PartitionIndex,
+    TimeoutMs,
+    Timestamp,
+    TopicName,
+)
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
 from minikafka.client.blocking.refusals import TOGETHER_S, Refusal, Refusals, dropped
@@ -52,8 +62,10 @@ class BlockingDelivery(Awaited):
         """Whether the record was delivered or has failed."""
         return self._refusal is not None or (self._delivery is not None and self._delivery.done)
 
-    def result(self, timeout_ms: float | None = None) -> RecordMetadata:
+    def result(self, timeout_ms: TimeoutMs | None = None) -> RecordMetadata:
         """The record's metadata. Raises the KafkaError of the delivery, RequestTimedOutError after `timeout_ms`."""
+        if timeout_ms is not None:
+            timeout_ms = read_argument("result", "timeout_ms", TIMEOUT, timeout_ms)
         if not self.done:
             self._producer._wait_for(self, timeout_ms)
         if self._refusal is not None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 
+from minikafka.client.escaped_log import escaped
 from minikafka.protocol.errors import KafkaError
 
-_logger = logging.getLogger("minikafka.client.producer")
+_logger = escaped(logging.getLogger("minikafka.client.producer"))
 TOGETHER_S = 1
 """For how long records are counted together."""
 

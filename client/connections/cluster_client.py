@@ -29,6 +29,7 @@ from minikafka.client.connections.stalled_requests import StalledRequests
 from minikafka.client.connections.stream_tasks import StreamTasks
 from minikafka.client.connections.traffic import Traffic
 from minikafka.client.connections.waits import Awaited, Waits
+from minikafka.client.escaped_log import escaped
 from minikafka.client.options import ClientOptions
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
@@ -44,7 +45,7 @@ from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 T = TypeVar("T")
-_logger = logging.getLogger("minikafka.client.connections")
+_logger = escaped(logging.getLogger("minikafka.client.connections"))
 _WATCH_INTERVAL_S = 0.1
 _WATCH_INTERVAL_WHERE_BROKERS_WAIT_S = 0.5
 _METADATA_PATIENCE_S = 0.5

@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 import anyio
 
-_logger = logging.getLogger("minikafka.client")
+from minikafka.client.escaped_log import escaped
+
+_logger = escaped(logging.getLogger("minikafka.client"))
 PATIENCE_S = 2
 """A wait is logged once it has lasted for this long."""
 INTERVAL_S = 10

@@ -24,6 +24,7 @@ from minikafka.client.consumer.fetch_state import NO_RESET, Fetcher, PartitionFa
 from minikafka.client.consumer.missing_offsets import MissingOffsets
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.position_validation import LogTruncationError, validate
+from minikafka.client.escaped_log import escaped
 from minikafka.client.metrics import Distribution
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import (
@@ -35,7 +36,7 @@ from minikafka.protocol.errors import (
 from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.names import TopicPartition
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _PURPOSE = "fetch"
 _VERSION_WITH_SESSIONS, _VERSION_WITH_IDS = 7, 13
 

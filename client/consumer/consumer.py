@@ -18,7 +18,16 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.argument_checks import checks_arguments, read_argument
-from minikafka.client.argument_kinds import TOPIC_NAME, Natural, PartitionArgument, Positive, Timestamp, TopicName
+from minikafka.client.argument_kinds import (
+    TOPIC_NAME,
+    Natural,
+    PartitionArgument,
+    Positive,
+    TimeoutMs,
+    Timestamp,
+    TopicName,
+    one_of_several,
+)
 from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.seams import Seams
@@ -88,7 +97,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         self._options = make(ConsumerOptions, options, "Consumer", bootstrap_servers)
         super().__init__(self._options, seams)
         self._fetcher = Fetcher(self._options)
-        self._topics = [read_argument("Consumer", f"topics[{at}]", TOPIC_NAME, one) for at, one in enumerate(topics)]
+        kind = one_of_several(TOPIC_NAME)
+        self._topics = [read_argument("Consumer", f"topics[{at}]", kind, one) for at, one in enumerate(topics)]
         self._reader = OneReader()
         self._iterations = Iterations(
             self._fetcher,
@@ -304,7 +314,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         """
         return self._reader.iterates(partial(self._iterations.arrow_batches, columns))
 
-    async def poll(self, timeout_ms: float = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
+    async def poll(self, timeout_ms: TimeoutMs = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
         """Buffered records, at most `max_records` (default: max_poll_records); waits up to `timeout_ms` for one.
 
         The records of the previous poll count as processed. A listener's callbacks are called here, and are not limited

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from minikafka.client.escaped_log import escaped
 from minikafka.client.interceptors import ConsumerInterceptor
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.records import ConsumerRecord
 from minikafka.client.user_code import tolerated
 from minikafka.protocol.names import TopicPartition
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 
 
 def on_consume(interceptors: Sequence[ConsumerInterceptor], records: list[ConsumerRecord]) -> list[ConsumerRecord]:

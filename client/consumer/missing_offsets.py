@@ -20,6 +20,7 @@ from minikafka.client.connections.waits import Awaited, essential, listed
 from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NO_RESET, READ_COMMITTED, Fetcher
 from minikafka.client.consumer.partition_state import PartitionState
+from minikafka.client.escaped_log import escaped
 from minikafka.client.offset_queries import (
     EARLIEST,
     LATEST,
@@ -36,7 +37,7 @@ from minikafka.protocol.errors import (
     UnknownTopicOrPartitionError,
 )
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _TIMES = {"earliest": EARLIEST, "latest": LATEST}
 _FAILURES_FOR_GOOD = 5
 """An error that is not retriable is followed by the pause after so many failures."""

@@ -19,6 +19,7 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.interception import on_commit
+from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.groups.group_session import GroupSession
 from minikafka.client.offset_queries import commit_request, commit_results, commit_version_max
@@ -35,7 +36,7 @@ from minikafka.protocol.messages.offset_commit import OffsetCommitRequest
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 COORDINATOR_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT)
 MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.partition_state import PartitionState
+from minikafka.client.escaped_log import escaped
 from minikafka.protocol.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError, error_for
 from minikafka.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -22,7 +23,7 @@ from minikafka.protocol.messages.offset_for_leader_epoch import (
 )
 from minikafka.protocol.names import TopicPartition
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _CONSUMER = -1
 _FIRST_VERSION_FOR_CONSUMERS = 3
 

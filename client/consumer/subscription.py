@@ -24,6 +24,7 @@ from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NOT_CHOSEN, Fetcher
 from minikafka.client.consumer.listener import Listener, check_listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
+from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.groups.group_session import GroupSession
@@ -33,7 +34,7 @@ from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _TELLING_FAILURES = 2
 """Automatic commits that failed in a row with errors that may pass, before it is logged: one is usual in a failover."""
 

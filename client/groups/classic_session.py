@@ -9,6 +9,7 @@ import anyio
 
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.seams import Seams
+from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.classic_membership import ClassicMembership, ErrorAction, State
 from minikafka.client.groups.group_session import GroupSession, Member, PollOverdue
 from minikafka.client.options import ConsumerOptions
@@ -16,7 +17,7 @@ from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest
 from minikafka.protocol.names import TopicPartition
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _LEAVE_TIMEOUT_MS = 3_000
 _GRACE_MS = 5_000
 """Added to the rebalance timeout when waiting for JoinGroup and SyncGroup responses."""

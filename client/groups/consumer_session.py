@@ -12,6 +12,7 @@ import anyio
 
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.seams import Seams
+from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.consumer_membership import Assigned, ConsumerMembership, Reaction
 from minikafka.client.groups.group_session import GroupSession, Member, PollOverdue
 from minikafka.client.options import ConsumerOptions
@@ -19,7 +20,7 @@ from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _LEAVE_TIMEOUT_MS = 3_000
 
 

@@ -17,13 +17,14 @@ import anyio
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
+from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.application_calls import ApplicationCall
 from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _PURPOSE = "group"
 
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import anyio
 
+from minikafka.client.escaped_log import escaped
 from minikafka.client.producer.record_accumulator import Accumulator
 from minikafka.client.producer.transactions import Transactions
 from minikafka.protocol.errors import KafkaError, NetworkError
 
-_logger = logging.getLogger("minikafka.client.producer")
+_logger = escaped(logging.getLogger("minikafka.client.producer"))
 ABORT_TIMEOUT_S = 5
 
 

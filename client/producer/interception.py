@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from minikafka.client.escaped_log import escaped
 from minikafka.client.interceptors import ProducerInterceptor
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
 from minikafka.client.records import ProducerRecord, RecordMetadata
 from minikafka.client.user_code import tolerated
 
-_logger = logging.getLogger("minikafka.client.producer")
+_logger = escaped(logging.getLogger("minikafka.client.producer"))
 
 
 class Interception:

@@ -28,6 +28,7 @@ from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
+from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.metrics import Readings
 from minikafka.client.offsets import OffsetAndMetadata
@@ -57,7 +58,7 @@ from minikafka.protocol.errors import KafkaError, MessageTooLargeError, RequestT
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import RECORD_OVERHEAD_BYTES, Headers
 
-_logger = logging.getLogger("minikafka.client.producer")
+_logger = escaped(logging.getLogger("minikafka.client.producer"))
 _SENDS_PER_CHECKPOINT = 256
 _TIMESTAMP_MAX = (1 << 63) - 1
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 
+from minikafka.client.escaped_log import escaped
 from minikafka.client.records import RecordMetadata
 from minikafka.client.user_code import tolerated
 from minikafka.protocol.counted import counted
@@ -17,7 +18,7 @@ from minikafka.protocol.records.column_codec import encode_columns
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Headers
 
-_logger = logging.getLogger("minikafka.client.producer")
+_logger = escaped(logging.getLogger("minikafka.client.producer"))
 BATCH_OVERHEAD_BYTES = 61
 """The size of a batch's header."""
 SEQUENCE_COUNT = 1 << 31

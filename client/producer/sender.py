@@ -19,6 +19,7 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.connection import Connection, api_versions_request
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.waits import Awaited
+from minikafka.client.escaped_log import escaped
 from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.producer_batch import PendingBatch, not_encoded
@@ -32,7 +33,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.types import NIL_UUID
 
-_logger = logging.getLogger("minikafka.client.producer")
+_logger = escaped(logging.getLogger("minikafka.client.producer"))
 _VERSION_WITH_IDS = 13
 
 

@@ -119,4 +119,28 @@ MUTATIONS = (
         ("tests/cli/test_cluster_arguments.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "poll takes a time-out in seconds",
+        "client/consumer/consumer.py",
+        "timeout_ms: TimeoutMs = 0,",
+        "timeout_ms: float = 0,",
+        ("tests/client/test_arguments_given_as_a_list.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a list that is passed as one of several arguments gets no advice",
+        "client/argument_checks.py",
+        "self.rest = one.name, one_of_several(kind)\n",
+        "self.rest = one.name, kind\n",
+        ("tests/client/test_arguments_given_as_a_list.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a client logs what a terminal obeys",
+        "client/escaped_log.py",
+        "else visible(str(one)) for",
+        "else one for",
+        ("tests/client/test_escaped_log.py",),
+        TEST_ONLY,
+    ),
 )

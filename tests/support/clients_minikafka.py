@@ -144,7 +144,7 @@ class MinikafkaReader:
 
     def poll(self, timeout_s: float) -> list[Received]:
         with _refusals():
-            return [Received.of(record) for record in self._consumer.poll(timeout_s * 1000)]
+            return [Received.of(record) for record in self._consumer.poll(int(timeout_s * 1000))]
 
     def assignment(self) -> set[tuple[str, int]]:
         return {(place.topic, place.partition) for place in self._consumer.assignment()}

@@ -41,7 +41,7 @@ async def main(work: Work) -> None:
         if work.own_partition is not None:
             consumer.assign([TopicPartition(work.source, work.own_partition)])
         while True:
-            records = await consumer.poll(POLL_S * 1000, RECORDS_MAX)
+            records = await consumer.poll(int(POLL_S * 1000), RECORDS_MAX)
             if records:
                 await transfer(work, producer, consumer, records)
 

@@ -223,7 +223,7 @@ class Ours:
         self._consumer.subscribe(list(arguments.topics), listener=Telling())
 
     def poll(self) -> Iterable[tuple[str, int, int, bytes]]:
-        found = self._consumer.poll(POLL_S * 1000, RECORDS_MAX)
+        found = self._consumer.poll(int(POLL_S * 1000), RECORDS_MAX)
         return [(one.topic, one.partition, one.offset, one.value or b"") for one in found]
 
     def store(self, offsets: Mapping[Place, int]) -> None:
