@@ -27,8 +27,8 @@ interpreter from ending, which waits for five seconds at most: for deliveries, t
 Inside async code use `minikafka.client`: these clients would block the event loop.
 
 Caveats:
-    * Ctrl-C in a `transaction()` block tries to abort first: with the brokers away it takes some ten seconds until
-      KeyboardInterrupt is raised. A second Ctrl-C ends that.
+    * Ctrl-C in a `transaction()` block tries to abort first: with the brokers away it takes five seconds until
+      KeyboardInterrupt is raised, and a line says so. A second Ctrl-C ends that.
 """
 
 from minikafka.client.blocking.admin import Admin

@@ -361,8 +361,8 @@ class Producer(BlockingClient):
         await step()
 
     async def _abort_after(self, error: BaseException) -> None:
-        await self._emptied()
-        await self._producer._abort_after(error)
+        advice = "; another Ctrl-C ends this at once" if isinstance(error, KeyboardInterrupt) else ""
+        await self._producer._abort_after(error, self._emptied, advice)
 
     async def _flush(self) -> None:
         await self._emptied()

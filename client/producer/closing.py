@@ -3,41 +3,76 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
 
 from minikafka.client.escaped_log import escaped
 from minikafka.client.producer.record_accumulator import Accumulator
+from minikafka.client.producer.transaction_state import Phase
 from minikafka.client.producer.transactions import Transactions
 from minikafka.protocol.errors import KafkaError, NetworkError
 
 _logger = escaped(logging.getLogger("minikafka.client.producer"))
 ABORT_TIMEOUT_S = 5
+"""For how long an exception, or the end of the producer's block, waits for the end of the transaction."""
 
 
-async def abort_open(transactions: Transactions) -> None:
-    """Abort a transaction that is still open, since consumers would wait for its end."""
-    if transactions.is_open:
-        _logger.warning("producer closed within a transaction, which is aborted: %s", transactions.name)
-        with anyio.move_on_after(ABORT_TIMEOUT_S, shield=True):
-            try:
-                await transactions.resolve()
-            except KafkaError as error:
-                _logger.warning("transaction not aborted, it will time out: %s", error)
+async def abort_open(transactions: Transactions, left_by: BaseException | None) -> None:
+    """Abort a transaction that is still open, since consumers would wait for its end.
 
-
-async def abort_after(transactions: Transactions, error: BaseException) -> None:
-    """Abort what is open, after an exception, for a few seconds; what fails thereby is noted in the exception."""
+    An exception that has left the block of the transaction as well has spent this time there.
+    """
     if not transactions.is_open:
         return
-    with anyio.move_on_after(ABORT_TIMEOUT_S, shield=True) as scope:
+    committing, failure, name = not transactions.state.can_abort, "", transactions.name
+    if left_by is None or transactions.left_by is not left_by:
+        transactions.end_by(anyio.current_time() + ABORT_TIMEOUT_S, left_by)
+    with anyio.CancelScope(deadline=transactions.ends_by, shield=True):
         try:
+            await transactions.resolve()
+        except KafkaError as error:
+            failure = f": {error}"
+    if not transactions.is_open and not failure:
+        outcome = "committed" if committing else "aborted"
+        _logger.warning("producer closed within a transaction, which was %s: %s", outcome, name)
+    else:
+        _logger.warning("producer closed within a transaction: %s: %s%s", name, _left_open(transactions), failure)
+
+
+async def abort_after(
+    transactions: Transactions,
+    error: BaseException,
+    *,
+    ahead: Callable[[], Awaitable[None]] | None = None,
+    advice: str = "",
+) -> None:
+    """Abort what is open, after an exception, for a few seconds; what fails thereby is noted in the exception.
+
+    Args:
+        ahead: what is to be done before.
+        advice: how to end the wait, for the line that says that it lasts.
+    """
+    if not transactions.is_open:
+        return
+    transactions.end_by(anyio.current_time() + ABORT_TIMEOUT_S, error)
+    what = f"ending the transaction after {type(error).__name__}, for {ABORT_TIMEOUT_S} s at most{advice}"
+    with anyio.CancelScope(deadline=transactions.ends_by, shield=True) as scope, transactions.waiting(what):
+        try:
+            if ahead is not None:
+                await ahead()
             await transactions.resolve()
         except KafkaError as failure:
             error.add_note(f"aborting the transaction failed as well: {failure}")
     if scope.cancelled_caught:
-        error.add_note(f"the transaction was not aborted within {ABORT_TIMEOUT_S} s; it will time out")
+        error.add_note(f"the transaction was not ended within {ABORT_TIMEOUT_S} s: {_left_open(transactions)}")
+
+
+def _left_open(transactions: Transactions) -> str:
+    """What becomes of a transaction that was not ended."""
+    if transactions.state.phase is Phase.COMMITTING:
+        return "it is not known whether it is committed; if not, its coordinator aborts it after transaction_timeout_ms"
+    return "its coordinator aborts it after transaction_timeout_ms"
 
 
 def drop_undelivered(

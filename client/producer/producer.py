@@ -12,7 +12,7 @@ result. Leaving the block normally waits until all records are delivered. Batche
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Never, Unpack, cast
@@ -327,11 +327,13 @@ class Producer(ClusterClient):
             raise RuntimeError("this Producer is closed")
         return transactions
 
-    async def _abort_after(self, error: BaseException) -> None:
+    async def _abort_after(
+        self, error: BaseException, ahead: Callable[[], Awaitable[None]] | None = None, advice: str = ""
+    ) -> None:
         """See `abort_after`."""
         transactions = self._running().transactions
         assert transactions is not None
-        await abort_after(transactions, error)
+        await abort_after(transactions, error, ahead=ahead, advice=advice)
 
     async def partitions_for(self, topic: TopicName) -> list[int]:
         """The partitions of a topic. Raises as `send`."""
@@ -467,7 +469,7 @@ class Producer(ClusterClient):
         transactions = self._sender.transactions if self._sender is not None else None
         try:
             if transactions is not None:
-                await abort_open(transactions)
+                await abort_open(transactions, left_by)
             elif left_by is None:
                 await self.flush()
         except BaseException as error:

@@ -73,6 +73,8 @@ class Transactions:
 
     Attributes:
         state: The pure part.
+        left_by: the exception after which the open transaction is to be ended, if there is one.
+        ends_by: until when, on the event loop's clock.
     """
 
     def __init__(
@@ -96,6 +98,8 @@ class Transactions:
         self._backoff = backoff
         self._sender = sender
         self._initialized = anyio.Event()
+        self.left_by: BaseException | None = None
+        self.ends_by = float("inf")
         self._end_over: anyio.Event | None = None
         """Set when the `commit` or `abort` that a task is in is over; None if no task is."""
         self._adding_over: anyio.Event | None = None
@@ -128,6 +132,14 @@ class Transactions:
     def is_open(self) -> bool:
         """Whether a transaction is open, or being committed or aborted."""
         return self.state.can_abort or self.state.phase is Phase.COMMITTING
+
+    def end_by(self, deadline: float, left_by: BaseException | None) -> None:
+        """The open transaction is to be ended by then."""
+        self.ends_by, self.left_by = deadline, left_by
+
+    def waiting(self, what: str) -> AbstractContextManager[None]:
+        """The block waits for the cluster; what lasts is logged."""
+        return self._cluster.waiting(what)
 
     async def resolve(self) -> None:
         """Abort what is open, or finish the commit that the coordinator may know of. Raises as `abort`, `commit`.

@@ -412,4 +412,12 @@ MUTATIONS = (
         ("tests/client/producer/test_failed_deliveries.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "an exception waits for its transaction again when it leaves the producer",
+        "client/producer/closing.py",
+        "    if left_by is None or transactions.left_by is not left_by:\n",
+        "    if True:\n",
+        ("tests/client/producer/test_left_transactions.py",),
+        TEST_ONLY,
+    ),
 )
