@@ -19,7 +19,7 @@ SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $
 	$(if $(SEED),--seed $(SEED))
 
 # Where the tests are that `make sim` has for itself.
-SIM_TESTS := tests/client/groups
+SIM_TESTS := tests/simulation tests/controller/raft tests/client/groups
 
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -1,4 +1,4 @@
-"""Schedules that failed once, in `failed/`: each passes now."""
+"""Schedules that failed once, in `failed/`: each passes now. `make sim` runs them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from simulation.stored import FAILED, from_toml
 from simulation.trial import try_schedule
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize("path", sorted(FAILED.glob("*.toml")), ids=lambda path: path.stem)
 def test_a_schedule_that_failed_once_passes(path: Path) -> None:
     result = try_schedule(from_toml(path.read_text()))

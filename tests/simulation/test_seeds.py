@@ -16,7 +16,7 @@ from simulation.schedule import draw
 from simulation.trial import try_schedule, try_seed
 
 TESTS = Path(__file__).parents[1]
-SEEDS = 6
+SEEDS = 2
 """`make sim` runs more."""
 PRINTED = """
 from dataclasses import replace
