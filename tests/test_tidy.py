@@ -86,7 +86,8 @@ IMPORTS_TRIO = {
 """Sockets, drivers of pure cores, the server. The docstring of a file in this list says why it uses trio."""
 
 SEAMS = {
-    "broker/node/main.py": {"time", "random", "os", "print"},
+    "broker/node/main.py": {"time", "random", "os"},
+    "broker/node/log_writer.py": {"threading", "os"},  # beside the loop, which must not wait for a reader
     "broker/node/start_errors.py": {"os"},  # asks the machine why a start of `main.py` failed
     "broker/node/holders.py": {"os"},  # likewise
     "broker/node/stack_sampler.py": {"threading"},  # an aid to find the cause of long steps; off unless asked for

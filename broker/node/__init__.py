@@ -8,6 +8,7 @@ randomness, network). No other file obtains them from the machine, so that a sim
     descriptors.py          how many descriptors there are for files and for clients
     allocator.py            the C library returns large buffers to the system
     logging_setup.py        structlog on standard error, with a level that can change while the node runs
+    log_writer.py           a thread that writes the log, so that a reader that does not read holds up nobody
     node.py                 a node that serves clients: the order of start and stop
     broker_parts.py         creates and connects its parts; the services of handlers
     start_errors.py         why a node cannot start, in the words of its settings

@@ -6,14 +6,16 @@ belongs to the controller, and is read for every event.
 
 import sys
 from collections.abc import Mapping, MutableMapping
-from contextlib import suppress
 from itertools import islice
 from typing import Any, TextIO, cast
 
 import structlog
 
+from minikafka.broker.node.log_writer import LogWriter
 from minikafka.protocol.shortened import shortened
 from minikafka.protocol.visible import obeys_escapes, visible
+
+log = structlog.get_logger("minikafka")
 
 ITEMS_MAX = 100
 """Of a list or mapping in an event of the log; more are counted."""
@@ -85,31 +87,17 @@ def visible_values(logger: object, method_name: str, event: EventDict) -> EventD
     return event
 
 
-class BestEffort:
-    """A text file whose write errors are ignored: a node must not end because its log is on a full disk, or because
-    nobody reads its standard error any more. There is no other place to report them to."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-
-    def write(self, text: str) -> None:
-        """Write, or lose the text."""
-        with suppress(OSError):
-            self._file.write(text)
-
-    def flush(self) -> None:
-        """Flush as far as possible."""
-        with suppress(OSError):
-            self._file.flush()
-
-
 def wants_colors(environment: Mapping[str, str]) -> bool:
     """Whether a terminal is to get colors: not with NO_COLOR, or if it obeys no escape sequences."""
     return not environment.get("NO_COLOR") and obeys_escapes(environment.get("TERM", ""))
 
 
-def log_to_stderr(levels: dict[str, str], *, colors: bool) -> None:
-    """Configure structlog for the process; `levels` may change later, and only a terminal gets `colors`."""
+def log_to_stderr(levels: dict[str, str], *, colors: bool) -> LogWriter:
+    """Configure structlog for the process; `levels` may change later, and only a terminal gets `colors`.
+
+    Returns what writes the lines; `finish` it before the process ends.
+    """
+    writer = LogWriter(sys.stderr, lambda lines: log.warning("lines of the log dropped", lines=lines))
     on_terminal = sys.stderr.isatty()
     console = structlog.dev.ConsoleRenderer(colors=colors)
     renderer = console if on_terminal else structlog.processors.JSONRenderer()
@@ -123,6 +111,7 @@ def log_to_stderr(levels: dict[str, str], *, colors: bool) -> None:
             visible_values if on_terminal else what_matters_first,
             renderer,
         ],
-        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", BestEffort(sys.stderr))),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", writer)),
         cache_logger_on_first_use=True,
     )
+    return writer

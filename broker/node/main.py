@@ -7,10 +7,12 @@ import gc
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 import trio
@@ -20,6 +22,7 @@ from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_i
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit
 from minikafka.broker.node.directory_kinds import why_no_data_directory
+from minikafka.broker.node.log_writer import LogWriter
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr, wants_colors
 from minikafka.broker.node.node import Node
 from minikafka.broker.node.stack_sampler import StackSampler
@@ -49,6 +52,13 @@ class CannotStart(Exception):
     """The node cannot start; the text names the problem and its place."""
 
 
+class Outputs(NamedTuple):
+    """Standard output and standard error, which nobody may be reading."""
+
+    ready: LogWriter
+    log: LogWriter
+
+
 _REFUSALS = (KafkaError, WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
 
 
@@ -74,7 +84,7 @@ def run(
         OSError: The settings cannot be read.
     """
     levels = {ROOT: log_level.upper()}
-    log_to_stderr(levels, colors=wants_colors(os.environ))
+    outputs = Outputs(ready=LogWriter(sys.stdout), log=log_to_stderr(levels, colors=wants_colors(os.environ)))
     try:
         settings = configure(
             node_id=node_id,
@@ -85,8 +95,16 @@ def run(
             overrides=overrides,
             in_container=in_container,
         )
+        _run(settings, levels, outputs, in_container=in_container)
     except (ConfigError, PropertiesError) as error:
         raise CannotStart(str(error)) from error
+    finally:
+        outputs.ready.finish()
+        outputs.log.finish()
+
+
+def _run(settings: NodeConfig, levels: dict[str, str], outputs: Outputs, *, in_container: bool) -> None:
+    """Run a node with these settings. Raises CannotStart."""
     for directory in (*settings.log_dirs, settings.metadata_log_dir):
         if why := why_no_data_directory(Path(directory)):
             raise CannotStart(why)
@@ -98,7 +116,7 @@ def run(
         watch = _step_watch()
         if settings.metrics_listener is not None:
             import_module("minikafka.broker.node.metrics_parts")  # takes long: here no client waits
-        trio.run(_serve, settings, levels, cluster_id, watch, instruments=[watch])
+        trio.run(_serve, settings, levels, cluster_id, watch, outputs, instruments=[watch])
     except (*_REFUSALS, OSError, BaseExceptionGroup) as error:
         cause = cause_of(error)
         raise (CannotStart(why_not_started(cause, settings)) if isinstance(cause, OSError) else cause) from error
@@ -191,7 +209,9 @@ async def serve(
         nursery.cancel_scope.cancel()
 
 
-async def _serve(config: NodeConfig, levels: dict[str, str], cluster_id: str | None, watch: StepWatch) -> None:
+async def _serve(
+    config: NodeConfig, levels: dict[str, str], cluster_id: str | None, watch: StepWatch, outputs: Outputs
+) -> None:
     check_addresses(config)
     descriptors = raise_descriptor_limit()
     files = open_files_max(descriptors)
@@ -205,11 +225,11 @@ async def _serve(config: NodeConfig, levels: dict[str, str], cluster_id: str | N
     )
     if cluster_id is not None:
         choose_cluster_id(system.disk, config.static, cluster_id, system.random)
-    stuck, stops = StuckLoop(), (signal.SIGTERM, signal.SIGINT)
+    stuck, stops = StuckLoop(finish_log=outputs.log.finish), (signal.SIGTERM, signal.SIGINT)
     with trio.open_signal_receiver(*stops) as signals, stuck.watching(*stops):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stuck.run)
-            await serve(make_node(config, system), signals, task_status=_Announcement())
+            await serve(make_node(config, system), signals, task_status=_Announcement(outputs.ready))
             nursery.cancel_scope.cancel()
 
 
@@ -233,8 +253,11 @@ async def _stop_on_signal(node: Node | ControllerNode, signals: AsyncIterator[in
 class _Announcement:
     """Prints the address once the node serves clients; never, if it is stopped before."""
 
+    def __init__(self, out: LogWriter) -> None:
+        self._out = out
+
     def started(self, value: str = "") -> None:
-        print(f"ready {value}", flush=True)
+        self._out.write(f"ready {value}\n")
 
 
 def wall_clock_ms() -> int:

@@ -23,6 +23,7 @@ log = structlog.get_logger("minikafka")
 
 GRACE_S = 8.0
 """Docker kills ten seconds after SIGTERM, Kubernetes thirty."""
+REPORT_S = 1.5
 LINES_MAX = 12
 
 
@@ -31,11 +32,18 @@ class StuckLoop:
 
     Args:
         grace_s: How long a step may last then.
+        finish_log: Waits until the log is written, for a moment at most.
         end: Ends the process at once.
     """
 
-    def __init__(self, grace_s: float = GRACE_S, end: Callable[[int], object] = os._exit) -> None:
+    def __init__(
+        self,
+        grace_s: float = GRACE_S,
+        finish_log: Callable[[], object] = lambda: None,
+        end: Callable[[int], object] = os._exit,
+    ) -> None:
         self._grace_s = grace_s
+        self._finish_log = finish_log
         self._end = end
         self._seen_s = time.monotonic()
         self._watcher: threading.Thread | None = None
@@ -76,10 +84,18 @@ class StuckLoop:
     def _watch(self) -> None:
         while not self._over.wait(self._grace_s / 8):
             if time.monotonic() - self._seen_s > self._grace_s:
-                try:
-                    log.critical("event loop stuck, node ends uncleanly", seconds=self._grace_s, stuck_in=_main_stack())
-                finally:
-                    self._end(1)
+                self._report_and_end()
+
+    def _report_and_end(self) -> None:
+        """In a thread of its own: whatever the line of the log waits for, the process ends."""
+        reporter = threading.Thread(target=self._report, name="stuck loop's report", daemon=True)
+        reporter.start()
+        reporter.join(REPORT_S)
+        self._end(1)
+
+    def _report(self) -> None:
+        log.critical("event loop stuck, node ends uncleanly", seconds=self._grace_s, stuck_in=_main_stack())
+        self._finish_log()
 
 
 def _main_stack() -> list[str]:

@@ -142,6 +142,27 @@ MUTATIONS = (
         ("tests/broker/node/test_stuck_loop.py",),
     ),
     Mutation(
+        "the end of a stuck process waits for a reader of its log",
+        "broker/node/stuck_loop.py",
+        "        reporter.join(REPORT_S)\n",
+        "        reporter.join()\n",
+        ("tests/broker/node/test_stuck_loop.py::test_sigterm_ends_a_stuck_process_whose_log_nobody_reads",),
+    ),
+    Mutation(
+        "lines of a log that nobody reads wait without bound",
+        "broker/node/log_writer.py",
+        "            if self._dropped or self._size >= self._size_max:\n",
+        "            if False:\n",
+        ("tests/broker/node/test_log_writer.py::test_lines_beyond_the_bound_are_dropped_and_counted_at_the_place_of_the_gap",),
+    ),
+    Mutation(
+        "whoever logs waits for a reader of the log",
+        "broker/node/log_writer.py",
+        "            self._waiting.append(text)\n",
+        "            self._write_now(text)\n",
+        ("tests/broker/node/test_log_writer.py::test_whoever_logs_does_not_wait_for_a_reader[False-pipe]",),
+    ),
+    Mutation(
         "each scraper has metrics of its own made, all at the same time",
         "broker/metrics/endpoints.py",
         "            if made is None or self._begun == asked_at:\n",

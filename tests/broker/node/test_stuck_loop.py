@@ -9,7 +9,7 @@ import sys
 import pytest
 
 PROGRAM = """
-import signal, sys
+import os, signal, sys
 import trio
 from minikafka.broker.node.stuck_loop import StuckLoop
 
@@ -28,6 +28,19 @@ async def main():
 async def stuck_in_a_step():
     await trio.sleep(0)
     print("stuck", flush=True)
+    while True:
+        pass
+
+async def stuck_while_nobody_reads():
+    await trio.sleep(0)
+    print("stuck", flush=True)
+    os.set_blocking(1, False)
+    try:
+        while True:
+            os.write(1, b"x")
+    except BlockingIOError:
+        os.set_blocking(1, True)
+    print("full", file=sys.stderr, flush=True)
     while True:
         pass
 
@@ -56,3 +69,16 @@ def test_sigterm_ends_the_process(task: str, grace_s: float, code: int) -> None:
     assert ("event loop stuck" in text) == (code == 1)
     assert ("stuck_in_a_step" in text) == (code == 1)
     assert ("by itself" in text) == (code == 0)
+
+
+def test_sigterm_ends_a_stuck_process_whose_log_nobody_reads() -> None:
+    command = [sys.executable, "-c", PROGRAM, "stuck_while_nobody_reads", "0.1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        assert process.stderr.readline() == "full\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 1
+    finally:
+        process.kill()
+        process.communicate()
