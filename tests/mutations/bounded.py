@@ -200,7 +200,7 @@ MUTATIONS = (
     Mutation(
         "a protocol of a member is counted by the letters of its name",
         "broker/coordinator/groups/state/classic_member.py",
-        "    return PROTOCOL_SIZE_BYTES + _size_bytes(name) + len(metadata)",
+        "    return PROTOCOL_SIZE_BYTES + text_size_bytes(name) + len(metadata)",
         "    return len(name) + len(metadata)",
         ("tests/broker/coordinator/groups/classic/test_members_size.py",),
     ),
@@ -287,6 +287,27 @@ MUTATIONS = (
         "others = {id(one): one for one in",
         "others = {object(): one for one in",
         ("tests/broker/metrics/test_http_server.py",),
+    ),
+    Mutation(
+        "members of the consumer protocol take no room of a node",
+        "broker/coordinator/groups/group_coordinator.py",
+        "        return self._subscribe(request, caller, size_bytes) if size_bytes else self._beat(request, caller)\n",
+        "        return self._beat(request, caller)\n",
+        ("tests/broker/coordinator/groups/classic/test_members_size.py",),
+    ),
+    Mutation(
+        "what members of the consumer protocol keep is forgotten when room is counted again",
+        "broker/coordinator/groups/state/consumer_group.py",
+        "        return self.size_bytes, len(self.members)\n",
+        "        return 0, 0\n",
+        ("tests/broker/coordinator/groups/classic/test_members_size.py",),
+    ),
+    Mutation(
+        "what a member that left the consumer protocol's group had given stays counted",
+        "broker/coordinator/groups/state/consumer_group.py",
+        "        self.size_bytes -= known.size_bytes if known is not None else 0\n",
+        "",
+        ("tests/broker/coordinator/groups/consumer/test_subscribed_topics.py",),
     ),
     Mutation(
         "few elements of many bytes are encoded at once, without room",

@@ -42,6 +42,7 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
 from minikafka.broker.coordinator.groups.offsets.removal_in_steps import delete_partition_offsets
 from minikafka.broker.coordinator.groups.offsets.request_parts import deleted_in_parts, is_large, parts, whole
 from minikafka.broker.coordinator.groups.state.classic_member import Caller, join_size_bytes
+from minikafka.broker.coordinator.groups.state.consumer_member import heartbeat_size_bytes
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.steps import in_steps
@@ -114,7 +115,7 @@ class GroupCoordinator:
             codec=settings.codec,
         )
         self._room = MembersRoom(
-            lambda: (group for shard in self.runtime.states() for group in shard.classic_groups.values()),
+            lambda: (group for shard in self.runtime.states() for group in shard.groups()),
             trio.current_time,
         )
 
@@ -184,7 +185,20 @@ class GroupCoordinator:
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller
     ) -> AtOnce[ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat."""
+        """ConsumerGroupHeartbeat; one that says what its member subscribes to takes room for that."""
+        size_bytes = heartbeat_size_bytes(request, caller.client_id)
+        return self._subscribe(request, caller, size_bytes) if size_bytes else self._beat(request, caller)
+
+    async def _subscribe(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, size_bytes: int
+    ) -> ConsumerGroupHeartbeatResponse:
+        if not await in_steps(self._room.take(size_bytes)):
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return await completed(self._beat(request, caller))
+
+    def _beat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    ) -> AtOnce[ConsumerGroupHeartbeatResponse]:
         return self._begin(
             request.group_id,
             lambda builder, ticket: consumer_heartbeat(builder, request, caller, ticket),

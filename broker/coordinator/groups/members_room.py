@@ -1,7 +1,8 @@
-"""`MembersRoom`: how many bytes members of all classic groups of a node may keep, of what they gave in JoinGroup.
+"""`MembersRoom`: how many bytes members of all groups of a node may keep, of what they gave when they joined.
 
-Each JoinGroup is added to what is taken; what members gave back is found by counting again, once that seems too much.
-So nothing has to be given back, and what is taken is never less than what is kept.
+Each JoinGroup, and each ConsumerGroupHeartbeat that says what its member subscribes to, is added to what is taken; what
+members gave back is found by counting again, once that seems too much. So nothing has to be given back, and what is
+taken is never less than what is kept.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable
 
 import structlog
 
-from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
+from minikafka.broker.coordinator.groups.state.group import Group
 
 log = structlog.get_logger("minikafka.groups")
 
@@ -23,17 +24,17 @@ GROUPS_IN_A_STEP = 2_000
 
 
 class MembersRoom:
-    """The room for members of classic groups.
+    """The room for members of groups.
 
     Args:
-        groups: Returns all classic groups of the node.
+        groups: Returns all groups of the node.
         clock: Seconds that only grow.
         size_bytes_max: For all of them together; `MEMBERS_SIZE_BYTES_MAX` by default.
     """
 
     def __init__(
         self,
-        groups: Callable[[], Iterable[ClassicGroup]],
+        groups: Callable[[], Iterable[Group]],
         clock: Callable[[], float],
         size_bytes_max: int | None = None,
     ) -> None:
@@ -62,8 +63,8 @@ class MembersRoom:
         self._counted_s = self._clock()
         before, kept = self._taken_bytes, 0
         for number, group in enumerate(list(self._groups()), 1):
-            kept += group.size_bytes + group.assigned_size_bytes
-            kept += MEMBER_SIZE_BYTES * (len(group.members) + len(group.pending_joins))
+            size_bytes, members = group.kept
+            kept += size_bytes + MEMBER_SIZE_BYTES * members
             if number % GROUPS_IN_A_STEP == 0:
                 yield
         self._taken_bytes += kept - before

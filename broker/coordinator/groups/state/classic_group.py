@@ -136,6 +136,10 @@ class ClassicGroup:
                 self.pending_syncs[record.member_id] = None
         self.subscribed_topics = self.read_subscriptions()
 
+    @property
+    def kept(self) -> tuple[int, int]:
+        return self.size_bytes + self.assigned_size_bytes, len(self.members) + len(self.pending_joins)
+
     # -- members -------------------------------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:

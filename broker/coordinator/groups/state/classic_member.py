@@ -58,7 +58,8 @@ class Member:
     @property
     def size_bytes(self) -> int:
         """What is kept of its JoinGroup takes so much memory, as `join_size_bytes`."""
-        return protocols_size_bytes(self.protocols) + _size_bytes(self.client_id) + _size_bytes(self.instance_id)
+        ids = text_size_bytes(self.client_id) + text_size_bytes(self.instance_id)
+        return protocols_size_bytes(self.protocols) + ids
 
     @property
     def protocol_names(self) -> list[str]:
@@ -144,7 +145,7 @@ def rebalance_timeout_ms(request: JoinGroupRequest, version: int) -> int:
 def join_size_bytes(request: JoinGroupRequest, client_id: str) -> int:
     """What is kept of a request takes so much memory: its protocols, and the ids of the client and the instance."""
     protocols = sum(_protocol_size_bytes(one.name, one.metadata) for one in request.protocols)
-    return protocols + _size_bytes(client_id) + _size_bytes(request.group_instance_id)
+    return protocols + text_size_bytes(client_id) + text_size_bytes(request.group_instance_id)
 
 
 def protocols_size_bytes(protocols: Protocols) -> int:
@@ -153,11 +154,11 @@ def protocols_size_bytes(protocols: Protocols) -> int:
 
 
 def _protocol_size_bytes(name: str, metadata: bytes | memoryview) -> int:
-    return PROTOCOL_SIZE_BYTES + _size_bytes(name) + len(metadata)
+    return PROTOCOL_SIZE_BYTES + text_size_bytes(name) + len(metadata)
 
 
-def _size_bytes(text: str | None) -> int:
-    """At most so many bytes: one letter beyond Unicode's first 65,536 makes all letters take four."""
+def text_size_bytes(text: str | None) -> int:
+    """A text takes at most so many bytes: one letter beyond Unicode's first 65,536 makes all letters take four."""
     return 0 if text is None else len(text) if text.isascii() else 4 * len(text)
 
 

@@ -21,7 +21,7 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
-from minikafka.broker.coordinator.groups.state.consumer_member import Assigned, ConsumerMember, Target
+from minikafka.broker.coordinator.groups.state.consumer_member import Assigned, ConsumerMember, Target, names_size_bytes
 from minikafka.broker.coordinator.groups.state.group import Committer, PartitionCheck
 from minikafka.broker.coordinator.groups.state.offset_table import CommittedOffset
 from minikafka.broker.coordinator.groups.state.subscriber_counts import SubscriberCounts
@@ -72,6 +72,7 @@ class ConsumerGroup:
             of the current assignments of the members.
         patterns: The resolved regular expressions that members subscribe to.
         subscribers: *Invariant:* the counts of all members.
+        size_bytes: What members said of themselves, and what their patterns match, takes so much memory.
         seen: None until a coordinator has looked at the topics.
         patterns_seen: The newest topic when patterns were resolved; None if this coordinator never did.
     """
@@ -89,6 +90,7 @@ class ConsumerGroup:
     seen: SeenTopics | None = None
     patterns_seen: bytes | None = None
     subscribers: SubscriberCounts = field(default_factory=SubscriberCounts)
+    size_bytes: int = 0
 
     # -- as a Group ----------------------------------------------------------------------------------------------
 
@@ -168,6 +170,10 @@ class ConsumerGroup:
         keys.append(ConsumerGroupMetadataKey(group_id=group_id))
         return [(key, None) for key in keys]
 
+    @property
+    def kept(self) -> tuple[int, int]:
+        return self.size_bytes, len(self.members)
+
     # -- queries -------------------------------------------------------------------------------------------------
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
@@ -220,21 +226,25 @@ class ConsumerGroup:
         known = self.members.get(member_id)
         if known is not None and self.static_members.get(known.instance_id or "") == member_id:
             del self.static_members[known.instance_id or ""]
+        self.size_bytes -= known.size_bytes if known is not None else 0
         if value is None:
             self._count(known, None)
             self._release(self.members.pop(member_id, None))
             return
         member = (known or ConsumerMember(member_id)).with_metadata(value)
         self._count(known, member)
+        self.size_bytes += member.size_bytes
         self.members[member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member_id
 
     def _apply_pattern(self, pattern: str, value: Any | None) -> None:
         before = self.matched_by(pattern)
-        self.patterns.pop(pattern, None)
+        known = self.patterns.pop(pattern, None)
+        self.size_bytes -= names_size_bytes(known.topics) if known is not None else 0
         if value is not None:
             self.patterns[pattern] = ResolvedPattern(frozenset(value.topics), value.version, value.timestamp)
+            self.size_bytes += names_size_bytes(self.patterns[pattern].topics)
         self.subscribers.resolve(pattern, before, self.matched_by(pattern))
 
     def _count(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:

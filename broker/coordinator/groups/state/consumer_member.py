@@ -5,10 +5,11 @@ Source: Kafka's `ConsumerGroupMember`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from minikafka.broker.coordinator.groups.state.classic_member import protocols_size_bytes, text_size_bytes
 from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -16,11 +17,15 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
     OwnedPartitions,
 )
+from minikafka.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 Assigned = Mapping[bytes, Mapping[int, int]]
 """Assigned partitions: by topic id and number, the epoch in which the member received each of them."""
 Target = Mapping[bytes, frozenset[int]]
 """The partitions that a member shall have, by topic id."""
+
+NAME_SIZE_BYTES = 120
+"""What a name in a set takes beside its letters."""
 
 LEFT, LEFT_FOR_A_WHILE = -1, -2
 """The epochs of a member that has left, and of a static one that has left and will come back (KIP-345)."""
@@ -65,6 +70,7 @@ class ConsumerMember:
         epoch: The epoch of its assignment; 0 for a new member, `LEFT_FOR_A_WHILE` for a static one that left.
         previous_epoch: The epoch before. *Use:* a member that missed the response with its new epoch sends this one.
         revoking: Partitions that it was told to give up.
+        size_bytes: What the last record of what it said of itself takes in memory.
     """
 
     member_id: str
@@ -82,6 +88,7 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Assigned = field(default_factory=dict)
     revoking: Assigned = field(default_factory=dict)
+    size_bytes: int = field(default=0, compare=False)
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Whether the member has its target assignment of this epoch."""
@@ -131,7 +138,15 @@ class ConsumerMember:
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
             classic=classic,
+            size_bytes=self._size_bytes_with(value, classic),
         )
+
+    def _size_bytes_with(
+        self, value: ConsumerGroupMemberMetadataValue, classic: ClassicProtocols | None
+    ) -> int:
+        texts = self.member_id, value.instance_id, value.rack_id, value.client_id, value.subscribed_topic_regex
+        said = sum(map(text_size_bytes, texts)) + names_size_bytes(value.subscribed_topic_names)
+        return said + (protocols_size_bytes(classic.protocols) if classic is not None else 0)
 
     def assignment_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
         """The record of the member's epoch and assignment."""
@@ -160,6 +175,21 @@ class ConsumerMember:
         return replace(
             self, epoch=LEFT, previous_epoch=LEFT, state=MemberState.STABLE, assigned={}, revoking={}
         )
+
+
+def heartbeat_size_bytes(request: ConsumerGroupHeartbeatRequest, client_id: str) -> int:
+    """What is kept of a request takes so much memory; 0 if it does not say what the member subscribes to."""
+    names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
+    if request.member_epoch < 0 or (names is None and pattern is None):
+        return 0
+    texts = request.member_id, request.instance_id, request.rack_id, client_id, pattern
+    return sum(map(text_size_bytes, texts)) + names_size_bytes(names or ())
+
+
+def names_size_bytes(names: Collection[str]) -> int:
+    """What a set of names takes in memory at most."""
+    letters = sum(map(len, names))
+    return NAME_SIZE_BYTES * len(names) + (letters if all(map(str.isascii, names)) else 4 * letters)
 
 
 def _recorded(assigned: Assigned) -> list[OwnedPartitions]:

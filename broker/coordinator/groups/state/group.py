@@ -53,6 +53,11 @@ class Group(Protocol):
         """Whether offsets of topics without subscribers may be deleted while it has members."""
         ...
 
+    @property
+    def kept(self) -> tuple[int, int]:
+        """The bytes that are kept of what its members gave, and how many members there are, or ids for such."""
+        ...
+
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member reads the topic: its offsets then neither expire nor can be deleted."""
         ...

@@ -1,4 +1,4 @@
-"""What the members of classic groups give in JoinGroup is bounded in bytes, for a group and for a node."""
+"""What members of groups give is bounded in bytes, for a classic group and for a node."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from minikafka.broker.coordinator.groups.members_room import (
 )
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
 from minikafka.broker.coordinator.groups.state.classic_member import PROTOCOL_SIZE_BYTES, Member
+from minikafka.broker.coordinator.groups.state.consumer_member import heartbeat_size_bytes
 from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
@@ -235,6 +237,44 @@ def test_leaders_are_refused_while_a_node_has_no_room_for_assignments(monkeypatc
             codes.append((await node.ask("SyncGroup", 3, sync)).error_code)
         assert codes == [ErrorCode.NONE] * 10 + [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
 
+    run_with_node(body)
+
+
+@pytest.mark.parametrize("names", [["é" * 20] * 1, [f"topic-{number}" for number in range(30)]])
+def test_members_of_the_consumer_protocol_share_the_room_of_a_node(
+    monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    """Those that only say that they are there, or leave, need none; what those that left gave is free again."""
+    monkeypatch.setattr(members_room, "MEMBERS_SIZE_BYTES_MAX", 50 * MEMBER_SIZE_BYTES)
+
+    async def beat(node: MemoryNode, member_id: str, epoch: int, topics: list[str] | None) -> ErrorCode:
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=10_000 if topics else -1,
+            topic_partitions=[] if topics else None,
+            subscribed_topic_names=topics,
+        )
+        return ErrorCode((await node.ask("ConsumerGroupHeartbeat", 1, heartbeat)).error_code)
+
+    async def body(node: MemoryNode) -> None:
+        joined = 0
+        while (code := await beat(node, f"m{joined:03}", 0, names)) is ErrorCode.NONE:
+            joined += 1
+        assert code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="m000", member_epoch=0, subscribed_topic_names=names
+        )
+        taken = heartbeat_size_bytes(heartbeat, "conversation")
+        assert joined == 50 * MEMBER_SIZE_BYTES // (MEMBER_SIZE_BYTES + taken)
+        assert (await node.ask("JoinGroup", 3, request("classic", given_bytes))).error_code == code
+        for number in range(5):
+            assert await beat(node, f"m{number:03}", -1, None) is ErrorCode.NONE
+        await trio.sleep(COUNT_S)
+        assert [await beat(node, f"n{number:03}", 0, names) for number in range(6)] == [ErrorCode.NONE] * 5 + [code]
+
+    given_bytes = 3 * MEMBER_SIZE_BYTES
     run_with_node(body)
 
 

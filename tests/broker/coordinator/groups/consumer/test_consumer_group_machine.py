@@ -441,6 +441,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             for name in ("epoch", "assignment_epoch", "members", "static_members", "targets", "owners", "patterns"):
                 assert getattr(again, name) == getattr(self.group, name), name
             assert again.subscribers == self.group.subscribers
+            assert again.kept == self.group.kept
             assert again.metadata_hash == self.group.metadata_hash
 
 

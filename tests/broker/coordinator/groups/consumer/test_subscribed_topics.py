@@ -24,7 +24,7 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
 )
-from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember
+from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember, names_size_bytes
 from minikafka.broker.coordinator.groups.state.subscriber_counts import SubscriberCounts
 from minikafka.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -62,6 +62,12 @@ def counted(group: ConsumerGroup) -> SubscriberCounts:
     return counts
 
 
+def kept_bytes(group: ConsumerGroup) -> int:
+    said = sum(ConsumerMember(one.member_id).with_metadata(one.metadata_value()).size_bytes
+               for one in group.members.values() if one.size_bytes)  # fmt: skip
+    return said + sum(names_size_bytes(found.topics) for found in group.patterns.values())
+
+
 def united(group: ConsumerGroup, members: dict[str, ConsumerMember]) -> set[str]:
     """The topics that exist of all members."""
     return set[str]().union(*(group.topics_of(one) for one in members.values())) & set(NAMES[:EXISTING])
@@ -88,6 +94,7 @@ def test_the_counts_are_those_of_the_members_after_any_records(
     for record in records:
         group.apply(*key_and_value(record))
         assert group.subscribers == counted(group)
+        assert group.size_bytes == kept_bytes(group)
         assert subscribed(image, group) == united(group, group.members)
         everything = set[str]().union(*(group.topics_of(one) for one in group.members.values()))
         assert {name for name in NAMES if group.is_subscribed(name)} == everything
