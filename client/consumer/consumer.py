@@ -135,8 +135,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         notified of assigned and revoked partitions. With group_protocol="consumer" the coordinator matches the pattern,
         a regular expression of RE2; else it is one of `re`.
 
-        Raises ValueError without topics and pattern, and for an invalid pattern; TypeError if `topics` is a single
-        string.
+        Raises ValueError without topics and pattern, with both, and for an invalid pattern; TypeError if `topics` is a
+        single string.
         """
         await self._open_subscriptions().subscribe(list(topics), pattern, listener)
 
@@ -173,16 +173,23 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         self._open_loop().wake()
 
     def seek_to_beginning(self, *partitions: PartitionArgument) -> None:
-        """Continue from the first offset of these partitions (default: all)."""
-        self._seek_to("earliest", partitions)
+        """Continue from the first offset of these partitions (default: all).
+
+        Raises ValueError if one is not assigned, or none is: a group assigns partitions while records are requested.
+        """
+        self._seek_to("earliest", self._chosen("seek_to_beginning()", partitions))
 
     def seek_to_end(self, *partitions: PartitionArgument) -> None:
-        """Continue from the end of these partitions (default: all)."""
-        self._seek_to("latest", partitions)
+        """Continue from the end of these partitions (default: all). Raises as `seek_to_beginning`."""
+        self._seek_to("latest", self._chosen("seek_to_end()", partitions))
 
     async def seek_to_time(self, timestamp_ms: Timestamp, *partitions: PartitionArgument) -> None:
-        """Continue from the first record at or after a time (ms since 1970), or from the end if there is none."""
-        found = await self.offsets_for_times(dict.fromkeys(self._or_assigned(partitions), timestamp_ms))
+        """Continue from the first record at or after a time (ms since 1970), or from the end if there is none.
+
+        Raises as `seek_to_beginning`, and KafkaError.
+        """
+        chosen = self._chosen("seek_to_time()", partitions)
+        found = await self.offsets_for_times(dict.fromkeys(chosen, timestamp_ms))
         for tp, first in found.items():
             if first is None:
                 self._seek_to("latest", [tp])
@@ -367,7 +374,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
                 found = self._attempt(look)
                 if found is None:
                     self._raise_failure()
-                    ended = has_end and self.at_end()
+                    if ended := has_end and self.at_end():
+                        subscriptions.tell_of_an_end_without_partitions()
                     wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
                     with anyio.move_on_at(float("-inf") if ended else wake_at) as wait, self._reader.waiting():
                         await loop.arrival()
@@ -405,10 +413,18 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
     def _or_assigned(self, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
         return [TopicPartition(*one) for one in partitions] or self.assignment()
 
-    def _seek_to(self, reset: str, partitions: Iterable[tuple[str, int]]) -> None:
-        for tp in partitions or self.assignment():
+    def _chosen(self, what: str, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
+        """The partitions to seek in, all of which are assigned. Raises ValueError."""
+        chosen = self._or_assigned(partitions)
+        for tp in chosen:
             self._state(tp)
-            self._fetcher.seek(TopicPartition(*tp), None, reset)
+        if not chosen:
+            self._open_subscriptions().check_assigned(what)
+        return chosen
+
+    def _seek_to(self, reset: str, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            self._fetcher.seek(tp, None, reset)
         self._open_loop().wake()
 
     async def _ends(self, partitions: Iterable[tuple[str, int]], which: int) -> dict[TopicPartition, int]:

@@ -78,6 +78,7 @@ class Subscriptions:
         self._polled_with: tuple[int, str] | None = None
         """Generation and member id when records were requested last."""
         self._told_missing: list[str] = []
+        self._told_nothing = False
         self._has_reassigned = False
         self._has_given_up = False
         self._joining_since: float | None = None
@@ -99,8 +100,11 @@ class Subscriptions:
     async def subscribe(self, topics: list[str], pattern: str | None, listener: Listener | None) -> None:
         """Subscribe to topics, or to all that match; without a group all their partitions are assigned.
 
-        Raises ValueError without topics and pattern, and for an invalid pattern unless the coordinator matches it.
+        Raises ValueError without topics and pattern, with both, and for an invalid pattern unless the coordinator
+        matches it.
         """
+        if topics and pattern:
+            raise ValueError("subscribe() takes topics or a pattern, not both: write the topics into the pattern")
         if not topics and not pattern:
             raise ValueError("subscribe() requires topics or a pattern; to stop consuming call unsubscribe()")
         if listener is not None:
@@ -186,6 +190,25 @@ class Subscriptions:
             self._group = None
             if group is not None:
                 await group.leave()
+
+    def check_assigned(self, what: str) -> None:
+        """Raise ValueError if no partition is assigned; not to a listener, whose member may have got none."""
+        group = self._group
+        is_told = group is not None and group.pending is not None and group.pending.running
+        if self._fetcher.states or is_told:
+            return
+        in_group = "the group assigns them while records are requested; seek in Listener.on_partitions_assigned"
+        why = self._fetcher.why_nothing or ("assign() was given none" if group is None else in_group)
+        raise ValueError(f"{what}: no partitions are assigned to this consumer: {why}")
+
+    def tell_of_an_end_without_partitions(self) -> None:
+        """Warn once if reading ends and nothing can have been read, which looks like topics without records."""
+        if self._fetcher.states or self._told_nothing:
+            return
+        self._told_nothing = True
+        in_group = f"group {self._options.group_id!r} has assigned none to this member"
+        why = self._fetcher.why_nothing or ("assign() was given none" if self._group is None else in_group)
+        _logger.warning("reading ended without a partition: %s", why)
 
     def is_settled(self) -> bool:
         """Whether the assignment is known. A member that has none under the consumer protocol may get one later.

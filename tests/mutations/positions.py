@@ -9,6 +9,7 @@ _ONE_FAILS = ("tests/client/consumer/test_one_partition_fails.py",)
 _FAILURES = "client/consumer/failures.py"
 _MOOT = ("tests/client/consumer/test_moot_errors.py",)
 _MADE_ANEW = ("tests/client/consumer/test_topics_made_anew.py",)
+_NOTHING = ("tests/client/consumer/test_nothing_to_read.py",)
 _AFTER_A_LOSS = ("tests/client/groups/test_commits_after_a_loss.py",)
 
 MUTATIONS = (
@@ -157,6 +158,22 @@ MUTATIONS = (
         "for tp, one in offsets.items() if tp in self._fetcher.left}",
         "for tp, one in offsets.items() if not tp}",
         _AFTER_A_LOSS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a seek before the group's assignment has no effect and is not refused",
+        "client/consumer/consumer.py",
+        "        if not chosen:\n",
+        "        if not chosen and self._options.group_id is None:\n",
+        _NOTHING,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "reading ends in silence at the end of no partitions",
+        "client/consumer/consumer.py",
+        "                        subscriptions.tell_of_an_end_without_partitions()\n",
+        "                        pass\n",
+        _NOTHING,
         seeds=TEST_ONLY,
     ),
     Mutation(

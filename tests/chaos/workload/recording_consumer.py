@@ -95,7 +95,8 @@ class RecordingConsumer:
     def reset(self) -> None:
         """Seek to the beginning of all partitions, after an offset was out of range."""
         self.moved(dict.fromkeys(self.consumer.assignment(), None), "reset")
-        self.consumer.seek_to_beginning()
+        if self.consumer.assignment():
+            self.consumer.seek_to_beginning()
 
     def record_commits(self) -> None:
         """Record every attempt to commit from now on, also automatic ones. The consumer must be open."""
