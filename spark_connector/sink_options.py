@@ -73,6 +73,8 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     app_id, version = options.get("txnappid", ""), numbers_of_sink.integer_or("txnVersion", -1)
     if bool(app_id) != (version >= 0):
         raise RefusedOption("txnAppId and txnVersion are given together, and txnVersion is not negative")
+    if app_id and delivery == AT_LEAST_ONCE:
+        raise RefusedOption("txnAppId and txnVersion need delivery exactly_once or atomic: at_least_once remembers nothing")
     return SinkOptions(
         kafka=KafkaOptions(
             bootstrap_servers=kafka["bootstrap.servers"],

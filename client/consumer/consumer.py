@@ -375,7 +375,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
                 if found is None:
                     self._raise_failure()
                     if ended := has_end and self.at_end():
-                        subscriptions.tell_of_an_end_without_partitions()
+                        subscriptions.without_partitions.tell_of_an_end()
                     wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
                     with anyio.move_on_at(float("-inf") if ended else wake_at) as wait, self._reader.waiting():
                         await loop.arrival()
@@ -419,7 +419,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         for tp in chosen:
             self._state(tp)
         if not chosen:
-            self._open_subscriptions().check_assigned(what)
+            self._open_subscriptions().without_partitions.refuse(what)
         return chosen
 
     def _seek_to(self, reset: str, partitions: Iterable[TopicPartition]) -> None:

@@ -24,6 +24,7 @@ from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NOT_CHOSEN, Fetcher
 from minikafka.client.consumer.listener import Listener, check_listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
+from minikafka.client.consumer.without_partitions import WithoutPartitions
 from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.groups.group_metadata import GroupMetadata
@@ -70,6 +71,7 @@ class Subscriptions:
         self._listener: Listener | None = None
         self._group: GroupSession | None = None
         self._group_scope: anyio.CancelScope | None = None
+        self.without_partitions = WithoutPartitions(fetcher, lambda: self._group)
         self._seen: dict[str, int] = {}
         self._matched: list[str] = []
         self._commits = OffsetCommits(cluster, fetcher, options, self.counts, self._owner_of)
@@ -78,7 +80,6 @@ class Subscriptions:
         self._polled_with: tuple[int, str] | None = None
         """Generation and member id when records were requested last."""
         self._told_missing: list[str] = []
-        self._told_nothing = False
         self._has_reassigned = False
         self._has_given_up = False
         self._joining_since: float | None = None
@@ -190,25 +191,6 @@ class Subscriptions:
             self._group = None
             if group is not None:
                 await group.leave()
-
-    def check_assigned(self, what: str) -> None:
-        """Raise ValueError if no partition is assigned; not to a listener, whose member may have got none."""
-        group = self._group
-        is_told = group is not None and group.pending is not None and group.pending.running
-        if self._fetcher.states or is_told:
-            return
-        in_group = "the group assigns them while records are requested; seek in Listener.on_partitions_assigned"
-        why = self._fetcher.why_nothing or ("assign() was given none" if group is None else in_group)
-        raise ValueError(f"{what}: no partitions are assigned to this consumer: {why}")
-
-    def tell_of_an_end_without_partitions(self) -> None:
-        """Warn once if reading ends and nothing can have been read, which looks like topics without records."""
-        if self._fetcher.states or self._told_nothing:
-            return
-        self._told_nothing = True
-        in_group = f"group {self._options.group_id!r} has assigned none to this member"
-        why = self._fetcher.why_nothing or ("assign() was given none" if self._group is None else in_group)
-        _logger.warning("reading ended without a partition: %s", why)
 
     def is_settled(self) -> bool:
         """Whether the assignment is known. A member that has none under the consumer protocol may get one later.

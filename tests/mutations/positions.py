@@ -171,7 +171,7 @@ MUTATIONS = (
     Mutation(
         "reading ends in silence at the end of no partitions",
         "client/consumer/consumer.py",
-        "                        subscriptions.tell_of_an_end_without_partitions()\n",
+        "                        subscriptions.without_partitions.tell_of_an_end()\n",
         "                        pass\n",
         _NOTHING,
         seeds=TEST_ONLY,

@@ -1,6 +1,6 @@
 """Planted bugs in the Spark sink: rows doubled or lost when tasks, micro-batches and drivers are repeated."""
 
-from mutations import Mutation
+from mutations import TEST_ONLY, Mutation
 
 _EARLIER = "spark_connector/earlier_attempts.py"
 _TASKS = "spark_connector/sink_tasks.py"
@@ -10,6 +10,14 @@ _REPEATED = "tests/spark/test_repeated_writes.py"
 _TOGETHER = "tests/spark/test_atomic_writes.py"
 
 MUTATIONS = (
+    Mutation(
+        "the sink ignores the version of a write that it delivers at least once",
+        "spark_connector/sink_options.py",
+        "    if app_id and delivery == AT_LEAST_ONCE:\n",
+        "    if False:\n",
+        ("tests/spark/test_options.py",),
+        seeds=TEST_ONLY,
+    ),
     Mutation(
         "the sink does not look for tasks that no longer exist",
         _DRIVER,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.spark_connector.options import Bound, check_batch, check_stream, parse
+from minikafka.spark_connector.options import Bound, RefusedOption, check_batch, check_stream, parse
+from minikafka.spark_connector.sink_options import parse_sink
 
 GOOD = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
 
@@ -107,3 +108,16 @@ def test_names_are_case_insensitive_and_other_kafka_options_accepted() -> None:
     assert options.include_headers
     assert not options.kafka.read_committed
     assert options.rate_limits.max_delay_s == 30
+
+
+@pytest.mark.parametrize("delivery", ["", "exactly_once", "atomic", "at_least_once"])
+def test_a_version_needs_a_delivery_that_remembers_it(delivery: str) -> None:
+    """With at_least_once nothing is remembered, and a repeated write would be doubled."""
+    given = {"kafka.bootstrap.servers": "h:1", "topic": "t", "txnAppId": "a", "txnVersion": "0"}
+    if delivery:
+        given["delivery"] = delivery
+    if delivery == "at_least_once":
+        with pytest.raises(RefusedOption, match="txnAppId and txnVersion need"):
+            parse_sink(given)
+    else:
+        assert parse_sink(given).app_id == "a"

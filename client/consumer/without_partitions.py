@@ -1,0 +1,44 @@
+"""`WithoutPartitions`: what a consumer says to the application if no partition is assigned to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from minikafka.client.consumer.fetch_state import Fetcher
+from minikafka.client.groups.group_session import GroupSession
+
+_logger = logging.getLogger("minikafka.client.consumer")
+
+
+class WithoutPartitions:
+    """Refuses seeks, and warns once of an end of reading, while there is no partition.
+
+    Args:
+        group: returns the membership of a group, or None.
+    """
+
+    def __init__(self, fetcher: Fetcher, group: Callable[[], GroupSession | None]) -> None:
+        self._fetcher = fetcher
+        self._group = group
+        self._has_told = False
+
+    def refuse(self, what: str) -> None:
+        """Raise ValueError if no partition is assigned; not to a listener, whose member may have got none."""
+        group = self._group()
+        is_listener = group is not None and group.pending is not None and group.pending.running
+        if not self._fetcher.states and not is_listener:
+            why = self._why("the group assigns them while records are requested; seek in Listener.on_partitions_assigned")
+            raise ValueError(f"{what}: no partitions are assigned to this consumer: {why}")
+
+    def tell_of_an_end(self) -> None:
+        """Warn once if reading ends and nothing can have been read, which looks like topics without records."""
+        if not self._fetcher.states and not self._has_told:
+            self._has_told = True
+            why = self._why("the group has assigned none to this member")
+            _logger.warning("reading ended without a partition: %s", why)
+
+    def _why(self, in_group: str) -> str:
+        group = self._group()
+        otherwise = "assign() was given none" if group is None else f"group {group.group_id!r}: {in_group}"
+        return self._fetcher.why_nothing or otherwise
