@@ -74,7 +74,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     if bool(app_id) != (version >= 0):
         raise RefusedOption("txnAppId and txnVersion are given together, and txnVersion is not negative")
     if app_id and delivery == AT_LEAST_ONCE:
-        raise RefusedOption("txnAppId and txnVersion need delivery exactly_once or atomic: at_least_once remembers nothing")
+        raise RefusedOption("txnAppId and txnVersion need delivery exactly_once or atomic, which remember it")
     return SinkOptions(
         kafka=KafkaOptions(
             bootstrap_servers=kafka["bootstrap.servers"],

@@ -28,17 +28,17 @@ class WithoutPartitions:
         group = self._group()
         is_listener = group is not None and group.pending is not None and group.pending.running
         if not self._fetcher.states and not is_listener:
-            why = self._why("the group assigns them while records are requested; seek in Listener.on_partitions_assigned")
+            why = self._why("assigns them while records are requested; seek in Listener.on_partitions_assigned")
             raise ValueError(f"{what}: no partitions are assigned to this consumer: {why}")
 
     def tell_of_an_end(self) -> None:
         """Warn once if reading ends and nothing can have been read, which looks like topics without records."""
         if not self._fetcher.states and not self._has_told:
             self._has_told = True
-            why = self._why("the group has assigned none to this member")
+            why = self._why("has assigned none to this member")
             _logger.warning("reading ended without a partition: %s", why)
 
     def _why(self, in_group: str) -> str:
         group = self._group()
-        otherwise = "assign() was given none" if group is None else f"group {group.group_id!r}: {in_group}"
+        otherwise = "assign() was given none" if group is None else f"group {group.group_id!r} {in_group}"
         return self._fetcher.why_nothing or otherwise
