@@ -1,8 +1,9 @@
 """`minikafka consume`: prints records as lines.
 
 Each poll takes up to POLL_RECORDS records and writes them at once. Only written records are committed: if the reader
-of the output closes the pipe (`| head`), or Ctrl-C interrupts a blocked write, the rest is left to the group. A worker
-thread writes, so that heartbeats continue while a pager blocks.
+of the output closes the pipe (`| head`), or Ctrl-C interrupts a blocked write, the records of this write are left to
+the group, as nobody knows what was read of them, and the user is told. A worker thread writes, so that heartbeats
+continue while a pager blocks.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from minikafka.cli.options import (
     client_options,
     find_topic,
 )
+from minikafka.cli.output import echo
 from minikafka.cli.running import Stop, run
 from minikafka.cli.template import FIELDS, Render, as_they_are, for_terminal, json_line, template, value_line
 from minikafka.cli.times import KNOWN
@@ -160,7 +162,8 @@ def consume(
         stop_at="end" if exits else None,
         allow_auto_create_topics=False,
     )
-    printing = Printing(render, delimiter, max_messages, timeout_ms)
+    commits = arguments.get("group_id") if arguments.get("enable_auto_commit", True) else None
+    printing = Printing(render, delimiter, max_messages, timeout_ms, commits)
     run(partial(printing.run, arguments, start, bootstrap_server))
 
 
@@ -261,11 +264,20 @@ class OutputClosed(Exception):
 class Printing:
     """One run of the command."""
 
-    def __init__(self, render: Render, delimiter: bytes, max_messages: int | None, timeout_ms: int | None) -> None:
+    def __init__(
+        self,
+        render: Render,
+        delimiter: bytes,
+        max_messages: int | None,
+        timeout_ms: int | None,
+        commits: str | None = None,
+    ) -> None:
         self._render = render
         self._delimiter = delimiter
         self._left = max_messages
         self._timeout_ms = timeout_ms
+        self._commits = commits
+        """The group for which what was printed is committed."""
         self._descriptor = sys.stdout.fileno()
         self._is_terminal = os.isatty(self._descriptor)
 
@@ -314,10 +326,16 @@ class Printing:
             self._left -= len(records)
         lines = [self._render(record) for record in records]
         data = self._delimiter.join([*lines, b""])
-        with stop.interruptible() as scope:
-            await run_sync(self._write_all, data, abandon_on_cancel=True)
-        if scope.cancelled_caught:
-            raise OutputClosed
+        try:
+            with stop.interruptible() as scope:
+                await run_sync(self._write_all, data, abandon_on_cancel=True)
+            if scope.cancelled_caught:
+                raise OutputClosed
+        except OutputClosed:
+            if self._commits is not None:
+                left = f"The last {len(records):,} records were not printed completely and are not committed"
+                echo(f"{left}: group {self._commits!r} gets them again.", err=True)
+            raise
 
     def _write_all(self, data: bytes) -> None:
         try:

@@ -188,7 +188,30 @@ def test_ctrl_c_in_a_blocked_write_commits_no_unwritten_record(
     eventually(lambda: waiting_bytes(descriptor) == PIPE_SIZE_BYTES)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
+    assert process.stderr is not None
+    assert process.stderr.read().decode() == told(200, f"{topic}-group")
     assert minikafka(*read, "-n", "1").out.startswith("000.")
+
+
+def told(count: int, group: str) -> str:
+    """What is said of records that were printed in part."""
+    left = f"The last {count} records were not printed completely and are not committed"
+    return f"{left}: group {group!r} gets them again.\n"
+
+
+@pytest.mark.parametrize("commits", ["true", "false"])
+def test_what_a_reader_that_leaves_has_got_of_the_last_records_is_not_committed(
+    started: Start, judge: Client, topic: str, commits: str
+) -> None:
+    judge.produce(topic, [Outgoing(b"%03d" % number + b"." * 997) for number in range(200)])
+    group, off = f"{topic}-group", ("--option", f"enable.auto.commit={commits}")
+    process = started("consume", topic, "--group", group, "--from-beginning", *off)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(b"000.")
+    process.stdout.close()
+    assert process.wait(60) == 0
+    assert process.stderr is not None
+    assert process.stderr.read().decode() == (told(200, group) if commits == "true" else "")
 
 
 def test_partial_writes_and_broken_pipes() -> None:

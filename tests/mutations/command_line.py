@@ -6,6 +6,14 @@ _PROCESS = "cli/node_process.py"
 _CONTROL = "tests/cli/test_cluster_control.py"
 
 MUTATIONS = (
+    Mutation(
+        "consume does not say that records that were printed in part are not committed",
+        "cli/consume.py",
+        "            if self._commits is not None:\n",
+        "            if False:\n",
+        ("tests/cli/test_consume.py",),
+        seeds=TEST_ONLY,
+    ),
     # -- produce -----------------------------------------------------------------------------------------------------
     Mutation(
         "all lines that are read together go to one partition",
