@@ -498,8 +498,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
 
     async def _stop(self, left_by: BaseException | None) -> None:
         if self._subscriptions is not None:
-            with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
-                await self._subscriptions.close(everything=left_by is None, commit_timeout_ms=_LAST_COMMIT_TIMEOUT_MS)
+            with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True) as limit:
+                await self._subscriptions.close(left_by, limit=limit, commit_timeout_ms=_LAST_COMMIT_TIMEOUT_MS)
         if self._loop is not None:
             self._loop.close_sessions()
             self._loop.arrived()  # Tasks that wait for records find out that the consumer is closed.

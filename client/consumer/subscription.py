@@ -22,6 +22,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.waits import Awaited
 from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NOT_CHOSEN, Fetcher
+from minikafka.client.consumer.last_call import last_call
 from minikafka.client.consumer.listener import Listener, check_listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
 from minikafka.client.consumer.without_partitions import WithoutPartitions
@@ -161,19 +162,25 @@ class Subscriptions:
 
     async def unsubscribe(self) -> None:
         """Leave the group, and assign no partitions."""
-        await self.close(everything=True)
+        await self.close(None)
         self._topics, self._pattern, self.group_pattern = [], None, None
         self._fetcher.left = {}
         self._fetcher.why_nothing = NOT_CHOSEN
         self._read([])
 
-    async def close(self, *, everything: bool, commit_timeout_ms: float = math.inf) -> None:
+    async def close(
+        self,
+        left_by: BaseException | None,
+        *,
+        limit: anyio.CancelScope | None = None,
+        commit_timeout_ms: float = math.inf,
+    ) -> None:
         """Commit a last time (with enable_auto_commit), and leave the group. It is logged if the commit fails.
 
-        `everything` includes records that were returned and not yet processed. The commit is retried for
-        `commit_timeout_ms` at most.
+        Records that were returned and not yet processed are included, except with an error that the block was left by.
+        The commit is retried for `commit_timeout_ms` at most; `limit` is that of all of this, without the listener.
         """
-        group = self._group
+        group, everything = self._group, left_by is None
         if self._group_scope is not None:
             self._group_scope.cancel()
         try:
@@ -185,8 +192,9 @@ class Subscriptions:
                     for some in (list(self._fetcher.left), partitions):
                         tasks.start_soon(last, some)
             if group is not None and group.known and self._listener is not None:
-                lost = group.member[0] < 0
-                await self._notify_revoked(self._listener, group.known, lost=lost, settled_only=not everything)
+                lost, unlimited = group.member[0] < 0, left_by is None or isinstance(left_by, Exception)
+                with last_call(limit, self._cluster.waits, unlimited=unlimited):
+                    await self._notify_revoked(self._listener, group.known, lost=lost, settled_only=not everything)
         finally:
             self._group = None
             if group is not None:

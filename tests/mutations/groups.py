@@ -12,6 +12,14 @@ _MIGRATION_MACHINE = ("tests/broker/coordinator/groups/test_migration_machine.py
 
 MUTATIONS = (
     Mutation(
+        "a listener is cancelled after five seconds when the block ends",
+        "client/consumer/last_call.py",
+        "    if limit is not None and unlimited:\n",
+        "    if False and limit is not None:\n",
+        ("tests/client/groups/test_listeners.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a member receives partitions that another one has not released",
         _CONSUMER + "current_assignment.py",
         "if one in returning or goal.owner_of(topic_id, one) is None)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -293,6 +294,42 @@ async def test_a_crash_after_a_rebalance_loses_nothing(
                 await crash()
             crashed.set()
     assert len(processed) == RECORDS
+
+
+LEAVINGS: dict[str, tuple[BaseException | None, list[str]]] = {
+    "end": (None, ["assigned", "revoked", "done"]),
+    "crash": (ZeroDivisionError(), ["assigned", "revoked", "done"]),
+    "cancelled within the block": (trio.TooSlowError(), ["assigned", "revoked"]),
+    "cancelled within the listener": (trio.TooSlowError(), ["assigned", "revoked"]),
+}
+
+
+@pytest.mark.parametrize("leaving", LEAVINGS)
+def test_a_listener_takes_as_long_as_it_needs_when_the_block_is_left(
+    leaving: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Cancellation ends it: at once in the listener, and after five seconds if it is why the block was left."""
+    error, calls = LEAVINGS[leaving]
+
+    async def story(coordinator: ScriptedCoordinator) -> None:
+        recording = Recording()
+        recording.takes_s = 20
+        began = trio.current_time()
+        with pytest.raises(type(error)) if error is not None else nullcontext():
+            with trio.fail_after(10) if isinstance(error, trio.TooSlowError) else nullcontext():
+                async with member(coordinator, recording):
+                    if leaving == "crash":
+                        raise ZeroDivisionError
+                    if leaving == "cancelled within the block":
+                        await trio.sleep_forever()
+        assert recording.calls == calls
+        took = {"cancelled within the block": 15, "cancelled within the listener": 10}.get(leaving, 20)
+        assert took - 1 <= trio.current_time() - began <= took + 1
+
+    coordinator = run(story)
+    assert coordinator.left == 1
+    assert ("listener was cancelled" in caplog.text) == (leaving == "cancelled within the block")
+    assert "still waiting: leaving the group: the listener has not returned" in caplog.text
 
 
 @pytest.mark.anyio
