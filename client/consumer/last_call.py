@@ -16,7 +16,7 @@ _WHAT, _WHY = "leaving the group", "the listener has not returned"
 
 @contextmanager
 def last_call(limit: anyio.CancelScope | None, waits: Waits, *, unlimited: bool) -> Iterator[None]:
-    """The block calls a listener within `limit`, the scope of leaving, which goes on after it with the time it had left.
+    """The block calls a listener within `limit`, the scope of leaving, which has the time after it that it had left.
 
     If `unlimited`, the call takes as long as it needs, and cancellation from outside reaches it; else the limit ends
     it, which is logged: who has left by cancellation waits for it in vain.

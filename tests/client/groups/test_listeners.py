@@ -315,13 +315,14 @@ def test_a_listener_takes_as_long_as_it_needs_when_the_block_is_left(
         recording = Recording()
         recording.takes_s = 20
         began = trio.current_time()
-        with pytest.raises(type(error)) if error is not None else nullcontext():
-            with trio.fail_after(10) if isinstance(error, trio.TooSlowError) else nullcontext():
-                async with member(coordinator, recording):
-                    if leaving == "crash":
-                        raise ZeroDivisionError
-                    if leaving == "cancelled within the block":
-                        await trio.sleep_forever()
+        raises = nullcontext() if error is None else pytest.raises(type(error))
+        limit = trio.fail_after(10) if isinstance(error, trio.TooSlowError) else nullcontext()
+        with raises, limit:
+            async with member(coordinator, recording):
+                if leaving == "crash":
+                    raise ZeroDivisionError
+                if leaving == "cancelled within the block":
+                    await trio.sleep_forever()
         assert recording.calls == calls
         took = {"cancelled within the block": 15, "cancelled within the listener": 10}.get(leaving, 20)
         assert took - 1 <= trio.current_time() - began <= took + 1
