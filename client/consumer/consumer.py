@@ -173,10 +173,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         self._open_loop().wake()
 
     def seek_to_beginning(self, *partitions: PartitionArgument) -> None:
-        """Continue from the first offset of these partitions (default: all).
-
-        Raises ValueError if one is not assigned, or none is: a group assigns partitions while records are requested.
-        """
+        """Continue from the first offset of these partitions (default: all). Raises ValueError if none is assigned."""
         self._seek_to("earliest", self._chosen("seek_to_beginning()", partitions))
 
     def seek_to_end(self, *partitions: PartitionArgument) -> None:
@@ -184,10 +181,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         self._seek_to("latest", self._chosen("seek_to_end()", partitions))
 
     async def seek_to_time(self, timestamp_ms: Timestamp, *partitions: PartitionArgument) -> None:
-        """Continue from the first record at or after a time (ms since 1970), or from the end if there is none.
-
-        Raises as `seek_to_beginning`, and KafkaError.
-        """
+        """Continue from the first record at or after a time (ms since 1970), or from the end if there is none."""
         chosen = self._chosen("seek_to_time()", partitions)
         found = await self.offsets_for_times(dict.fromkeys(chosen, timestamp_ms))
         for tp, first in found.items():

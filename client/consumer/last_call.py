@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import anyio
 
 from minikafka.client.connections.waits import Awaited, Waits
+from minikafka.client.escaped_log import escaped
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _WHAT, _WHY = "leaving the group", "the listener has not returned"
 
 

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable
 
 from minikafka.client.consumer.fetch_state import Fetcher
+from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_session import GroupSession
 
-_logger = logging.getLogger("minikafka.client.consumer")
+_logger = escaped(logging.getLogger("minikafka.client.consumer"))
 
 
 class WithoutPartitions:
