@@ -67,7 +67,7 @@ class ClassicGroup(GroupSession):
 
     async def _react(self, action: ErrorAction, error: KafkaError) -> None:
         if action is ErrorAction.REJOIN_AS_NEW:
-            await self._lose_partitions()
+            await self._removed(error)
         if action in (ErrorAction.REJOIN, ErrorAction.REJOIN_AS_NEW):
             await self._join_again(error)
         else:

@@ -81,7 +81,7 @@ class ConsumerGroup(GroupSession):
                     await self._end(_explained(error))
                     return
                 if reaction is Reaction.REJOIN:
-                    await self._lose_partitions()
+                    await self._removed(error)
                     await self._join_again(error)
                 else:
                     await self._back_off(error)

@@ -161,6 +161,16 @@ class GroupSession(ABC):
             await self._revoke(self.known, lost=True)
         self.known = []
 
+    async def _removed(self, error: KafkaError) -> None:
+        """The group no longer knows this member, or its generation: it joins again."""
+        if self.known:
+            _logger.warning(
+                "group has removed this member, what it has not committed is read again: group %r: %s",
+                self.group_id,
+                error,
+            )
+        await self._lose_partitions()
+
     async def _revoke(self, partitions: Sequence[TopicPartition], *, lost: bool = False) -> None:
         """Tell the consumer that partitions are revoked. Raises as `_tell`."""
         kept = [tp for tp in self.known if tp not in partitions]

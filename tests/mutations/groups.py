@@ -12,10 +12,18 @@ _MIGRATION_MACHINE = ("tests/broker/coordinator/groups/test_migration_machine.py
 
 MUTATIONS = (
     Mutation(
+        "a member that its group has removed joins again in silence",
+        "client/groups/group_session.py",
+        "        if self.known:\n            _logger.warning(\n                \"group has removed",
+        "        if not self.known:\n            _logger.warning(\n                \"group has removed",
+        ("tests/client/groups/test_removed_members.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a listener is cancelled after five seconds when the block ends",
         "client/consumer/last_call.py",
-        "    if limit is not None and unlimited:\n",
-        "    if False and limit is not None:\n",
+        '        limit.deadline, limit.shield = float("inf"), False\n',
+        "        pass\n",
         ("tests/client/groups/test_listeners.py",),
         seeds=TEST_ONLY,
     ),
