@@ -162,8 +162,7 @@ def consume(
         stop_at="end" if exits else None,
         allow_auto_create_topics=False,
     )
-    commits = arguments.get("group_id") if arguments.get("enable_auto_commit", True) else None
-    printing = Printing(render, delimiter, max_messages, timeout_ms, commits)
+    printing = Printing(render, delimiter, max_messages, timeout_ms)
     run(partial(printing.run, arguments, start, bootstrap_server))
 
 
@@ -264,19 +263,12 @@ class OutputClosed(Exception):
 class Printing:
     """One run of the command."""
 
-    def __init__(
-        self,
-        render: Render,
-        delimiter: bytes,
-        max_messages: int | None,
-        timeout_ms: int | None,
-        commits: str | None = None,
-    ) -> None:
+    def __init__(self, render: Render, delimiter: bytes, max_messages: int | None, timeout_ms: int | None) -> None:
         self._render = render
         self._delimiter = delimiter
         self._left = max_messages
         self._timeout_ms = timeout_ms
-        self._commits = commits
+        self._commits: str | None = None
         """The group for which what was printed is committed."""
         self._descriptor = sys.stdout.fileno()
         self._is_terminal = os.isatty(self._descriptor)
@@ -285,6 +277,7 @@ class Printing:
         """Print records until a limit, the timeout or a signal. Raises click.ClickException and KafkaError."""
         from minikafka.client import Consumer
 
+        self._commits = arguments.get("group_id") if arguments.get("enable_auto_commit", True) else None
         stop.starts = True
         stop.doing = lambda: "committing what was printed and leaving the group"
         try:
