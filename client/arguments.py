@@ -130,6 +130,11 @@ class ProducerArguments(ClientArguments, total=False):
     Kafka's `max.block.ms`.
     """
 
+    metadata_max_idle_ms: int
+    """How long a topic that no record is sent to stays among those whose metadata are requested, in ms. Default:
+    300_000; Kafka's `metadata.max.idle.ms`.
+    """
+
     delivery_timeout_ms: int
     """How long the delivery of a record may take, in ms, from `send` on. Default: 120_000; Kafka's
     `delivery.timeout.ms`.

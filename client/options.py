@@ -257,6 +257,10 @@ class ProducerOptions(ClientOptions):
         60_000, between(0, 1 << 62),
         "How long `send` waits for a topic or for memory, in ms; `commit` and `abort` wait as long.",
     )
+    metadata_max_idle_ms: int = option(
+        300_000, between(5_000),
+        "How long a topic that no record is sent to stays among those whose metadata are requested, in ms.",
+    )
     delivery_timeout_ms: int = option(
         120_000, between(0),
         "How long the delivery of a record may take, in ms, from `send` on.",

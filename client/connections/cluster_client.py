@@ -266,21 +266,42 @@ class Cluster:
             is_known = self.topics is not None and self.metadata.topics.keys() >= self.topics.keys()
             if was_refreshing and is_known and self.metadata.brokers:
                 return
-            requested = None if self.topics is None else list(self.topics)
-            request = MetadataRequest(
-                topics=None if requested is None else [MetadataRequestTopic(name=name) for name in requested],
-                allow_auto_topic_creation=self._options.allow_auto_create_topics,
-            )
-            connection, response = await self._request_from_any(request)
-            self._check(response)
-            self.metadata.apply(response, requested)
-            self._behind = {*self._behind, connection.address} if self.metadata.behind else set()
+            for requested, may_create in self._requests():
+                request = MetadataRequest(
+                    topics=None if requested is None else [MetadataRequestTopic(name=name) for name in requested],
+                    allow_auto_topic_creation=may_create,
+                )
+                connection, response = await self._request_from_any(request)
+                self._check(response)
+                self.metadata.apply(response, requested)
+                self._behind = {*self._behind, connection.address} if self.metadata.behind else set()
             self._bootstrap.succeeded()
             self._troubles.keep(f"{one.host}:{one.port}" for one in self.metadata.brokers.values())
             self._close_departed()
             if self._behind or self.metadata.lacks(self.topics or ()):
                 self.refresh_soon()
         self.on_update()
+
+    def _requests(self) -> list[tuple[list[str] | None, bool]]:
+        """The topics to request, None for all, and whether brokers may create them.
+
+        They may only create topics that somebody waits for: one that was deleted would come back else.
+        """
+        if self.topics is None:
+            return [(None, False)]
+        new = [name for name in self.topics if self._may_create(name)]
+        others = [name for name in self.topics if name not in new]
+        return [(new, True), (others, False)] if new and others else [(new or others, bool(new))]
+
+    def _may_create(self, name: str) -> bool:
+        is_wanted = self._options.allow_auto_create_topics and name not in self.metadata.topics
+        return is_wanted and (self._awaited[name] > 0 or self.is_wanted(name))
+
+    def forget(self, topic: str) -> None:
+        """Ask no more for a topic, unless somebody waits for it."""
+        if self.topics is not None and not (self._awaited[topic] or self.is_wanted(topic)):
+            self.topics.pop(topic, None)
+            self.metadata.topics.pop(topic, None)
 
     async def _request_from_any(self, message: Any) -> tuple[Connection, Any]:
         """The response of the first broker that answers, asking another one every `_METADATA_PATIENCE_S`.

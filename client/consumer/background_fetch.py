@@ -201,8 +201,9 @@ class FetchLoop:
         if session is None or version < _VERSION_WITH_SESSIONS:
             session = self._sessions[node_id] = FetchSession(self._options.max_partition_fetch_bytes)
         by_id = version >= _VERSION_WITH_IDS
-        fetch = self._fetcher.request(session, partitions, self._cluster.metadata.topic_id if by_id else None)
         now = anyio.current_time()
+        topic_ids = self._cluster.metadata.topic_id if by_id else None
+        fetch = self._fetcher.request(session, partitions, topic_ids, idle_ms=max(now - self.polled_at, 0) * 1000)
         deadline = now + self._options.request_timeout_ms / 1000
         self._in_flight[node_id] = now
         self.fetches += 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.consumer.chunk import Chunk, portions
 from minikafka.client.consumer.fetch_session import FetchSession, TopicIds
-from minikafka.client.consumer.partition_state import PartitionState
+from minikafka.client.consumer.partition_state import Left, PartitionState
 from minikafka.client.options import ConsumerOptions
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.errors import CorruptMessageError, KafkaError, error_for
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 RESPONSES_AHEAD = 2
 """The number of responses that may be buffered for one partition: the one being read, and one ahead."""
 _BUSY_WAIT_MS = 20
-"""The maximum `max_wait_ms` of a fetch that had to leave out partitions whose buffers are full."""
+"""The `max_wait_ms` of a fetch that had to leave out partitions whose buffers are full: they may be taken meanwhile."""
+_OF_IDLE_TIME = 10  # Or such a part of the time since records were asked for last, if that is longer.
 NOT_CHOSEN = "no topics or partitions are chosen: call subscribe() or assign(), or name topics in Consumer(…)"
 READ_COMMITTED = "read_committed"
 NO_RESET = "none"
@@ -60,14 +61,6 @@ class CorruptBatch(NamedTuple):
     place: int
     batch: Batch
     error: CorruptRecords
-
-
-class Left(NamedTuple):
-    """The offsets of a partition that was given up: as `PartitionState` had them."""
-
-    position: int
-    processed: int | None
-    resumes_at: int | None
 
 
 class Fetcher:
@@ -375,18 +368,29 @@ class Fetcher:
         )
 
     def request(
-        self, session: FetchSession, partitions: Sequence[tuple[PartitionState, int]], topic_ids: TopicIds | None
+        self,
+        session: FetchSession,
+        partitions: Sequence[tuple[PartitionState, int]],
+        topic_ids: TopicIds | None,
+        idle_ms: float = 0.0,
     ) -> PendingFetch:
-        """The request to one leader; `topic_ids` is given for versions that name topics by id."""
+        """The request to one leader.
+
+        Args:
+            topic_ids: given for versions that name topics by id.
+            idle_ms: how long ago the application has asked for records; 0 while it waits for them.
+        """
         requested: dict[TopicPartition, tuple[PartitionState, int]] = {}
         for state, _ in partitions:
             state.in_flight = True
             requested[state.tp] = (state, state.era)
         full = any(one.buffered >= RESPONSES_AHEAD and not one.paused for one in self.states.values())
         wait_ms = self._options.fetch_max_wait_ms
+        if full:
+            wait_ms = min(wait_ms, max(_BUSY_WAIT_MS, int(idle_ms / _OF_IDLE_TIME)))
         request = FetchRequest(
             rack_id=self._options.client_rack or "",
-            max_wait_ms=min(wait_ms, _BUSY_WAIT_MS) if full else wait_ms,
+            max_wait_ms=wait_ms,
             min_bytes=self._options.fetch_min_bytes,
             max_bytes=self._options.fetch_max_bytes,
             isolation_level=int(self._options.isolation_level == READ_COMMITTED),

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from minikafka.protocol.names import TopicPartition
 
 _EPOCHS_MAX = 16
 """Leader epochs that a partition remembers; positions are within the last few."""
+
+
+class Left(NamedTuple):
+    """The offsets of a partition that was given up: as `PartitionState` had them."""
+
+    position: int
+    processed: int | None
+    resumes_at: int | None
 
 
 class PartitionState:

@@ -408,7 +408,7 @@ class Producer(ClusterClient):
         """The topic's target, once memory is available for a record. Raises RequestTimedOutError."""
         sender = self._running()
         self._check_not_closed()
-        start = anyio.current_time()
+        deadline = anyio.current_time() + self._options.max_block_ms / 1000
         target = self._targets.get(topic)
         if target is None:
             try:
@@ -416,8 +416,7 @@ class Producer(ClusterClient):
             finally:
                 self._check_not_closed()
             target = self._targets[topic] = self._target(known, None)
-        left_s = start + self._options.max_block_ms / 1000 - anyio.current_time()
-        with anyio.move_on_after(left_s), sender.flushing(), self.cluster.waiting("memory for a record"):
+        with anyio.move_on_at(deadline), sender.flushing(), self.cluster.waiting("memory for a record"):
             while self._accumulator.used_bytes >= self._options.buffer_memory:
                 await sender.memory_freed()
             self._check_not_closed()
@@ -442,6 +441,9 @@ class Producer(ClusterClient):
     def _update_targets(self) -> None:
         """Handle changed metadata."""
         assert self._cluster is not None
+        assert self._sender is not None
+        for name in self._sender.forget_idle({name: one.lanes for name, one in self._targets.items()}):
+            del self._targets[name]
         for name, before in list(self._targets.items()):
             topic = self._cluster.metadata.topics.get(name)
             if topic is None or topic is before.topic:

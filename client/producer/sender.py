@@ -7,7 +7,7 @@ It is called when a batch is full, when a deadline has passed, when a response h
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -73,6 +73,8 @@ class Sender:
         accumulator.why = self._why_undelivered
         accumulator.check_home = cluster.home.check
         self._delivered_at = float("-inf")
+        self._used_at: dict[str, float] = {}
+        """By topic, when a batch was opened last, on the event loop's clock."""
         self.sends: dict[str, TopicSends] = {}
         self.requests_sent = 0
         self.batch_sizes, self.queue_times_ms, self.latencies_ms = Distribution(), Distribution(), Distribution()
@@ -105,6 +107,7 @@ class Sender:
         now = anyio.current_time()
         self._cluster.home.check()
         was_open = lane.open is not None
+        self._used_at[lane.topic] = now
         self._cluster.waits.begin(self.undelivered)
         batch = self._accumulator.batch_for(lane, size_bytes, now)
         if self.transactions is not None:
@@ -136,6 +139,17 @@ class Sender:
     def memory_was_freed(self) -> None:
         """Wake up those that wait for it."""
         self._memory_freed.set()
+
+    def forget_idle(self, topics: Mapping[str, Sequence[Lane]]) -> list[str]:
+        """Ask no more for the topics that were not used for `metadata_max_idle_ms`; return them (KIP-526)."""
+        now, forgotten = anyio.current_time(), list[str]()
+        for name, lanes in topics.items():
+            idle_ms = (now - self._used_at.setdefault(name, now)) * 1000
+            if idle_ms > self._options.metadata_max_idle_ms and all(lane.is_empty for lane in lanes):
+                del self._used_at[name]
+                self._cluster.forget(name)
+                forgotten.append(name)
+        return forgotten
 
     async def confirm_unanswered(self) -> None:
         """Wait until brokers have read all requests with acks=0.

@@ -208,7 +208,6 @@ class Transactions:
         self.state.check_open()
         if not offsets:
             return
-        self.state.started = True
         if not self.state.version2:
             await self._retry(lambda: self._add_offsets(group.group_id), "adding offsets to the transaction")
             self.state.confirmed = True
@@ -288,7 +287,7 @@ class Transactions:
             producer_epoch=identity.epoch,
             group_id=group_id,
         )
-        _check((await self._ask(request)).error_code, "AddOffsetsToTxn")
+        _check((await self._ask(request, begins=True)).error_code, "AddOffsetsToTxn")
 
     async def _commit_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
         identity = self._identity()
@@ -314,7 +313,7 @@ class Transactions:
             topics=list(topics.values()),
         )
         highest = None if self.state.version2 else _OFFSETS_VERSION_MAX
-        response = await self._ask(request, group_id=group.group_id, highest=highest)
+        response = await self._ask(request, group_id=group.group_id, highest=highest, begins=True)
         for topic in response.topics:
             for one in topic.partitions:
                 _check(one.error_code, f"committing the offset of {topic.name}-{one.partition_index}")
@@ -338,10 +337,18 @@ class Transactions:
         assert self._accumulator.identity is not None, "the producer was initialized before"
         return self._accumulator.identity
 
-    async def _ask(self, request: Any, *, group_id: str = "", highest: int | None = None) -> Any:
-        """The response of the transaction's coordinator, or of the group's."""
+    async def _ask(
+        self, request: Any, *, group_id: str = "", highest: int | None = None, begins: bool = False
+    ) -> Any:
+        """The response of the transaction's coordinator, or of the group's.
+
+        Args:
+            begins: the coordinator may know of the transaction from the moment on when the request is sent.
+        """
         kind = CoordinatorType.GROUP if group_id else CoordinatorType.TRANSACTION
         node_id = await self._cluster.coordinator(group_id or self.state.transactional_id, kind)
+        await self._cluster.connection(node_id)
+        self.state.started |= begins
         return await self._cluster.request(request, node_id, highest=highest)
 
     async def _retry(

@@ -7,7 +7,7 @@ import trio
 from support.transaction_broker import TransactionBroker
 from trio.testing import MockClock
 
-from minikafka.client import Producer
+from minikafka.client import Producer, TopicPartition
 from minikafka.client.producer.transaction_state import Phase
 from minikafka.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from minikafka.protocol.messages.end_txn import EndTxnRequest
@@ -20,6 +20,12 @@ async def one_transaction(producer: Producer) -> None:
     async with producer.transaction():
         await producer.send("t", b"1")
         await trio.lowlevel.checkpoint()
+
+
+async def cancel_after(steps: int, scope: trio.CancelScope) -> None:
+    for _ in range(steps):
+        await trio.lowlevel.checkpoint()
+    scope.cancel()
 
 
 async def assert_over(producer: Producer, broker: TransactionBroker) -> None:
@@ -46,14 +52,9 @@ def test_a_transaction_that_is_cancelled_while_a_request_is_answered_is_over(kin
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-@pytest.mark.parametrize("marker_writes", [0, 1, 3])
-def test_a_transaction_that_is_cancelled_at_any_step_is_over(marker_writes: int) -> None:
-    broker = TransactionBroker(marker_writes)
-
-    async def cancel_after(steps: int, scope: trio.CancelScope) -> None:
-        for _ in range(steps):
-            await trio.lowlevel.checkpoint()
-        scope.cancel()
+@pytest.mark.parametrize(("marker_writes", "version"), [(0, 1), (1, 1), (3, 1), (0, 2)])
+def test_a_transaction_that_is_cancelled_at_any_step_is_over(marker_writes: int, version: int) -> None:
+    broker = TransactionBroker(marker_writes, version)
 
     async def main() -> None:
         async with Producer("a:1", seams=broker.network.seams(), transactional_id="x", linger_ms=0) as producer:
@@ -62,6 +63,29 @@ def test_a_transaction_that_is_cancelled_at_any_step_is_over(marker_writes: int)
                     with trio.CancelScope() as scope:
                         nursery.start_soon(cancel_after, steps, scope)
                         await one_transaction(producer)
+                await assert_over(producer, broker)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize(("marker_writes", "version"), [(0, 1), (2, 1), (0, 2)])
+def test_a_transaction_can_be_ended_whenever_its_offsets_are_cancelled(
+    marker_writes: int, version: int, commit: bool
+) -> None:
+    broker = TransactionBroker(marker_writes, version)
+
+    async def main() -> None:
+        async with Producer("a:1", seams=broker.network.seams(), transactional_id="x", linger_ms=0) as producer:
+            for steps in range(-1, 40):
+                await producer.begin()
+                async with trio.open_nursery() as nursery:
+                    with trio.CancelScope() as scope:
+                        if steps < 0:
+                            scope.cancel()
+                        nursery.start_soon(cancel_after, steps, scope)
+                        await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, f"g{steps}")
+                await (producer.commit() if commit else producer.abort())
                 await assert_over(producer, broker)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
