@@ -14,7 +14,7 @@ import click
 from minikafka.cli.client_quotas import QUOTA_KINDS, alter_quotas, entity_of, quota_details, quota_lines
 from minikafka.cli.failures import closest
 from minikafka.cli.numbers import whole
-from minikafka.cli.options import NameValue, check_broker, client_options, dry_run_option, no_topic
+from minikafka.cli.options import NameValue, check_broker, check_settings, client_options, dry_run_option, no_topic
 from minikafka.cli.output import SET_BY, echo, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import table
@@ -135,6 +135,7 @@ def alter(
             await alter_quotas(admin, entity, settings, deleted, dry_run=dry_run)
         else:
             await check_resource(admin, kind, name or "", bootstrap_server)
+            await check_settings(admin, kind, name or "", deleted)
             await admin.alter_configs(kind, name or "", validate_only=dry_run, **changes)
             warn_of_unknown(kind, [one for one, _ in settings])
         said = f"{'Would alter' if dry_run else 'Altered'} {counted(count, 'setting')} of {shown_name(kind, name)}."

@@ -97,6 +97,19 @@ broker_option = click.option(
 )
 
 
+async def check_settings(admin: Admin, kind: str, name: str, given: Iterable[str]) -> None:
+    """Raise click.ClickException for the name of a setting that a resource has not: Kafka resets it in silence."""
+    from minikafka.protocol.settings.registry import NODE_SETTINGS, listener_base_name
+
+    known = await admin.describe_configs(kind, name) if given else {}
+    if kind == "broker":
+        given = [one for one in given if one not in NODE_SETTINGS and listener_base_name(one) is None]
+    for one in given:
+        if one not in known and (known or kind == "broker"):
+            names = [*known, *(NODE_SETTINGS if kind == "broker" else ())]
+            raise click.ClickException(f"a {kind} has no setting {one!r}{meant(one, names)}; nothing was altered")
+
+
 async def check_broker(admin: Admin, node_id: int | None) -> None:
     """Raise click.ClickException if a broker that is asked for is not a live one of the cluster."""
     if node_id is None:

@@ -9,7 +9,7 @@ import click
 
 from minikafka.cli.failures import fail_if
 from minikafka.cli.numbers import Whole
-from minikafka.cli.options import NameValue, client_options, no_topic
+from minikafka.cli.options import NameValue, check_settings, client_options, no_topic
 from minikafka.cli.output import SET_BY, echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import numbers, table
@@ -182,6 +182,7 @@ def alter(
         lines: list[str] = []
         try:
             if configs or deleted:
+                await check_settings(admin, "topic", name, deleted)
                 await admin.alter_configs("topic", name, set=dict(configs), delete=deleted)
                 done["altered"] = len(configs) + len(deleted)
                 lines.append(f"Altered {counted(done['altered'], 'setting')} of topic {name}.")

@@ -145,3 +145,21 @@ def test_kafka_configs_describes_the_same(minikafka: Minikafka, node: NodeProces
     assert minikafka("configs", "alter", "client", "judged", "--set", "producer_byte_rate=1024").code == 0
     quotas = tool(*theirs, "--client", "judged")
     assert "Quota configs for client-id 'judged' are producer_byte_rate=1024.0" in quotas
+
+
+@pytest.mark.parametrize("kind", ["topic", "topics alter", "group", "broker", "every broker"])
+def test_a_mistyped_name_of_a_setting_to_reset_is_refused(minikafka: Minikafka, topic: str, kind: str) -> None:
+    """Kafka resets what does not exist, and answers that it has."""
+    assert minikafka("topics", "alter", topic, "--config", "retention.ms=9").code == 0
+    words, option, right = {
+        "topic": (("configs", "alter", "topic", topic), "--delete", "retention.ms"),
+        "topics alter": (("topics", "alter", topic), "--delete-config", "retention.ms"),
+        "group": (("configs", "alter", "group", topic), "--delete", "consumer.session.timeout.ms"),
+        "broker": (("configs", "alter", "broker", "1"), "--delete", "num.io.threads"),
+        "every broker": (("configs", "alter", "broker", "--default"), "--delete", "num.io.threads"),
+    }[kind]
+    wrong = minikafka(*words, option, right, option, f"{right}x")
+    assert wrong.code == 1
+    assert f"has no setting '{right}x' (did you mean '{right}'?); nothing was altered" in wrong.err
+    assert described(minikafka, "topic", topic)["retention.ms"]["value"] == "9"
+    assert minikafka(*words, option, right).code == 0

@@ -7,6 +7,14 @@ _CONTROL = "tests/cli/test_cluster_control.py"
 
 MUTATIONS = (
     Mutation(
+        "a mistyped setting is reset without a word",
+        "cli/options.py",
+        "        if one not in known and (known or kind == \"broker\"):\n",
+        "        if False:\n",
+        ("tests/cli/test_configs.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "consume does not say that records that were printed in part are not committed",
         "cli/consume.py",
         "            if self._commits is not None:\n",
