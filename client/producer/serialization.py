@@ -37,9 +37,12 @@ class FieldSerializer:
             return value
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
+        kind, option = type(value).__name__, f"{self._what}_serializer"
+        if self._plain is not None or self._record is not None:
+            advice = ", as str.encode does" if isinstance(value, str) else ""
+            raise TypeError(f"{option} returned {kind}: it must return bytes or None{advice}")
         raise TypeError(
-            f"a record's {self._what} must be bytes or None, not {type(value).__name__}: encode it, or give the"
-            f" Producer a {self._what}_serializer"
+            f"a record's {self._what} must be bytes or None, not {kind}: encode it, or give the Producer a {option}"
         )
 
 

@@ -8,6 +8,14 @@ _ARGUMENTS = "tests/client/test_arguments.py"
 
 MUTATIONS = (
     Mutation(
+        "what a serializer returns is taken for the value of the application",
+        "client/producer/serialization.py",
+        "        if self._plain is not None or self._record is not None:\n",
+        "        if False:\n",
+        ("tests/client/producer/test_serializer_results.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a batch that cannot be encoded ends the sender",
         "client/producer/sender.py",
         "            except Exception as error:  # noqa: BLE001 (`send` should",
