@@ -79,11 +79,17 @@ class FutureLogs:
         self._open_log = open_log
         self._failed = failed
         self._place: dict[TopicPartition, DataDirectory] = {}
+        self._unusable_paths: dict[TopicPartition, str] = {}
         self._logger = structlog.get_logger("minikafka.storage")
 
     def directory_of(self, key: TopicPartition) -> DataDirectory | None:
         """The directory that has the future log of a partition, which may be one that cannot be opened."""
         return self._place.get(key)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Those with a future log, which may be one that cannot be opened."""
+        return list(self._place)
 
     def is_at(self, directory: DataDirectory, key: TopicPartition) -> bool:
         """Whether what has the name of the log in a directory is the future log, in the middle of a swap."""
@@ -92,7 +98,7 @@ class FutureLogs:
         return self._path(key) == f"{directory.path}/{key}"
 
     def _path(self, key: TopicPartition) -> str:
-        return self.logs[key].directory if key in self.logs else self.unusable[key].path
+        return self.logs[key].directory if key in self.logs else self._unusable_paths[key]
 
     def load(self, directory: DataDirectory, found: Mapping[TopicPartition, str]) -> None:
         """Opens the future logs that were found at the start; a second one of a partition is set aside. Raises OSError.
@@ -109,6 +115,7 @@ class FutureLogs:
                 self._add(directory, key, self._open_log(directory, path, key, None, None))
             except CorruptLog as error:
                 self.unusable[key], self._place[key] = without_frames(error), directory
+                self._unusable_paths[key] = path
                 self._logger.error("future log corrupt", partition=str(key), error=str(error))
 
     def create(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes) -> None:
@@ -152,6 +159,7 @@ class FutureLogs:
         directory.futures.pop(key, None)
         self.logs.pop(key, None)
         self.unusable.pop(key, None)
+        self._unusable_paths.pop(key, None)
         return directory
 
     def offline(self, directory: DataDirectory, error: Exception) -> None:

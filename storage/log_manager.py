@@ -179,8 +179,8 @@ class LogManager(LogUpkeep):
                 continue
             try:
                 self._open(directory, key, None)
-            except CorruptLog as error:
-                self._found_corrupt(directory, key, error)
+            except CorruptLog:
+                pass  # Logged, and kept in `corrupt`.
             except OSError as error:
                 if not is_passing(error):
                     raise
@@ -198,7 +198,11 @@ class LogManager(LogUpkeep):
         topic_id: bytes | None,
         config: LogConfig | None = None,
     ) -> Log:
-        log = self._open_log(directory, f"{directory.path}/{key}", key, topic_id, config)
+        try:
+            log = self._open_log(directory, f"{directory.path}/{key}", key, topic_id, config)
+        except CorruptLog as error:
+            self._found_corrupt(directory, key, error)
+            raise
         directory.logs[key] = self.logs[key] = log
         return log
 
@@ -334,14 +338,8 @@ class LogManager(LogUpkeep):
     def settle(self, key: TopicPartition, topic_id: bytes | None) -> DataDirectory | None:
         """Sets the logs of this partition aside, open or not, that are of another topic of the same name (KAFKA-14616).
 
-        Args:
-            topic_id: of the topic; None if this node has no replica: no log is current.
-
-        Returns:
-            The directory of the current log, which may not be open.
-
-        Raises:
-            KafkaError: KAFKA_STORAGE_ERROR.
+        Without a topic id none is current: this node has no replica. Returns the directory of the current log, which
+        may not be open. Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
         self.futures.settle(key, topic_id)
         there = self._having(key)
@@ -491,6 +489,8 @@ class LogManager(LogUpkeep):
         directory.failure = without_frames(error)
         self.clean, self.previous_broker_epoch = False, -1
         self._logger.critical("log directory offline", directory=directory.path, error=str(error))
+        for key in directory.corrupt:
+            self.corrupt.pop(key, None)
         for key, log in directory.logs.items():
             self.logs.pop(key, None)
             log.fail(error)

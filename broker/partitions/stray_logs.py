@@ -27,8 +27,9 @@ def set_stray_logs_aside(
         partitions: Must be those of a caught-up metadata image, or logs of newer partitions are not found.
     """
     unsettled = [key for key in logs.unsettled if not is_assigned(key)]
-    copies = [key for key in logs.futures.logs if key not in logs.logs and not is_assigned(key)]
-    for key in [*unsettled, *(key for key in logs.logs if partitions.get(*key) is None), *copies]:
+    unserved = [key for key in logs.logs if partitions.get(*key) is None]
+    others = {key for key in (*logs.corrupt, *logs.futures.partitions) if key not in logs.logs and not is_assigned(key)}
+    for key in [*unsettled, *unserved, *sorted(others)]:
         try:
             if key in unsettled:
                 logs.settle(key, None)

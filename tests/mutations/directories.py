@@ -14,6 +14,22 @@ _ANEW = "tests/broker/partitions/test_topic_made_anew.py::test_a_topic_that_is_m
 
 MUTATIONS = (
     Mutation(
+        "a log that is found corrupt while the node serves counts as one that is not",
+        _LOG_MANAGER,
+        "            self._found_corrupt(directory, key, error)\n            raise\n",
+        "            raise\n",
+        ("tests/broker/partitions/test_topic_made_anew.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the corrupt log of a topic that was deleted while the node was down stays among the logs",
+        "broker/partitions/stray_logs.py",
+        "for key in (*logs.corrupt, *logs.futures.partitions)",
+        "for key in logs.futures.partitions",
+        ("tests/broker/partitions/test_topic_made_anew.py::test_no_log_of_a_deleted_topic_stays_among_the_logs",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a log that could not be opened is opened for another topic of the same name",
         _LOG_MANAGER,
         "            if directory is not current:\n                self._set_aside(directory, key)\n",

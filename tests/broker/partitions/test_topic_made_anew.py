@@ -1,7 +1,7 @@
 """A topic is deleted and made anew, in whatever state its log is: the new one has its own records only (KAFKA-14616).
 
-Each state of the log (open, not opened for now, without its topic id, in a directory that is offline, with a copy) is
-combined with each moment of the deletion and of the creation: while the node serves, or is down.
+Each state of the log (open, not opened for now, corrupt, without its topic id, in a directory that is offline, with a
+copy) is combined with each moment of the deletion and of the creation: while the node serves, or is down.
 """
 
 from __future__ import annotations
@@ -103,11 +103,13 @@ class Case:
         change: Made to the disk while the node is down.
         has_copy: The log has a complete copy in the other directory.
         is_deletable: A deletion while the node serves can find the log, and deletes it.
+        is_readable: Its records can be read when nothing fails any more.
     """
 
     change: Callable[[MemoryDisk], None]
     has_copy: bool = False
     is_deletable: bool = True
+    is_readable: bool = True
 
 
 def as_it_was(disk: MemoryDisk) -> None:
@@ -135,12 +137,30 @@ def loses_log(disk: MemoryDisk) -> None:
     disk.remove_tree("/a/t-0")
 
 
+def is_cut(at: str) -> Callable[[MemoryDisk], None]:
+    """A log of flushed records ends in the middle of them."""
+
+    def change(disk: MemoryDisk) -> None:
+        folder = next(name for name in disk.list(at) if name.startswith("t-0"))
+        file = disk.open(f"{at}/{folder}/00000000000000000000.log")
+        file.truncate(disk.file_size(f"{at}/{folder}/00000000000000000000.log") // 2 + 7)
+        file.close()
+
+    return change
+
+
 NOT_OPENED = fails("open", "t-0/000", errno.ENOSPC)
 CASES = {
     "open": Case(as_it_was),
     "not opened": Case(NOT_OPENED),
     "not opened, id unreadable": Case(fails("open", "/t-0", errno.EMFILE), is_deletable=False),
     "not opened, id lost": Case(both(loses_id, NOT_OPENED)),
+    "corrupt": Case(is_cut("/a"), is_readable=False),
+    "corrupt, id lost": Case(both(is_cut("/a"), loses_id), is_readable=False),
+    "corrupt, not opened": Case(both(is_cut("/a"), NOT_OPENED), is_readable=False),
+    "copy, log corrupt": Case(is_cut("/a"), has_copy=True, is_readable=False),
+    "copy corrupt": Case(is_cut("/b"), has_copy=True),
+    "copy corrupt, alone": Case(both(is_cut("/b"), loses_log), has_copy=True, is_readable=False),
     "offline directory": Case(fails("list", "/a", errno.EIO), is_deletable=False),
     "copy": Case(as_it_was, has_copy=True),
     "copy, log not opened": Case(fails("open", "/a/t-0/000", errno.ENOSPC), has_copy=True),
@@ -148,7 +168,7 @@ CASES = {
     "copy, log in an offline directory": Case(fails("list", "/a", errno.EIO), has_copy=True, is_deletable=False),
     "copy in an offline directory": Case(fails("list", "/b", errno.EIO), has_copy=True, is_deletable=False),
 }
-WITHOUT_ID = {"not opened, id lost"}
+WITHOUT_ID = {"not opened, id lost", "corrupt, id lost"}
 """Flushed logs without a topic id are those of the topic of their name: nobody knows of an earlier one."""
 MOMENTS = ["down", "served", "served, then restarted", "served, then healed"]
 
@@ -244,12 +264,29 @@ def test_a_topic_that_is_made_anew_has_its_own_records_only(
         assert strays(life.disk) == [], "a topic that is deleted while the node serves leaves nothing"
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name != "copy corrupt, alone"])
 def test_a_topic_that_is_not_deleted_has_its_records_when_they_can_be_read_again(name: str) -> None:
     disk = first_life(has_copy=CASES[name].has_copy)
     CASES[name].change(disk)
     life = Life(disk, topic(FIRST))
     life.heal()
     life.stop(killed=False)
-    assert Life(disk, topic(FIRST)).values() == [b"old"] * 3
+    assert Life(disk, topic(FIRST)).values() == ([b"old"] * 3 if CASES[name].is_readable else None)
     assert strays(disk) == []
+    if not CASES[name].is_readable:
+        assert KEY in {**life.logs.corrupt, **life.logs.futures.unusable}, "or a stop would be clean"
+
+
+@pytest.mark.parametrize("deleted", ["down", "served"])
+@pytest.mark.parametrize("name", CASES)
+def test_no_log_of_a_deleted_topic_stays_among_the_logs(name: str, deleted: str) -> None:
+    disk = first_life(has_copy=CASES[name].has_copy)
+    CASES[name].change(disk)
+    gone = [*topic(FIRST), RemoveTopic(FIRST)]
+    life = Life(disk, topic(FIRST) if deleted == "served" else gone)
+    if deleted == "served":
+        life.commit(RemoveTopic(FIRST))
+    life.heal()
+    life.stop(killed=False)
+    Life(disk, gone)
+    assert logs_of(disk, FIRST) == []
