@@ -41,6 +41,8 @@ from minikafka.protocol.types import NIL_UUID
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+NO_OFFSET = -1
+"""The answer if no record is as late as a time."""
 OFFSET_COMMIT_VERSION_MAX = 9
 """The last one that names topics by name."""
 OFFSET_COMMIT_VERSION_BY_ID = 10
@@ -112,6 +114,8 @@ async def list_offsets_of_leader(
                 continue
             if one.error_code:
                 found[tp] = error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
+            elif one.offset < (0 if wanted[tp] in (LATEST, EARLIEST) else NO_OFFSET):
+                found[tp] = NetworkError(f"a response names the offset {one.offset} of {tp}, which cannot be")
             else:
                 found[tp] = OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
     if any(isinstance(one, KafkaError) for one in found.values()):

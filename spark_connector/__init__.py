@@ -27,6 +27,7 @@ the tasks only encode, and the driver sends all record batches in one transactio
     data_source.py        `format("minikafka")`: schema, batch queries, writers, registration with Spark
     options.py            parses and validates all options
     offset_resolution.py  options to partitions and offsets: subscriptions, starting and ending offsets, timestamps
+    client_settings.py    names of the settings of Kafka's clients, for options that begin with kafka.
     range_planner.py      ranges of offsets to input partitions: minPartitions, maxRecordsPerPartition
     micro_batches.py      streams: start and end of each micro-batch, re-created topics, commitOffsets
     rate_limits.py        maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay

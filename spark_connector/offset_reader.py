@@ -33,11 +33,14 @@ from minikafka.protocol.messages.offset_commit import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector import sockets
+from minikafka.spark_connector.offsets import EARLIEST, LATEST
 from minikafka.spark_connector.options import KafkaOptions
 from minikafka.spark_connector.waiting import waiting
 
 T = TypeVar("T")
 GROUP, TRANSACTION = 0, 1
+_NO_OFFSET = -1
+"""The answer if no record is as late as a timestamp."""
 _TOPIC_RESOURCE = 2
 """The types of coordinators."""
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 1.0
@@ -231,9 +234,11 @@ class OffsetReader:
                 if one.error_code:
                     raise error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
                 found[tp] = one.offset
-        for tp in times:
+        for tp, time in times.items():
             if tp not in found:
                 raise NetworkError(f"a response lacks the offset of {tp}")
+            if found[tp] < (0 if time in (EARLIEST, LATEST) else _NO_OFFSET):
+                raise NetworkError(f"a response names the offset {found[tp]} of {tp}, which cannot be")
         return found
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:

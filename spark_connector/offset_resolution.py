@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from minikafka.client.connections.cluster_metadata import Topic
-from minikafka.protocol.errors import UnknownTopicOrPartitionError
+from minikafka.protocol.counted import counted
+from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector import sockets
 from minikafka.spark_connector.data_loss import report
@@ -23,20 +24,17 @@ class UnresolvedOffsets(ValueError):
 def find_partitions(reader: OffsetReader, options: SourceOptions, *, must_exist: bool = True) -> list[TopicPartition]:
     """Returns the sorted partitions to read, from newly fetched metadata.
 
-    Raises UnknownTopicOrPartitionError if a subscribed topic does not exist and `must_exist` is set, or its error.
+    With `must_exist`, raises UnknownTopicOrPartitionError if a subscribed topic or an assigned partition does not
+    exist, or the error of a topic.
     """
-    for _ in range(options.retries if must_exist else 1):
+    for _ in range(max(1, options.retries) if must_exist else 1):
         reader.refresh(_names(options))
-        missing = [name for name in _names(options) or () if name not in reader.metadata.topics]
+        missing = _missing(reader, options)
         if not missing:
             break
         sockets.sleep(min(options.retry_interval_s, 0.2))
     if missing and must_exist:
-        fault = reader.metadata.errors.get(missing[0])
-        if fault is not None and not isinstance(fault, UnknownTopicOrPartitionError):
-            raise fault
-        text = f"topic {missing[0]!r} does not exist: create it, or correct the option {options.strategy!r}"
-        raise UnknownTopicOrPartitionError(text)
+        raise missing[0]
     found = [
         TopicPartition(topic.name, partition.index)
         for topic in _topics(reader, options)
@@ -45,6 +43,24 @@ def find_partitions(reader: OffsetReader, options: SourceOptions, *, must_exist:
     if options.strategy == "assign":
         found = [tp for tp in found if tp in options.assigned]
     return sorted(found)
+
+
+def _missing(reader: OffsetReader, options: SourceOptions) -> list[KafkaError]:
+    """An error for each topic and each assigned partition that the metadata lack."""
+    topics, faults, advice = reader.metadata.topics, reader.metadata.errors, f"correct the option {options.strategy!r}"
+    missing: list[KafkaError] = []
+    for name in _names(options) or ():
+        if name not in topics:
+            fault = faults.get(name)
+            unknown = fault is None or isinstance(fault, UnknownTopicOrPartitionError)
+            text = f"topic {name!r} does not exist: create it, or {advice}"
+            missing.append(UnknownTopicOrPartitionError(text) if unknown or fault is None else fault)
+    for tp in options.assigned:
+        count = len(topics[tp.topic].partitions) if tp.topic in topics else None
+        if count is not None and not 0 <= tp.partition < count:
+            text = f"topic {tp.topic!r} has no partition {tp.partition}, but {counted(count, 'partition')}: {advice}"
+            missing.append(UnknownTopicOrPartitionError(text))
+    return missing
 
 
 def _names(options: SourceOptions) -> list[str] | None:

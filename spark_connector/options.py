@@ -1,18 +1,20 @@
 """The options of the source: parses and validates the options of Spark's Kafka source, with its error messages. Pure.
 
-Two differences from Spark are intentional: an unknown option is an error that suggests the nearest known one (Spark
-ignores it), and only committed records are read unless `kafka.isolation.level` is read_uncommitted.
+Two differences from Spark are intentional: an unknown option, also of Kafka's clients, is an error that suggests the
+nearest known one (Spark ignores it), and only committed records are read unless `kafka.isolation.level` is
+read_uncommitted.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from minikafka.client.option_checks import parse_addresses
 from minikafka.protocol.names import TopicPartition
+from minikafka.spark_connector.client_settings import NAMES, is_setting
 from minikafka.spark_connector.offsets import (
     EARLIEST,
     LATEST,
@@ -54,6 +56,8 @@ _UNSUPPORTED = {
     "enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported.",
     "interceptor.classes": "Kafka option 'interceptor.classes' is not supported.",
 }
+_CLOSE = 0.65
+"""How similar, from 0 to 1, a name is to the one that was probably meant."""
 _UNITS_MS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -118,7 +122,7 @@ class SourceOptions:
 def parse(given: Mapping[str, str]) -> SourceOptions:
     """Parses the options of a query; names are case-insensitive. Raises RefusedOption; ValueError for bad JSON."""
     options = {name.lower(): value for name, value in given.items()}
-    _check_names(options)
+    check_names(options, OPTIONS, ignored=(), end="source")
     strategy = _strategy(options)
     value = options[strategy.lower()]
     kafka = _kafka(options)
@@ -147,14 +151,18 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     )
 
 
-def _check_names(options: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in OPTIONS}
+def check_names(options: Iterable[str], known: Iterable[str], *, ignored: Iterable[str], end: str) -> None:
+    """Checks lower-case names of options of the source or the sink. Raises RefusedOption, with the nearest known."""
+    spelled = {name.lower(): name for name in known}
+    accepted = {*spelled, *_OPTIONS_OF_SPARK_ITSELF, *ignored}
     for name in options:
-        if name in known or name in _OPTIONS_OF_SPARK_ITSELF or name.startswith("kafka."):
+        if name in accepted or (name.startswith("kafka.") and is_setting(name.removeprefix("kafka."))):
             continue
-        near = difflib.get_close_matches(name, [*known, "kafka.bootstrap.servers"], n=1, cutoff=0.5)
-        hint = f"did you mean '{known.get(near[0], near[0])}'?" if near else f"it has {', '.join(OPTIONS)}, kafka.*"
-        raise RefusedOption(f"the minikafka source has no option '{name}'; {hint}")
+        by_name = {**{one: f"kafka.{one}" for one in sorted(NAMES)}, **spelled}
+        near = difflib.get_close_matches(name.removeprefix("kafka."), by_name, n=1, cutoff=_CLOSE)
+        has = f"it has {', '.join(spelled.values())}, and kafka.* with the settings of Kafka's clients"
+        hint = f"did you mean '{by_name[near[0]]}'?" if near else has
+        raise RefusedOption(f"the minikafka {end} has no option '{name}'; {hint}")
 
 
 def _strategy(options: Mapping[str, str]) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from minikafka.protocol.records.compression import Codec
 from minikafka.spark_connector.options import OPTIONS as SOURCE_OPTIONS
-from minikafka.spark_connector.options import KafkaOptions, Numbers, RefusedOption, check_connection
+from minikafka.spark_connector.options import KafkaOptions, Numbers, RefusedOption, check_connection, check_names
 from minikafka.spark_connector.producer_settings import ProducerSettings
 
 EXACTLY_ONCE, AT_LEAST_ONCE, ATOMIC = "exactly_once", "at_least_once", "atomic"
@@ -18,7 +17,6 @@ OPTIONS = (
     "atomicBytesMax", "logProgress",
 )  # fmt: skip
 """All options except `kafka.*`; only the first two exist in Spark's Kafka sink."""
-_OPTIONS_OF_SPARK_ITSELF = ("path", "paths", "queryname", "checkpointlocation")
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,8 @@ class SinkOptions:
 def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     """Parses the options of a write; names are case-insensitive. Raises RefusedOption."""
     options = {name.lower(): value for name, value in given.items()}
-    _check_names(options)
+    ignored = [name.lower() for name in SOURCE_OPTIONS]
+    check_names(options, OPTIONS, ignored=ignored, end="sink")
     kafka = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
     if "bootstrap.servers" not in kafka:
         raise RefusedOption("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka producer")
@@ -100,17 +99,6 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         delivery_timeout_s=_or_default(settings.number_or_none("delivery.timeout.ms"), 120_000) / 1000,
         transaction_timeout_ms=settings.number_or_none("transaction.timeout.ms"),
     )
-
-
-def _check_names(options: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in OPTIONS}
-    ignored = {*_OPTIONS_OF_SPARK_ITSELF, *(name.lower() for name in SOURCE_OPTIONS)}
-    for name in options:
-        if name in known or name in ignored or name.startswith("kafka."):
-            continue
-        near = difflib.get_close_matches(name, [*known, "kafka.bootstrap.servers"], n=1, cutoff=0.5)
-        hint = f"did you mean '{known.get(near[0], near[0])}'?" if near else f"it has {', '.join(OPTIONS)}, kafka.*"
-        raise RefusedOption(f"the minikafka sink has no option '{name}'; {hint}")
 
 
 def _one_of(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:

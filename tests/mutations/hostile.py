@@ -161,4 +161,11 @@ MUTATIONS = (
         "        except ZeroDivisionError:",
         (_APPLIED,),
     ),
+    Mutation(
+        "a negative offset is the end of a log",
+        "client/offset_queries.py",
+        "one.offset < (0 if wanted[tp] in (LATEST, EARLIEST) else NO_OFFSET):",
+        "one.offset < -(1 << 63):",
+        ("tests/client/connections/test_odd_answers.py::test_an_offset_that_cannot_be_is_asked_for_again",),
+    ),
 )

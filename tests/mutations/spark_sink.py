@@ -1,4 +1,4 @@
-"""Planted bugs in the Spark sink: rows doubled or lost when tasks, micro-batches and drivers are repeated."""
+"""Planted bugs in the Spark sink and source: rows doubled or lost, as when tasks and micro-batches are repeated."""
 
 from mutations import TEST_ONLY, Mutation
 
@@ -7,6 +7,7 @@ _TASKS = "spark_connector/sink_tasks.py"
 _DRIVER = "spark_connector/driver_commits.py"
 _ATOMIC = "spark_connector/atomic_writes.py"
 _REPEATED = "tests/spark/test_repeated_writes.py"
+_EMPTY = "tests/spark/test_empty_responses.py"
 _TOGETHER = "tests/spark/test_atomic_writes.py"
 
 MUTATIONS = (
@@ -257,5 +258,27 @@ MUTATIONS = (
         "    if not 0 < port <= _PORT_MAX:",
         "    if port <= 0:",
         ("tests/spark/test_waiting.py",),
+    ),
+    # -- the source ---------------------------------------------------------------------------------------------------
+    Mutation(
+        "Spark reads the partitions of an assignment that exist, without a word of the others",
+        "spark_connector/offset_resolution.py",
+        "not 0 <= tp.partition < count:",
+        "False:",
+        (f"{_EMPTY}::test_an_assigned_partition_that_does_not_exist_is_an_error",),
+    ),
+    Mutation(
+        "Spark takes a negative offset for the end of a log",
+        "spark_connector/offset_reader.py",
+        "found[tp] < (0 if time in (EARLIEST, LATEST) else _NO_OFFSET):",
+        "found[tp] < -(1 << 63):",
+        (f"{_EMPTY}::test_an_offset_that_cannot_be_is_asked_for_again",),
+    ),
+    Mutation(
+        "Spark ignores misspelled options that begin with kafka.",
+        "spark_connector/options.py",
+        'name.startswith("kafka.") and is_setting(name.removeprefix("kafka."))',
+        'name.startswith("kafka.")',
+        ("tests/spark/test_options.py::test_each_setting_of_kafkas_clients_is_an_option_and_none_that_lacks_a_letter",),
     ),
 )

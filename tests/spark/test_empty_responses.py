@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,13 +12,14 @@ from support.spark_brokers import create, produce
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
-from minikafka.protocol.errors import ErrorCode, KafkaError, RequestTimedOutError
+from minikafka.protocol.errors import ErrorCode, KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from minikafka.protocol.messages.describe_configs import DescribeConfigsResponse
 from minikafka.protocol.messages.fetch import FetchResponse
 from minikafka.protocol.messages.list_offsets import ListOffsetsResponse
 from minikafka.protocol.messages.metadata import MetadataResponse
 from minikafka.spark_connector import offset_reader, sockets
 from minikafka.spark_connector.data_loss import DataLoss
+from minikafka.spark_connector.micro_batches import StreamPosition
 from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.offset_resolution import batch_ranges
 from minikafka.spark_connector.options import parse
@@ -109,9 +111,10 @@ class Broken:
         self.now_s += seconds
 
 
-def options(node: NodeProcess, topic: str, **given: str) -> Any:
-    more = {"kafka.max.partition.fetch.bytes": "1", "kafkaConsumer.pollTimeoutMs": str(int(TIMEOUT_S * 1000))}
-    return parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": topic, **more, **given})
+def options(node: NodeProcess, topic: str = "", **given: str) -> Any:
+    more = {"subscribe": topic} if topic else {}
+    more |= {"kafka.max.partition.fetch.bytes": "1", "kafkaConsumer.pollTimeoutMs": str(int(TIMEOUT_S * 1000))}
+    return parse({"kafka.bootstrap.servers": node.bootstrap, **more, **given})
 
 
 def values(node: NodeProcess, topic: str, **given: str) -> list[bytes]:
@@ -164,6 +167,39 @@ def test_a_response_without_the_offset_that_was_asked_for_is_asked_again(
     Broken(monkeypatch, ListOffsetsResponse, without_offsets, 10**9)
     with pytest.raises(RequestTimedOutError, match=r"a response lacks the offset of delete-0"):
         batch_ranges(offset_reader_for(chosen.kafka), chosen)
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -5, -(1 << 63)])
+def test_an_offset_that_cannot_be_is_asked_for_again(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    def change(response: ListOffsetsResponse) -> None:
+        for topic in response.topics:
+            for one in topic.partitions:
+                one.offset = offset
+
+    chosen = options(node, "delete")
+    Broken(monkeypatch, ListOffsetsResponse, change, 3)
+    (found,) = batch_ranges(offset_reader_for(chosen.kafka), chosen)
+    assert (found.start, found.end) == (0, COUNT)
+    Broken(monkeypatch, ListOffsetsResponse, change, 10**9)
+    with pytest.raises(RequestTimedOutError, match=f"a response names the offset {offset} of delete-0, which cannot"):
+        batch_ranges(offset_reader_for(chosen.kafka), chosen)
+
+
+@pytest.mark.parametrize("bad", [-1, 1, 7, (1 << 31) - 1, 1 << 40])
+@pytest.mark.parametrize("reads", [batch_ranges, lambda reader, options: StreamPosition(options).initial()])
+def test_an_assigned_partition_that_does_not_exist_is_an_error(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, bad: int, reads: Callable[[Any, Any], Any]
+) -> None:
+    monkeypatch.setattr(sockets, "sleep", lambda seconds: None)
+    for retries in ("0", "3"):
+        given = {"assign": json.dumps({"delete": [0, bad]}), "fetchOffset.numRetries": retries}
+        chosen = options(node, **given)
+        text = f"topic 'delete' has no partition {bad}, but 1 partition: correct the option 'assign'"
+        with pytest.raises(UnknownTopicOrPartitionError) as raised:
+            reads(offset_reader_for(chosen.kafka), chosen)
+        assert str(raised.value) == text
 
 
 EVERYTHING = (MetadataResponse, FetchResponse)

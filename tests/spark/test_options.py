@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from minikafka.protocol.names import TopicPartition
+from minikafka.spark_connector.client_settings import NAMES
 from minikafka.spark_connector.options import Bound, RefusedOption, check_batch, check_stream, parse
 from minikafka.spark_connector.sink_options import parse_sink
+
+PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 
 GOOD = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
 
@@ -40,6 +46,10 @@ REFUSALS = [
     ({"startingOffset": "earliest"}, "has no option 'startingoffset'; did you mean 'startingOffsets'?"),
     ({"bootstrap.servers": "x:1"}, "did you mean 'kafka.bootstrap.servers'?"),
     ({"zzz": "1"}, "has no option 'zzz'; it has assign, subscribe"),
+    ({"kafka.isolation.levl": "read_uncommitted"}, "'kafka.isolation.levl'; did you mean 'kafka.isolation.level'?"),
+    ({"kafka.isolationLevel": "read_uncommitted"}, "'kafka.isolationlevel'; did you mean 'kafka.isolation.level'?"),
+    ({"kafka.startingOffsets": "earliest"}, "has no option 'kafka.startingoffsets'; did you mean 'startingOffsets'?"),
+    ({"kafka.zzzzzzzzzzzz": "1"}, "it has assign, subscribe"),
 ]
 
 
@@ -49,6 +59,27 @@ def test_invalid_options_are_refused(changes: dict[str, str | None], message: st
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is compared below)
         parse(options)
     assert message in str(caught.value)
+
+
+USED = set(re.findall(r"`([a-z.]+)`", next(line for line in PAGE.splitlines() if line.startswith("| `kafka.*`"))))
+
+
+def test_each_setting_of_kafkas_clients_is_an_option_and_none_that_lacks_a_letter() -> None:
+    assert len(USED) == 8
+    assert USED <= NAMES
+    for name in sorted(NAMES):
+        if f"kafka.{name}" in GOOD or name.endswith(("serializer", "auto.offset.reset", "enable.auto.commit")):
+            continue
+        near = [name[:at] + name[at + 1 :] for at in range(len(name))]
+        for misspelled in {*near, f"{name}s", name.replace(".", "_"), name.replace(".", "-")} - NAMES:
+            for read, more in ((parse, GOOD), (parse_sink, {"kafka.bootstrap.servers": "localhost:9092"})):
+                with pytest.raises(RefusedOption, match=f"no option 'kafka.{misspelled}'; did you mean 'kafka"):
+                    read(more | {f"kafka.{misspelled}": "1"})
+
+
+@pytest.mark.parametrize("name", ["sasl.jaas.config", "ssl.truststore.location", "fetch.min.bytes", "Group.Id"])
+def test_settings_that_are_not_used_are_ignored(name: str) -> None:
+    assert parse(GOOD | {f"kafka.{name}": "1"}) == parse(GOOD)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +131,7 @@ def test_names_are_case_insensitive_and_other_kafka_options_accepted() -> None:
         "SubscribePattern": "fl.*",
         "INCLUDEHEADERS": "TRUE",
         "kafka.isolation.level": "read_uncommitted",
-        "kafka.whatever.else": "goes",
+        "kafka.sasl.whatever.else": "goes", "kafka.fetch.min.bytes": "7",
         "groupIdPrefix": "mine",
         "maxTriggerDelay": "30s",
     })

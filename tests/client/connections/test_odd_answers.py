@@ -25,6 +25,7 @@ from minikafka.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.protocol.messages.list_offsets import ListOffsetsRequest
 from minikafka.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -277,3 +278,27 @@ def test_clients_outlive_it_and_go_on_after_a_right_answer(name: str, caplog: py
     trio.run(main, clock=MockClock(autojump_threshold=0))
     assert all(one.retriable for one in errors) or "ApiVersions" in name
     assert all(len(one.getMessage()) < LINE_MAX for one in caplog.records)
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -5, -(1 << 63)])
+def test_an_offset_that_cannot_be_is_asked_for_again(offset: int) -> None:
+    cluster = OddCluster()
+    for tp in TPS:
+        cluster.append(tp, 2)
+
+    def change(response: Any) -> None:
+        for topic in response.topics:
+            for one in topic.partitions:
+                one.offset = offset
+
+    async def main() -> dict[TopicPartition, int]:
+        cluster.odd = (ListOffsetsRequest, change)
+        async with cluster.consumer(**QUICK) as consumer, trio.open_nursery() as nursery:
+            nursery.start_soon(relent)
+            return await consumer.end_offsets(TPS)
+
+    async def relent() -> None:
+        await trio.sleep(15)
+        cluster.odd = None
+
+    assert trio.run(main, clock=MockClock(autojump_threshold=0)) == dict.fromkeys(TPS, 2)
