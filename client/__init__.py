@@ -28,6 +28,7 @@ layer of connections, metadata and retries. Logic is pure and tested without soc
 
     options.py           the options of all clients, with defaults and bounds
     option_checks.py     which values an option may have
+    broker_limits.py     which of them brokers limit, and the words for a value that one refuses
     arguments.py         the same options as TypedDicts, for type checkers and editors
     argument_kinds.py    which values an argument of a method may have, by its annotation
     argument_checks.py   has the public methods of a class check their arguments so

@@ -15,6 +15,7 @@ from typing import Any
 
 from minikafka.client.argument_kinds import Kind, Refused, kind_of, shown
 from minikafka.client.assignor import Assignor, Subscription
+from minikafka.client.broker_limits import explained
 from minikafka.client.groups.assignors import (
     ASSIGNORS,
     decode_assignment,
@@ -211,7 +212,7 @@ class ClassicMembership:
         return LeaveGroupRequest(group_id=self.group_id, members=[member])
 
     def _error(self, code: int) -> KafkaError:
-        return error_for(code, f"group {self.group_id!r}: {error_for(code)}")
+        return error_for(code, f"group {self.group_id!r}: {explained(code, self._options)}")
 
     @staticmethod
     def action_for(error: KafkaError) -> ErrorAction:

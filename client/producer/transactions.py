@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
+from minikafka.client.broker_limits import explained
 from minikafka.client.connections.cluster_client import Cluster, CoordinatorType
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.groups.group_metadata import GroupMetadata
@@ -241,7 +242,7 @@ class Transactions:
         if known is not None:
             request.producer_id, request.producer_epoch = known.producer_id, known.epoch
         response = await self._ask(request)
-        _check(response.error_code, "InitProducerId")
+        _check(response.error_code, "InitProducerId", self._options)
         self._accumulator.renew(ProducerIdentity(response.producer_id, response.producer_epoch))
 
     async def _add_partitions(self, partitions: list[tuple[str, int]]) -> None:
@@ -406,8 +407,7 @@ class Transactions:
         state.check_committing()
 
 
-def _check(code: int, what: str) -> None:
+def _check(code: int, what: str, options: object = None) -> None:
     """Raise the KafkaError of an error code."""
     if code:
-        error = error_for(code)
-        raise error_for(code, f"{what} failed: {error}")
+        raise error_for(code, f"{what} failed: {explained(code, options)}")

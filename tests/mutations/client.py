@@ -360,4 +360,11 @@ MUTATIONS = (
         "if self.is_leader and not self.protocol:",
         ("tests/client/connections/test_lacking_answers.py::test_only_kafka_errors_are_raised[poll, classic]",),
     ),
+    Mutation(
+        "an error of a value that brokers limit does not name the value",
+        "client/broker_limits.py",
+        "    if code not in LIMITED:\n",
+        "    if True:\n",
+        ("tests/client/test_broker_limits.py::test_the_error_names_value_and_limits",),
+    ),
 )

@@ -1,0 +1,30 @@
+"""Options whose values brokers limit, and the words for a value that one refuses. Pure.
+
+The error code alone, as "invalid session timeout", names neither the value nor the limits.
+"""
+
+from __future__ import annotations
+
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import error_for
+
+LIMITED = {
+    ErrorCode.INVALID_SESSION_TIMEOUT: (
+        "session_timeout_ms",
+        "must be between the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms",
+    ),
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
+        "transaction_timeout_ms",
+        "must be above 0 and at most the brokers' transaction.max.timeout.ms",
+    ),
+}
+"""By error code: the option, and what a broker demands of it."""
+
+
+def explained(code: int, options: object) -> str:
+    """The message of an error, with the value of the option of a client that the broker has refused."""
+    message = str(error_for(code))
+    if code not in LIMITED:
+        return message
+    name, demand = LIMITED[ErrorCode(code)]
+    return f"{message}: {name}={getattr(options, name)} {demand}"
