@@ -21,7 +21,7 @@ from minikafka.client.blocking import Admin, Producer
 from minikafka.protocol.names import TopicPartition
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-RECORDS = 6_000
+RECORDS = 3_500
 PARTITIONS = 3
 PATIENCE_S = 180
 READ_S = 1.0

@@ -20,7 +20,7 @@ from support.clusters import COMMON, PATIENCE_S, Topic, check_nobody_crashed, he
 
 from minikafka.cli.local_cluster import LocalCluster
 
-FAULTS = int(os.environ.get("MINIKAFKA_GOES_ON", "8"))
+FAULTS = int(os.environ.get("MINIKAFKA_GOES_ON", "5"))
 SEED = int(os.environ.get("MINIKAFKA_CHAOS_SEED", "1"))
 REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 GOES_ON = 30

@@ -16,7 +16,7 @@ from support.oracle import needs_oracle
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin
 
-LINES = 4_000
+LINES = 1_500
 """How many lines each part has."""
 BATCH = 100
 PATIENCE_S = 120.0

@@ -1,4 +1,4 @@
-"""A hundred thousand requests of real clients, each mutated; `make hostile` sends 200,000.
+"""Twenty-four thousand requests of real clients, each mutated; `make hostile` sends 200,000.
 
 Requests recorded from confluent-kafka, kafka-python and aiokafka are mutated by a seed and sent over about a hundred
 connections, one at a time on each: every request is answered or ends its connection.
@@ -29,7 +29,7 @@ from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopi
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.produce import ProduceRequest
 
-FRAMES = int(os.environ.get("MINIKAFKA_HOSTILE_FRAMES") or 100_000)
+FRAMES = int(os.environ.get("MINIKAFKA_HOSTILE_FRAMES") or 24_000)
 FRAMES_FOR_KAFKA = 2_000  # which waits for some of them for minutes
 SEEDS = 4
 WARM_UP = 5_000

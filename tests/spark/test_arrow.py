@@ -1,7 +1,11 @@
-"""Arrow columns agree with the record loop: on all kinds of batches, and on 100,000 damaged ones."""
+"""Arrow columns agree with the record loop: on all kinds of batches, and on damaged ones.
+
+`MINIKAFKA_DAMAGED_BATCHES=100000` damages more of them.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from random import Random
 from typing import Any
@@ -23,7 +27,7 @@ from minikafka.client.consumer import arrow_batches as arrow
 from minikafka.protocol.records.batch_table import read_table
 from minikafka.spark_connector.partition_reader import decoded
 
-MUTATIONS = 100_000
+MUTATIONS = int(os.environ.get("MINIKAFKA_DAMAGED_BATCHES", "20000"))
 TOGETHER = 40
 EMPTY: dict[str, Any] = {"deltas": (), "last_offset_delta": 0}
 HEADER_NAMES = [name for name in Batch.__slots__ if name != "data"]
@@ -152,7 +156,7 @@ def damaged(data: bytes, random: Random) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_damaged_batches_are_errors_or_equal() -> None:
+def test_damaged_batches_are_errors_or_equal() -> None:
     """Alone, and among valid batches that are decoded together."""
     random = Random("damage to Arrow")
     known = originals()

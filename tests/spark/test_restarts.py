@@ -13,9 +13,9 @@ from support.spark_driver import SOURCE, WORKERS, SparkDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 PARTITIONS = 3
-BATCHES_MIN = 100
-BATCHES_A_STAGE = 8
-RECORDS_FIRST, RECORDS_A_STAGE, STAGES = 1_400, 280, 5
+BATCHES_MIN = 30
+BATCHES_A_STAGE = 5
+RECORDS_FIRST, RECORDS_A_STAGE, STAGES = 250, 150, 5
 """More than this number of batches takes in one stage."""
 RECORDS = RECORDS_FIRST + STAGES * RECORDS_A_STAGE
 

@@ -166,7 +166,7 @@ def test_kafkas_cleaner_leaves_the_same_and_a_jvm_opens_what_ours_leaves(tmp_pat
     kafka = Kafka(tmp_path / "kafka")
     kafka.node.start()
     kafka.create()
-    for number in range(3):
+    for number in range(2):
         kafka.write(4)
         kafka.node.terminate()
         ours = kafka.copy(tmp_path / f"ours-{number}")
