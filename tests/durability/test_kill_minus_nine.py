@@ -1,7 +1,8 @@
 """Repeated `kill -9` under load: no acknowledged record is lost, none is duplicated, order is preserved.
 
 A producer writes numbered records and notes which were acknowledged at which offset, while the node is killed at seeded
-times and restarted. The records read afterwards are compared with these notes. `MINIKAFKA_NODE_KILLS=20` kills more often.
+times and restarted. The records read afterwards are compared with these notes.
+`MINIKAFKA_NODE_KILLS=20` kills more often.
 """
 
 from __future__ import annotations
