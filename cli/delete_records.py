@@ -14,7 +14,7 @@ from minikafka.cli.json_files import read_json
 from minikafka.cli.numbers import Whole
 from minikafka.cli.offsets import NOWHERE, led_partitions
 from minikafka.cli.options import Time, client_options
-from minikafka.cli.output import json_option, output
+from minikafka.cli.output import json_option, report
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import table
 from minikafka.cli.times import KNOWN
@@ -76,8 +76,8 @@ def delete_records(
         done = [(tp, one) for tp, one in results if not isinstance(one, KafkaError)]
         details = [{"topic": tp.topic, "partition": tp.partition, "first": first} for tp, first in done]
         rows = [[tp.topic, tp.partition, first] for tp, first in done]
-        output(details, table(("topic", "partition", "first"), rows) if rows else [], as_json=as_json)
-        fail_if(refusal(tp, before[tp], one) for tp, one in results if isinstance(one, KafkaError))
+        errors = [refusal(tp, before[tp], one) for tp, one in results if isinstance(one, KafkaError)]
+        report(details, table(("topic", "partition", "first"), rows), errors, done=len(done), as_json=as_json)
 
     with_admin(bootstrap_server, work)
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minikafka.cli.failures import fail_if
 from minikafka.cli.numbers import whole
 from minikafka.cli.options import client_options, no_topic
-from minikafka.cli.output import json_option, output
+from minikafka.cli.output import json_option, report
 from minikafka.cli.running import with_admin
 from minikafka.protocol.counted import counted
 
@@ -49,8 +48,7 @@ def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool, 
         if not elected and not errors:
             lines = [f"No election was needed ({counted(len(results), 'partition')})."]
         details = [{"topic": tp.topic, "partition": tp.partition} for tp in elected]
-        output(details, lines, as_json=as_json)
-        fail_if(errors)
+        report(details, lines, errors, done=len(elected), as_json=as_json)
 
     with_admin(bootstrap_server, work)
 

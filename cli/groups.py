@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.failures import Failed, fail_if, meant
+from minikafka.cli.failures import Failed, meant
 from minikafka.cli.group_rows import (
     GroupOffsets,
     description_json,
@@ -26,7 +26,7 @@ from minikafka.cli.group_rows import (
 from minikafka.cli.numbers import Whole
 from minikafka.cli.offset_reset import Change, Scenario, export_text, plan_changes, read_csv
 from minikafka.cli.options import F, Time, client_options, no_group
-from minikafka.cli.output import echo, echo_json, json_option, output
+from minikafka.cli.output import echo, echo_json, json_option, output, report
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import table
@@ -234,7 +234,7 @@ def reset_offsets(
         raise click.UsageError("--export and --json are mutually exclusive")
 
     async def work(admin: Admin) -> None:
-        exists = await check_inactive(admin, group_id)
+        exists = await check_inactive(admin, group_id, bootstrap_server, must_exist=all_topics)
         changes = await plan_changes(admin, group_id, scenario, None if all_topics else topics, bootstrap_server)
         if execute and changes:
             await admin.alter_group_offsets(group_id, {one.partition: one.new for one in changes})
@@ -273,8 +273,8 @@ def delete(bootstrap_server: str, group_ids: tuple[str, ...], as_json: bool) -> 
                 errors += (await no_group(admin, group_id, bootstrap_server)).failures
             except KafkaError as error:
                 errors.append(error)
-        output({"deleted": deleted}, [f"Deleted group {group_id}." for group_id in deleted], as_json=as_json)
-        fail_if(errors)
+        said = [f"Deleted group {group_id}." for group_id in deleted]
+        report({"deleted": deleted}, said, errors, done=len(deleted), as_json=as_json)
 
     with_admin(bootstrap_server, work)
 
@@ -331,13 +331,18 @@ async def consumer_groups(admin: Admin) -> list[Any]:
     return [one for one in await admin.list_groups() if one.protocol_type in ("consumer", "")]
 
 
-async def check_inactive(admin: Admin, group_id: str) -> bool:
-    """Whether the group exists: offsets that are committed create it. Raises click.ClickException if it has members."""
+async def check_inactive(admin: Admin, group_id: str, bootstrap_server: str, *, must_exist: bool) -> bool:
+    """Whether the group exists: offsets that are committed create it.
+
+    Raises click.ClickException if it has members, or with `must_exist` if it does not exist.
+    """
     from minikafka.protocol.errors import GroupIdNotFoundError
 
     try:
         found = await admin.describe_group(group_id)
     except GroupIdNotFoundError:
+        if must_exist:
+            raise await no_group(admin, group_id, bootstrap_server) from None
         return False
     if found.state not in RESETTABLE:
         raise click.ClickException(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.numbers import Whole
-from minikafka.cli.options import check_broker, client_options
+from minikafka.cli.options import check_broker, client_options, no_topic
 from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import table
@@ -43,10 +43,17 @@ def log_dirs(
       minikafka log-dirs --broker 1 --json
     """
 
+    from minikafka.cli.topics import described
+
     async def work(admin: Admin) -> None:
         for node_id in broker_ids:
             await check_broker(admin, node_id)
         found = await admin.describe_log_dirs(broker_ids or None)
+        held = {tp.topic for some in found.values() for one in some for tp in one.replicas}
+        existing = await described(admin, missing) if (missing := [one for one in topics if one not in held]) else {}
+        for name in missing:
+            if name not in existing:
+                raise await no_topic(admin, name, bootstrap_server)
         details = [
             directory_details(node_id, one, topics) for node_id, some in found.items() for one in some
         ]

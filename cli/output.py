@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from minikafka.cli.failures import fail_if
 from minikafka.protocol.visible import visible, visible_json
 
 SET_BY = {
@@ -31,6 +32,17 @@ def output(details: Any, lines: Iterable[str], *, as_json: bool) -> None:
         echo_json(details)
     elif text := "\n".join(map(visible, lines)):
         click.echo(text)
+
+
+def report(details: Any, lines: Iterable[str], errors: Iterable[object], *, done: int, as_json: bool) -> None:
+    """Print what was done of what a command was to do, as `output`, and nothing if all of it failed.
+
+    Raises `Failed` with the errors, as `fail_if`.
+    """
+    failed = list(errors)
+    if done or not failed:
+        output(details, lines, as_json=as_json)
+    fail_if(failed)
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:

@@ -16,6 +16,7 @@ import click
 
 from minikafka.cli.failures import fail_if
 from minikafka.cli.json_files import read_json
+from minikafka.cli.offsets import led_partitions
 from minikafka.cli.options import client_options
 from minikafka.cli.output import echo, echo_json, json_option, output
 from minikafka.cli.running import with_admin
@@ -63,7 +64,8 @@ def execute(bootstrap_server: str, plan: Path, wait: bool, as_json: bool) -> Non
     async def work(admin: Admin) -> None:
         import anyio
 
-        before = await replicas_of(admin, targets)
+        before = await replicas_of(admin, targets, bootstrap_server, all_exist=True)
+        await check_registered(admin, {node_id for replicas in targets.values() for node_id in replicas})
         echo(plan_text({tp: replicas for tp, replicas in before.items() if replicas is not None}))
         fail_if(error for error in (await admin.alter_partition_reassignments(targets)).values() if error is not None)
         if not as_json:
@@ -87,7 +89,7 @@ def verify(bootstrap_server: str, plan: Path, as_json: bool) -> None:
 
     async def work(admin: Admin) -> None:
         in_progress = await admin.list_partition_reassignments(targets)
-        now = await replicas_of(admin, targets)
+        now = await replicas_of(admin, targets, bootstrap_server)
         states = {tp: state_of(targets[tp], now[tp], in_progress.get(tp)) for tp in targets}
         rows = [[f"{tp.topic}-{tp.partition}", numbers(now[tp] or []), state] for tp, state in states.items()]
         found = [
@@ -141,6 +143,8 @@ def cancel(bootstrap_server: str, plan: Path | None, everything: bool, as_json: 
     targets = None if plan is None else read_plan(plan)
 
     async def work(admin: Admin) -> None:
+        if targets is not None:
+            await replicas_of(admin, targets, bootstrap_server)
         in_progress = await admin.list_partition_reassignments(targets)
         if in_progress:
             results = await admin.alter_partition_reassignments(dict.fromkeys(in_progress))
@@ -179,13 +183,27 @@ def plan_text(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
     return json.dumps({"version": 1, "partitions": partitions})
 
 
-async def replicas_of(admin: Admin, partitions: Plan) -> dict[TopicPartition, tuple[int, ...] | None]:
-    """The current replicas; None for a partition that does not exist."""
+async def replicas_of(
+    admin: Admin, partitions: Plan, bootstrap_server: str, *, all_exist: bool = False
+) -> dict[TopicPartition, tuple[int, ...] | None]:
+    """The current replicas; None for a partition that does not exist.
+
+    Raises click.ClickException if none of them exists, or with `all_exist` if one does not.
+    """
     topics = await admin.describe_topics(list(dict.fromkeys(tp.topic for tp in partitions)))
     known = {
         (name, one.index): one.replicas for name, topic in topics.items() for one in getattr(topic, "partitions", ())
     }
+    missing = [tp for tp in partitions if tp not in known]
+    if missing and (all_exist or len(missing) == len(partitions)):
+        await led_partitions(admin, missing, bootstrap_server)
     return {tp: known.get(tp) for tp in partitions}
+
+
+async def check_registered(admin: Admin, node_ids: set[int]) -> None:
+    """Raise click.ClickException for ids that no broker of the cluster has."""
+    known = {one.node_id for one in (await admin.describe_cluster(include_fenced=True)).brokers}
+    fail_if(f"broker {one} does not exist: `minikafka brokers` lists all" for one in sorted(node_ids - known))
 
 
 def state_of(target: Sequence[int], now: Sequence[int] | None, in_progress: Reassignment | None) -> str:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.failures import fail_if
 from minikafka.cli.numbers import Whole
 from minikafka.cli.options import NameValue, check_settings, client_options, no_topic
-from minikafka.cli.output import SET_BY, echo, echo_json, json_option, output
+from minikafka.cli.output import SET_BY, echo, echo_json, json_option, output, report
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import numbers, table
 from minikafka.protocol.counted import counted
@@ -138,12 +137,10 @@ def describe(
         if filtered:
             chosen = [some for one in chosen if (some := part_of(one, wanted)).partitions]
         settings = {one.name: await differing(admin, one.name) for one in chosen}
-        if as_json:
-            echo_json([details(one, settings[one.name]) for one in chosen])
-        else:
-            echo("\n\n".join("\n".join(description(one, settings[one.name])) for one in chosen))
-        if missing:
-            raise await no_topic(admin, missing[0], bootstrap_server)
+        shown = "\n\n".join("\n".join(description(one, settings[one.name])) for one in chosen)
+        errors = [one for name in missing for one in (await no_topic(admin, name, bootstrap_server)).failures]
+        described_ones = [details(one, settings[one.name]) for one in chosen]
+        report(described_ones, shown.split("\n") if chosen else [], errors, done=len(chosen), as_json=as_json)
 
     with_admin(bootstrap_server, work)
 
@@ -217,13 +214,13 @@ def delete(bootstrap_server: str, names: tuple[str, ...], if_exists: bool, as_js
     async def work(admin: Admin) -> None:
         results: Mapping[str, KafkaError | None] = await admin.delete_topics(names)
         deleted = [name for name, error in results.items() if error is None]
-        output({"deleted": deleted}, [f"Deleted topic {name}." for name in deleted], as_json=as_json)
         errors: list[Any] = []
         for name, error in results.items():
             missing = isinstance(error, UnknownTopicOrPartitionError)
             if error is not None and not (missing and if_exists):
                 errors += (await no_topic(admin, name, bootstrap_server)).failures if missing else [error]
-        fail_if(errors)
+        said = [f"Deleted topic {name}." for name in deleted]
+        report({"deleted": deleted}, said, errors, done=len(deleted), as_json=as_json)
 
     with_admin(bootstrap_server, work)
 

@@ -31,6 +31,23 @@ MUTATIONS = (
         ("tests/cli/test_produce.py::test_lines_without_keys_are_spread",),
     ),
     Mutation(
+        "a result of nothing is printed beside an error",
+        "cli/output.py",
+        "    if done or not failed:\n",
+        "    if True:\n",
+        (
+            "tests/cli/test_unknown_names.py::test_an_unknown_name_is_an_error_in_one_sentence[topics delete-nothere]",
+            "tests/cli/test_unknown_names.py::test_an_unknown_name_is_an_error_in_one_sentence[groups delete-nothere]",
+        ),
+    ),
+    Mutation(
+        "log-dirs shows no replicas of a topic that does not exist",
+        "cli/log_dirs.py",
+        "            if name not in existing:\n",
+        "            if False:\n",
+        ("tests/cli/test_unknown_names.py::test_an_unknown_name_is_an_error_in_one_sentence[log-dirs-nothere]",),
+    ),
+    Mutation(
         "an --option replaces the flag that says the same, without a word",
         "cli/options.py",
         "    check_said_once(pairs)\n",
