@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from minikafka.client import Admin, GroupDescription, TopicPartition
     from minikafka.client.admin.admin_types import GroupMember
 
+NOTES_MAX = 3
+"""More notes, each of one group, are put together."""
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
@@ -85,6 +87,24 @@ async def led_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -> 
         for name, topic in topics.items()
         for one in getattr(topic, "partitions", ())
     }
+
+
+def notes_of(found: Iterable[GroupDescription]) -> list[str]:
+    """What there is to say of the states of groups, in few lines: the table that follows is what was asked for."""
+    notes: list[str] = []
+    by_kind: dict[bool, list[str]] = {}
+    for one in found:
+        if note := note_of(one):
+            notes.append(note)
+            by_kind.setdefault(one.state == "Empty", []).append(one.group_id)
+    if len(notes) <= NOTES_MAX:
+        return notes
+    words = {True: "without active members", False: "that are rebalancing"}
+    return [
+        f"Consumer groups {words[is_empty]} ({len(names):,}): {', '.join(names[:NOTES_MAX])}"
+        + (", …" if len(names) > NOTES_MAX else "")
+        for is_empty, names in by_kind.items()
+    ]
 
 
 def note_of(group: GroupDescription) -> str:

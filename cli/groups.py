@@ -20,7 +20,7 @@ from minikafka.cli.group_rows import (
     lag_rows,
     member_json,
     member_rows,
-    note_of,
+    notes_of,
     read_group_offsets,
 )
 from minikafka.cli.numbers import Whole
@@ -35,7 +35,7 @@ from minikafka.protocol.counted import counted
 from minikafka.protocol.visible import visible
 
 if TYPE_CHECKING:
-    from minikafka.client import Admin, GroupDescription
+    from minikafka.client import Admin
 
 STATES = ("Assigning", "Reconciling", "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
 TYPES = ("classic", "consumer")
@@ -365,11 +365,6 @@ def change_json(change: Change) -> dict[str, Any]:
     """A committed offset and the new one, for JSON; null where nothing is committed."""
     tp = change.partition
     return {"topic": tp.topic, "partition": tp.partition, "committed": change.old, "new_offset": change.new}
-
-
-def notes_of(found: Sequence[GroupDescription]) -> list[str]:
-    """What there is to say of the states of groups."""
-    return [note for one in found if (note := note_of(one))]
 
 
 def changes_lines(group_id: str, changes: Sequence[Change], *, executed: bool) -> list[str]:

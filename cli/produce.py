@@ -166,7 +166,7 @@ class Sending:
         self._shown = shown
         self._quiet = quiet
         self._waiting: deque[Delivery] = deque()
-        self._read = self._sent = self._delivered = self._size_bytes = 0
+        self._read = self._sent = self._delivered = self._unknown = self._size_bytes = 0
         self._error = self._outcome = ""
         self._counting = Lock()
         self._is_summed_up = self._commits = False
@@ -242,10 +242,17 @@ class Sending:
         records = counted(self._delivered, "record")
         if self._delivered < self._read:
             records = f"{self._delivered:,} of {counted(self._read, 'record')}"
-        missing = f"; {self._read - self._delivered:,} not delivered" if self._delivered < self._read else ""
+        missing = self._missing()
         speed = f"{rate:,.0f} records/s, {megabytes:.2f} MB/s"
         outcome = f"; {self._outcome}" if self._outcome else ""
         return f"{records} to {self._job.topic} in {elapsed_s:.2f} s: {speed}{missing}{outcome}"
+
+    def _missing(self) -> str:
+        """How many were not delivered, and of how many others that is not known: a response may have been lost."""
+        unknown = 0 if self._outcome else self._unknown
+        refused = self._read - self._delivered - unknown
+        said = f"; {refused:,} not delivered" if refused else ""
+        return said + (f"; {unknown:,} not acknowledged, which may be in the topic" if unknown else "")
 
     def _doing(self) -> str:
         """What the first Ctrl-C leaves to be done."""
@@ -365,9 +372,11 @@ class Sending:
             while waiting and (waiting[0].done or all_of_them):  # a million times, at the end
                 delivery = waiting.popleft()
                 if not delivery.done:
+                    self._unknown += 1
                     continue
                 try:
                     delivery.result()
                     self._delivered += 1
                 except KafkaError as error:
+                    self._unknown += error.retriable
                     self._error = self._error or (f"record not delivered: {error}" if fails else "")

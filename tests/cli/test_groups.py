@@ -20,7 +20,7 @@ from support.command_line import Minikafka, Start
 from support.node import NodeProcess
 from support.oracle import needs_oracle, tool
 
-from minikafka.cli.group_rows import GroupOffsets, PartitionOffsets, assignment_text, lag_rows, note_of
+from minikafka.cli.group_rows import GroupOffsets, PartitionOffsets, assignment_text, lag_rows, note_of, notes_of
 from minikafka.cli.offset_reset import parse_csv
 from minikafka.cli.redraw import Redrawing, fitting
 from minikafka.client import GroupDescription, TopicPartition
@@ -261,6 +261,21 @@ def test_what_is_not_known_is_a_dash() -> None:
     ]
     assert assignment_text(member) == "t:0 (to have t:0,1)"
     assert note_of(group) == "Warning: Consumer group 'g' is rebalancing."
+
+
+@pytest.mark.parametrize("empty", [0, 1, 3, 4, 40])
+@pytest.mark.parametrize("rebalancing", [0, 1, 3, 4, 40])
+def test_notes_of_many_groups_leave_room_for_the_table(empty: int, rebalancing: int) -> None:
+    states = ["Empty"] * empty + ["Reconciling"] * rebalancing + ["Stable"] * 2
+    found = [GroupDescription(f"g{n}", state, "consumer", "", 1, [], "consumer", 4) for n, state in enumerate(states)]
+    notes = notes_of(found)
+    assert len(notes) <= 3
+    if empty + rebalancing > 3:
+        assert len(notes) == (empty > 0) + (rebalancing > 0)
+        assert not empty or f"({empty}): g0" in notes[0]
+        assert max(map(len, notes)) < 80
+    else:
+        assert notes == [note_of(one) for one in found if note_of(one)]
 
 
 def test_a_terminal_is_redrawn_in_place_and_never_overflows() -> None:

@@ -182,16 +182,19 @@ def test_a_second_ctrl_c_aborts_pending_deliveries(
             assert said
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-        assert re.search(rb"1 of 2 records to .*; 1 not delivered\n", process.stderr.read())
+        missing = rb"; 1 not acknowledged, which may be in the topic\n"
+        assert re.search(rb"1 of 2 records to .*" + missing, process.stderr.read())
 
 
 def test_sigterm_ends_it_though_the_broker_does_not_answer(
     started: Start, node: NodeProcess, judge: Client, topic: str
 ) -> None:
     process = started("produce", topic)
+    assert process.stderr is not None
     with a_line_in_flight(process, node, judge, topic):
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
+        assert b"; 1 not acknowledged, which may be in the topic\n" in process.stderr.read()
 
 
 def test_the_summary_on_a_terminal(started: Start, topic: str, tmp_path: Path) -> None:

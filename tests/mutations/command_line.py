@@ -48,6 +48,20 @@ MUTATIONS = (
         ("tests/cli/test_unknown_names.py::test_an_unknown_name_is_an_error_in_one_sentence[log-dirs-nothere]",),
     ),
     Mutation(
+        "the summary says that records are not delivered though a response may have been lost",
+        "cli/produce.py",
+        "                    self._unknown += error.retriable\n",
+        "",
+        ("tests/cli/test_produce.py::test_sigterm_ends_it_though_the_broker_does_not_answer",),
+    ),
+    Mutation(
+        "a note for each of many groups stands before the table",
+        "cli/group_rows.py",
+        "    if len(notes) <= NOTES_MAX:\n",
+        "    if True:\n",
+        ("tests/cli/test_groups.py::test_notes_of_many_groups_leave_room_for_the_table",),
+    ),
+    Mutation(
         "an --option replaces the flag that says the same, without a word",
         "cli/options.py",
         "    check_said_once(pairs)\n",
