@@ -27,6 +27,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage.data_directory import DataDirectory, write_prepared
 from minikafka.storage.directory_scan import DELETED, FUTURE_MARKER, STRAY, topic_id_in
 from minikafka.storage.disk import Disk
+from minikafka.storage.disk_errors import as_failure, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.recovery import CorruptLog
@@ -111,6 +112,10 @@ class FutureLogs:
                 renamed = self._gone.rename(directory, key, STRAY, path=path)
                 self._logger.warning("second future log set aside", partition=str(key), path=renamed)
                 continue
+            if self._is_beside_its_log(directory, key, path):
+                self._gone.remove_later(self._gone.rename(directory, key, DELETED, path=path))
+                self._logger.warning("future log beside its log deleted", partition=str(key), path=path)
+                continue
             try:
                 self._add(directory, key, self._open_log(directory, path, key, None, None))
             except CorruptLog as error:
@@ -118,27 +123,52 @@ class FutureLogs:
                 self._unusable_paths[key] = path
                 self._logger.error("future log corrupt", partition=str(key), error=str(error))
 
+    def _is_beside_its_log(self, directory: DataDirectory, key: TopicPartition, path: str) -> bool:
+        """Whether the log is in this directory already, so that nothing is to be moved."""
+        current = f"{directory.path}/{key}"
+        if current == path or not self._disk.exists(current):
+            return False
+        return topic_id_in(self._disk, path) in (None, topic_id_in(self._disk, current))
+
     def create(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes) -> None:
         """Creates an empty future log for an open log. Raises KafkaError: KAFKA_STORAGE_ERROR."""
+        self._sync_earlier(key)
+        path = f"{directory.path}/{future_name(key, self._gone.new_id())}"
         try:
-            self._create(directory, key, topic_id, self._current[key].config)
+            self._create(directory, path, key, topic_id)
         except (OSError, CorruptLog) as error:
-            self._failed(directory, error)
+            self._failed(directory, self._undone(directory, path, key, error))
             raise KafkaStorageError(f"no future log can be made in {directory.path}: {error}") from error
 
-    def _create(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes, config: LogConfig) -> None:
+    def _sync_earlier(self, key: TopicPartition) -> None:
+        """A power failure must not bring back another copy. Raises KafkaError: KAFKA_STORAGE_ERROR."""
         earlier = self._gone.unsynced_directory(key)
-        if earlier is not None:
-            self._gone.sync(earlier)  # A power failure must not bring back another copy.
+        if earlier is None:
+            return
+        try:
+            self._gone.sync(earlier)
+        except OSError as error:
+            self._failed(earlier, error)
+            raise KafkaStorageError(f"{earlier.path} cannot be synced: {error}") from error
+
+    def _create(self, directory: DataDirectory, path: str, key: TopicPartition, topic_id: bytes) -> None:
         directory.forget(key)
-        path = f"{directory.path}/{future_name(key, self._gone.new_id())}"
         self._disk.make_directory(path)
         marker = f"{path}/{FUTURE_MARKER}"
         self._disk.open(marker, create=True).close()
-        log = self._open_log(directory, path, key, topic_id, config)
+        log = self._open_log(directory, path, key, topic_id, self._current[key].config)
         log.unsynced_paths.append(marker)
         log.directory_unsynced = True
         self._add(directory, key, log)
+
+    def _undone(self, directory: DataDirectory, path: str, key: TopicPartition, error: Exception) -> Exception:
+        """Deletes what a passing error has left of a new future log; returns the error that counts."""
+        try:
+            if is_passing(error) and self._disk.exists(path):
+                self._gone.remove_later(self._gone.rename(directory, key, DELETED, path=path))
+        except OSError as worse:
+            return as_failure(worse)
+        return error
 
     async def checkpoint(self, key: TopicPartition) -> None:
         """Writes what the directory of a future log must know of it before it becomes current."""
@@ -272,11 +302,16 @@ class FutureLogs:
         return swap
 
     def _put_in_place(self, key: TopicPartition) -> None:
-        """Gives the copy the name of the log; it stays a copy, by its marker."""
+        """Gives the copy the name of the log; it stays a copy, by its marker. What has that name is a stray: the log is
+        in another directory."""
         directory, log = self._place[key], self.logs[key]
         path = f"{directory.path}/{key}"
         if log.directory != path:
             try:
+                if key not in directory.logs and self._disk.exists(path):
+                    stray = self._gone.rename(directory, key, STRAY, path=path)
+                    self._gone.sync(directory)  # A power failure must not leave both beside each other.
+                    self._logger.warning("stray log set aside", partition=str(key), path=stray)
                 self._disk.rename(log.directory, path)
             except OSError as error:
                 raise log.fail(error) from error

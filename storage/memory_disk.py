@@ -275,9 +275,12 @@ class MemoryDisk:
         moved = parent.entries.get(name)
         if moved is None or parent is not new_parent:
             raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        replaced = parent.entries.get(new_name)
         if isinstance(moved, Directory):
+            if isinstance(replaced, Directory) and replaced.entries:
+                raise OSError(errno.ENOTEMPTY, "Directory not empty", new_path)
             self._known.clear()
-        elif (replaced := parent.entries.get(new_name)) is not None:
+        elif replaced is not None:
             self.allocate(path, -replaced.held_bytes)
         parent.change(new_name, name)
         self.step()

@@ -149,24 +149,26 @@ class ReplicaMoves:
         self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Continue the move of a replica that was opened, if there is one. A copy whose topic id a power failure took
-        is made anew."""
+        """Continue the move of a replica that was opened, if there is one. A copy whose topic id a power failure took,
+        and one that is corrupt, are made anew; one in the directory of the replica is discarded."""
         logs, key = self._logs(), partition.topic_partition
-        future = logs.futures.logs.get(key)
-        if future is None:
+        directory = logs.futures.directory_of(key)
+        if directory is None:
             return
-        if future.topic_id != partition.topic_id:
-            directory = logs.futures.directory_of(key)
-            self._cancel(partition)
-            if future.topic_id is None and directory is not None:
-                self._begin_again(partition, directory)
+        future = logs.futures.logs.get(key)
+        if future is None or future.topic_id != partition.topic_id or key in directory.logs:
+            self._begin_again(partition, directory)
             return
         self._moves[key] = Move(partition, partition.log, future)
         self._wakeup.set()
 
     def _begin_again(self, partition: Partition, directory: DataDirectory) -> None:
+        key = partition.topic_partition
         try:
-            self._begin(partition, directory)
+            is_wanted = self._logs().futures.is_of(key, partition.topic_id) and key not in directory.logs
+            self._cancel(partition)
+            if is_wanted:
+                self._begin(partition, directory)
         except KafkaError as error:
             log.warning("replica not moved", partition=str(partition), error=str(error))
 
@@ -174,7 +176,7 @@ class ReplicaMoves:
         """Raises KafkaError."""
         key = partition.topic_partition
         move = self._moves.pop(key, None)
-        if key in self._logs().futures.logs:
+        if self._logs().futures.directory_of(key) is not None:
             log.info("replica move cancelled", partition=str(partition))
             self._logs().futures.discard(key, partition.log.config.file_delete_delay_ms)
         if move is not None:

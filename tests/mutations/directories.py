@@ -14,6 +14,46 @@ _ANEW = "tests/broker/partitions/test_topic_made_anew.py::test_a_topic_that_is_m
 
 MUTATIONS = (
     Mutation(
+        "a move that is refused leaves a copy that is none",
+        "storage/future_logs.py",
+        "            if is_passing(error) and self._disk.exists(path):\n",
+        "            if not path:\n",
+        ("tests/storage/test_refused_moves.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a copy in the directory of the log is continued",
+        "storage/future_logs.py",
+        "        return topic_id_in(self._disk, path) in (None, topic_id_in(self._disk, current))\n",
+        "        return False\n",
+        ("tests/storage/test_refused_moves.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a new copy takes its directory offline because another one cannot be synced",
+        "storage/future_logs.py",
+        "            self._failed(earlier, error)\n",
+        "            self._failed(self._directories[-1], error)\n",
+        ("tests/storage/test_refused_moves.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a replica is moved into the directory that it is in",
+        _MOVER,
+        "future.topic_id != partition.topic_id or key in directory.logs:\n",
+        "future.topic_id != partition.topic_id:\n",
+        ("tests/broker/replication/test_resumed_moves.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a copy takes the name of a log that is there",
+        "storage/future_logs.py",
+        "                if key not in directory.logs and self._disk.exists(path):\n                    stray",
+        "                if not path:\n                    stray",
+        ("tests/storage/test_refused_moves.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a log that is found corrupt while the node serves counts as one that is not",
         _LOG_MANAGER,
         "            self._found_corrupt(directory, key, error)\n            raise\n",
@@ -105,9 +145,8 @@ MUTATIONS = (
         "a copy is taken for the log while the directory of the log is offline",
         _LOG_MANAGER,
         "            if len(self.healthy) < len(self.directories):\n"
-        "                raise KafkaStorageError(f\"the future",
-        "            if not self.healthy:\n"
-        "                raise KafkaStorageError(f\"the future",
+        '                raise KafkaStorageError(f"the future',
+        '            if not self.healthy:\n                raise KafkaStorageError(f"the future',
         (f"{_MOVES}::test_a_copy_is_not_the_log_while_the_directory_of_the_log_is_offline",),
         seeds=TEST_ONLY,
     ),
