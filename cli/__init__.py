@@ -52,6 +52,7 @@ one line on standard error and an exit code.
     supervisor_lock.py  the lock of the command that runs a cluster
     node_process.py     which process runs a node, and signals to no other
     cluster_view.py     the status table of `cluster` on a terminal
+    keys.py             q ends what redraws a terminal
     redraw.py           lines that are redrawn in place
     options.py          options and checks that commands share
     context.py          `context`: names for clusters

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.options import client_options
-from minikafka.cli.output import json_option, output
+from minikafka.cli.output import echo, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import table
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, ClusterDescription, QuorumDescription
     from minikafka.client.connections.cluster_metadata import Topic
+
+
+QUORUM_PATIENCE_S = 3.0
 
 
 @click.command()
@@ -36,18 +39,35 @@ def brokers(bootstrap_server: str, as_json: bool) -> None:
 
         cluster = await admin.describe_cluster(include_fenced=True)
         topics = await described(admin, None)
-        rows = broker_details(cluster, topics.values(), await admin.describe_quorum())
+        quorum, why = await quorum_if_it_answers(admin)
+        rows = broker_details(cluster, topics.values(), quorum)
         output({"cluster_id": cluster.cluster_id, "brokers": rows}, broker_lines(rows), as_json=as_json)
+        if why:
+            echo(why, err=True)
 
     with_admin(bootstrap_server, work)
 
 
+async def quorum_if_it_answers(admin: Admin) -> tuple[QuorumDescription | None, str]:
+    """The controller quorum, or None and why not: brokers know the rest without it, and pass this question on."""
+    import anyio
+
+    from minikafka.protocol.errors import KafkaError
+
+    why = f"no controller has answered within {QUORUM_PATIENCE_S:g} s: most of the controllers may be down"
+    with anyio.move_on_after(QUORUM_PATIENCE_S):
+        try:
+            return await admin.describe_quorum(), ""
+        except KafkaError as error:
+            why = str(error)
+    return None, f"The controller quorum is not known: {why}."
+
+
 def broker_details(
-    cluster: ClusterDescription, topics: Iterable[Topic], quorum: QuorumDescription
+    cluster: ClusterDescription, topics: Iterable[Topic], quorum: QuorumDescription | None
 ) -> list[dict[str, Any]]:
     """Each broker, for JSON; sorted by id."""
     partitions = [one for topic in topics for one in topic.partitions]
-    voters = {one.node_id for one in quorum.voters}
     return [
         {
             "broker": one.node_id,
@@ -55,7 +75,7 @@ def broker_details(
             "port": one.port,
             "rack": one.rack,
             "state": "fenced" if one.node_id in cluster.fenced else "live",
-            "quorum": "leader" if one.node_id == quorum.leader_id else "voter" if one.node_id in voters else "observer",
+            "quorum": part_in(quorum, one.node_id),
             "leads": sum(some.leader == one.node_id for some in partitions),
             "replicas": sum(one.node_id in some.replicas for some in partitions),
             "in_sync": sum(one.node_id in some.in_sync_replicas for some in partitions),
@@ -64,12 +84,22 @@ def broker_details(
     ]
 
 
+def part_in(quorum: QuorumDescription | None, node_id: int) -> str | None:
+    """What a node is in the controller quorum; None if that is not known."""
+    if quorum is None:
+        return None
+    if node_id == quorum.leader_id:
+        return "leader"
+    return "voter" if node_id in {one.node_id for one in quorum.voters} else "observer"
+
+
 def broker_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
     """The table."""
     titles = ("broker", "address", "rack", "state", "quorum", "leads", "replicas", "in sync")
     columns = ("state", "quorum", "leads", "replicas", "in_sync")
     cells = [
-        [one["broker"], f"{one['host']}:{one['port']}", one["rack"] or "-", *(one[name] for name in columns)]
+        [one["broker"], f"{one['host']}:{one['port']}", one["rack"] or "-"]
+        + ["-" if one[name] is None else one[name] for name in columns]
         for one in rows
     ]
     return table(titles, cells)

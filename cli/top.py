@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from minikafka.cli.keys import Keys, keys_of_terminal
 from minikafka.cli.numbers import Whole
 from minikafka.cli.options import Seconds, client_options
 from minikafka.cli.output import echo_json, json_option
@@ -35,7 +36,7 @@ GROUPS_MAX = 100
     metavar="SECONDS",
     help="The time between two looks, of which the rates are.",
 )
-@click.option("--count", type=Whole(1), help="End after so many looks.  [default: at Ctrl-C]")
+@click.option("--count", type=Whole(1), help="End after so many looks.  [default: at Ctrl-C or q]")
 @click.option("--rows", "rows_max", type=Whole(1), default=10, show_default=True, help="Of each table.")
 @click.option("--internal", is_flag=True, help="Include internal topics, such as __consumer_offsets.")
 @json_option
@@ -43,6 +44,8 @@ def top(
     bootstrap_server: str, interval_s: float, count: int | None, rows_max: int, internal: bool, as_json: bool
 ) -> None:
     """Watch a cluster: what brokers lead and are sent, the lag and the progress of groups, the busiest topics.
+
+    On a terminal q ends it, as Ctrl-C does.
 
     Rates are of records: of the ends of partitions, and of the offsets that groups commit. With --json, a line for each
     look.
@@ -53,9 +56,7 @@ def top(
       minikafka top --count 1 --json
     """
 
-    async def work(admin: Admin) -> None:
-        import anyio
-
+    async def work(admin: Admin, keys: Keys) -> None:
         from minikafka.protocol.errors import KafkaError
 
         screen, before, looks = Redrawing(sys.stdout), None, 0
@@ -71,13 +72,13 @@ def top(
             if as_json:
                 echo_json(frame)
             else:
-                screen.show(text)
+                screen.show([f"{text[0]}{keys.hint}", *text[1:]])
             looks += 1
-            if looks == count:
+            if looks == count or await keys.are_quit(interval_s):
                 return
-            await anyio.sleep(interval_s)
 
-    with_admin(bootstrap_server, work, default_api_timeout_ms=API_TIMEOUT_MS)
+    with keys_of_terminal(wanted=not as_json) as keys:
+        with_admin(bootstrap_server, lambda admin: work(admin, keys), default_api_timeout_ms=API_TIMEOUT_MS)
 
 
 async def sample(admin: Admin, *, internal: bool) -> Sample:

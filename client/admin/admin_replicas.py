@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from minikafka.client.admin.admin_groups import GroupAdmin
@@ -11,6 +11,7 @@ from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.argument_kinds import Int32, PartitionArgument
 from minikafka.client.connections.answers import answer_to
 from minikafka.client.option_checks import parse_address
+from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from minikafka.protocol.messages.alter_partition_reassignments import (
@@ -148,7 +149,7 @@ class ReplicaAdmin(GroupAdmin):
             voter_directory_id=uuid_from_text(directory_id),
             listeners=[_listener(name, address) for name, address in endpoints.items()],
         )
-        await self._ask_about(request, f"adding voter {node_id}")
+        await self._ask_about(request, f"adding voter {node_id}", final={ErrorCode.REQUEST_TIMED_OUT})
 
     async def remove_raft_voter(self, node_id: Int32, directory_id: str, *, cluster_id: str | None = None) -> None:
         """Remove a voter from the quorum of the metadata log; it may be the leader. Arguments: see `add_raft_voter`.
@@ -167,17 +168,27 @@ class ReplicaAdmin(GroupAdmin):
     def _timeout_ms(self) -> int:
         return self._client_options.request_timeout_ms
 
-    async def _ask_about(self, request: Any, what: str) -> Any:
-        """Send a request to any broker, which forwards it. Raises the response's top-level KafkaError."""
+    async def _ask_about(self, request: Any, what: str, *, final: Collection[ErrorCode] = ()) -> Any:
+        """Send a request to any broker, which forwards it. Raises the response's top-level KafkaError.
+
+        Args:
+            final: errors after which the request is not repeated, though they may pass: whoever answers has waited.
+        """
 
         async def attempt() -> Any:
             response = await self.cluster.request(request)
             if response.error_code:
                 message = getattr(response, "error_message", None)
-                raise error_for(response.error_code, f"{what}: {message or error_for(response.error_code)}")
+                error = error_for(response.error_code, f"{what}: {message or error_for(response.error_code)}")
+                if error.code in final:
+                    return error
+                raise error
             return response
 
-        return await self.cluster.retry(attempt, what)
+        found = await self.cluster.retry(attempt, what)
+        if isinstance(found, KafkaError):
+            raise found
+        return found
 
 
 def by_topic(partitions: Iterable[PartitionArgument]) -> dict[str, list[int]]:

@@ -141,7 +141,7 @@ def refusal_reason(own: Hello, other: Hello) -> str | None:
     if None not in (own.cluster_id, other.cluster_id) and own.cluster_id != other.cluster_id:
         return (
             f"node {other.node_id} belongs to cluster {other.cluster_id}, node {own.node_id} to {own.cluster_id}: "
-            "controller.quorum.voters must name nodes of one cluster"
+            "controller.quorum.voters or controller.quorum.bootstrap.servers must name nodes of one cluster"
         )
     if other.to not in (None, own.node_id):
         return _wrong_node(other.to, own.node_id)

@@ -85,6 +85,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minikafka.cli.options.CONNECT_TIMEOUT_MS", PATIENT_MS)
     monkeypatch.setattr("minikafka.cli.cluster_view.API_TIMEOUT_MS", PATIENT_MS)
     monkeypatch.setattr("minikafka.cli.top.API_TIMEOUT_MS", PATIENT_MS)
+    monkeypatch.setattr("minikafka.cli.brokers.QUORUM_PATIENCE_S", PATIENT_MS / 1000)
 
 
 @pytest.fixture

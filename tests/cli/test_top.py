@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
+import subprocess
+import termios
 
 import pytest
-from support.command_line import Minikafka, Start
+from support.command_line import Minikafka, Start, patient_command
+from support.node import NodeProcess
 
 from minikafka.cli.top_rows import GroupSample, Sample, details, lines
 from minikafka.client import ClusterDescription, TopicPartition
@@ -49,6 +55,34 @@ def test_rates_between_two_looks() -> None:
         "TOPIC  PARTITIONS  UNDER-REPLICATED  SIZE     RECORDS/S",
         "a               2                 1  2.0 KiB  25",
     ]
+
+
+@pytest.mark.parametrize("keys", [b"q", b"Q", b"x\r\nq"])
+def test_q_ends_it_and_the_terminal_is_as_before(node: NodeProcess, keys: bytes) -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    environment = {**os.environ, "MINIKAFKA_BOOTSTRAP_SERVER": node.bootstrap, "TERM": "xterm"}
+    command = patient_command(["top", "--interval", "3600"])
+    process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    shown = b""
+    try:
+        while b"(q: quit)" not in shown:
+            shown += os.read(ours, 4096)
+        os.write(ours, keys)
+        while process.poll() is None:
+            shown += os.read(ours, 4096) if select.select([ours], [], [], 0.05)[0] else b""
+        assert process.returncode == 0, shown
+        assert termios.tcgetattr(theirs) == before
+        assert b"q\r\n" not in shown, "what is typed is not echoed"
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_without_a_terminal_nothing_is_told_of_keys(minikafka: Minikafka) -> None:
+    assert "q: quit" not in minikafka("top", "--count", "1").out
 
 
 def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known() -> None:

@@ -6,7 +6,9 @@ import json
 import re
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 from support.command_line import Minikafka
 from support.node import NodeProcess
@@ -18,7 +20,7 @@ from minikafka.cli.health import Check, disks_check, partition_checks
 from minikafka.cli.log_dirs import directory_details, directory_lines, size_text
 from minikafka.client import ApiVersionRange, ClusterDescription, LogDirectory, QuorumDescription, QuorumReplica
 from minikafka.client.connections.cluster_metadata import Broker, Partition, Topic
-from minikafka.protocol.errors import KafkaStorageError
+from minikafka.protocol.errors import KafkaStorageError, RequestTimedOutError
 
 FEATURE = re.compile(r"Feature: (\S+)\s+SupportedMinVersion: (\S+)\s+SupportedMaxVersion: (\S+)\s+")
 API = re.compile(r"(\w+)\((\d+)\): (\d+)(?: to (\d+))? \[usable: (\d+)\]")
@@ -30,6 +32,30 @@ def test_a_cluster_of_one_broker(minikafka: Minikafka, node: NodeProcess, topic:
     assert (one["broker"], f"{one['host']}:{one['port']}") == (1, node.bootstrap)
     assert (one["state"], one["quorum"], one["leads"] == one["in_sync"]) == ("live", "leader", True)
     assert minikafka("brokers").lines[1].split()[:5] == ["1", node.bootstrap, "-", "live", "leader"]
+
+
+async def never(admin: Any) -> None:
+    await anyio.sleep_forever()
+
+
+async def refuses(admin: Any) -> None:
+    raise RequestTimedOutError("no leader")
+
+
+SILENT = [(never, "no controller has answered within 0.01 s"), (refuses, "no leader")]
+
+
+@pytest.mark.parametrize(("quorum", "why"), SILENT, ids=["never", "refuses"])
+def test_brokers_are_listed_though_no_controller_answers(
+    minikafka: Minikafka, node: NodeProcess, monkeypatch: pytest.MonkeyPatch, quorum: Any, why: str
+) -> None:
+    monkeypatch.setattr("minikafka.cli.brokers.QUORUM_PATIENCE_S", 0.01)
+    monkeypatch.setattr("minikafka.client.Admin.describe_quorum", quorum)
+    ran = minikafka("brokers")
+    assert ran.code == 0
+    assert ran.lines[1].split()[:5] == ["1", node.bootstrap, "-", "live", "-"]
+    assert ran.err.startswith(f"The controller quorum is not known: {why}")
+    assert json.loads(minikafka("brokers", "--json").out)["brokers"][0]["quorum"] is None
 
 
 def test_brokers_that_are_fenced_or_behind() -> None:

@@ -367,4 +367,11 @@ MUTATIONS = (
         "    if True:\n",
         ("tests/client/test_broker_limits.py::test_the_error_names_value_and_limits",),
     ),
+    Mutation(
+        "a controller that is not ready is asked about for a minute",
+        "client/admin/admin_replicas.py",
+        "                if error.code in final:\n",
+        "                if False:\n",
+        ("tests/client/test_added_voters.py::test_a_voter_that_is_not_ready_is_asked_about_once",),
+    ),
 )

@@ -62,6 +62,20 @@ MUTATIONS = (
         ("tests/cli/test_groups.py::test_notes_of_many_groups_leave_room_for_the_table",),
     ),
     Mutation(
+        "`brokers` waits for a quorum that does not answer",
+        "cli/brokers.py",
+        "    with anyio.move_on_after(QUORUM_PATIENCE_S):\n",
+        "    with anyio.move_on_after(60):\n",
+        ("tests/cli/test_views.py::test_brokers_are_listed_though_no_controller_answers[never]",),
+    ),
+    Mutation(
+        "q does not end `top`",
+        "cli/keys.py",
+        '                if b"q" in pressed.lower():\n',
+        "                if False:\n",
+        ("tests/cli/test_top.py::test_q_ends_it_and_the_terminal_is_as_before",),
+    ),
+    Mutation(
         "an --option replaces the flag that says the same, without a word",
         "cli/options.py",
         "    check_said_once(pairs)\n",
