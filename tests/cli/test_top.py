@@ -57,6 +57,7 @@ def test_rates_between_two_looks() -> None:
     ]
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("keys", [b"q", b"Q", b"x\r\nq"])
 def test_q_ends_it_and_the_terminal_is_as_before(node: NodeProcess, keys: bytes) -> None:
     ours, theirs = pty.openpty()

@@ -45,6 +45,7 @@ async def refuses(admin: Any) -> None:
 SILENT = [(never, "no controller has answered within 0.01 s"), (refuses, "no leader")]
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(("quorum", "why"), SILENT, ids=["never", "refuses"])
 def test_brokers_are_listed_though_no_controller_answers(
     minikafka: Minikafka, node: NodeProcess, monkeypatch: pytest.MonkeyPatch, quorum: Any, why: str

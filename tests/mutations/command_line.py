@@ -65,7 +65,7 @@ MUTATIONS = (
         "`brokers` waits for a quorum that does not answer",
         "cli/brokers.py",
         "    with anyio.move_on_after(QUORUM_PATIENCE_S):\n",
-        "    with anyio.move_on_after(60):\n",
+        "    with anyio.CancelScope():\n",
         ("tests/cli/test_views.py::test_brokers_are_listed_though_no_controller_answers[never]",),
     ),
     Mutation(
