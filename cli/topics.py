@@ -13,10 +13,16 @@ from minikafka.cli.output import SET_BY, echo, echo_json, json_option, output, r
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import numbers, table
 from minikafka.protocol.counted import counted
+from minikafka.protocol.names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, ConfigEntry, KafkaError
     from minikafka.client.connections.cluster_metadata import Partition, Topic
+
+_MAPPED_ANEW = (
+    "Nodes that are started again look for each group, or transactional id, in another of its partitions than before:"
+    " committed offsets and open transactions are not found there."
+)
 
 config_option = click.option(
     "--config", "configs", multiple=True, type=NameValue(), help="Topic setting by Kafka's name; repeatable."
@@ -187,6 +193,8 @@ def alter(
                 await admin.create_partitions(name, partitions)
                 done["partitions"] = partitions
                 lines.append(f"Topic {name} now has {counted(partitions, 'partition')}.")
+                if name in INTERNAL_TOPICS:
+                    lines.append(_MAPPED_ANEW)
         except UnknownTopicOrPartitionError:
             raise await no_topic(admin, name, bootstrap_server) from None
         finally:

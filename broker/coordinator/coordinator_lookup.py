@@ -5,13 +5,13 @@ The topic is created by the first lookup, as in Kafka. Where it cannot be, as wi
 1 MiB, clients are told to try again, as by Kafka, and the reason is logged once.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
 
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
-from minikafka.broker.coordinator.runtime import partition_for
+from minikafka.broker.coordinator.internal_topic import leader_of
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC as TRANSACTIONS_TOPIC
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.image import Image
@@ -32,12 +32,20 @@ class CoordinatorLookup:
         image: The committed metadata.
         ask_controller: Sends a request to the active controller.
         config: The node's settings, `offsets.topic.*` and `transaction.state.log.*` among them.
+        partition_of: By internal topic, returns the partition of a key.
     """
 
-    def __init__(self, image: Image, ask_controller: Callable[[Any, int], Awaitable[Any]], config: NodeConfig) -> None:
+    def __init__(
+        self,
+        image: Image,
+        ask_controller: Callable[[Any, int], Awaitable[Any]],
+        config: NodeConfig,
+        partition_of: Mapping[str, Callable[[str], int]],
+    ) -> None:
         self._image = image
         self._ask_controller = ask_controller
         self._config = config
+        self._partition_of = partition_of
         self._refused: dict[str, str] = {}
 
     async def coordinator_of(self, key_type: int, key: str) -> int:
@@ -49,8 +57,7 @@ class CoordinatorLookup:
         name = TRANSACTIONS_TOPIC if key_type == TRANSACTION else OFFSETS_TOPIC
         if name not in self._image.topics:
             await self._create_topic(name)
-        topic = self._image.topics.get(name)
-        leader = -1 if topic is None else topic.partitions[partition_for(key, len(topic.partitions))].leader
+        leader = leader_of(self._image, name, self._partition_of[name](key))
         if leader < 0:
             raise CoordinatorNotAvailableError("The coordinator is not available.")
         return leader

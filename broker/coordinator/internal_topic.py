@@ -14,15 +14,25 @@ class InternalTopic:
         self._image = image
         self._partitions = partitions
         self._now_ms = now_ms
+        self._counts: dict[bytes, int] = {}
+        """By topic id, the number of partitions when it was asked for first."""
 
     def now_ms(self) -> int:
         """The node's wall clock."""
         return self._now_ms()
 
     def partition_count(self, topic: str) -> int | None:
-        """The topic's number of partitions; None while it does not exist."""
+        """The number of partitions by which keys are mapped to them; None while the topic does not exist.
+
+        Partitions that are added later have no keys before the node is started again: groups and transactions would be
+        elsewhere at once, without their offsets and states. Source: Kafka's `GroupCoordinatorService.startup`.
+        """
         known = self._image.topics.get(topic)
-        return None if known is None else len(known.partitions)
+        if known is None:
+            return None
+        if known.id not in self._counts:
+            self._counts = {known.id: len(known.partitions)}
+        return self._counts[known.id]
 
     def start_offset(self, partition: TopicPartition) -> int:
         """The log start offset."""
@@ -49,3 +59,11 @@ class InternalTopic:
     async def committed(self, partition: TopicPartition, offset: int) -> None:
         """Wait until the record at `offset` is committed."""
         await self._partitions.find(*partition).committed(offset + 1)
+
+
+def leader_of(image: Image, topic: str, partition: int) -> int:
+    """The leader of a partition of an internal topic; -1 if there is none, or no such partition (-1 among them)."""
+    known = image.topics.get(topic)
+    if known is None or not 0 <= partition < len(known.partitions):
+        return -1
+    return known.partitions[partition].leader

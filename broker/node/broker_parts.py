@@ -96,7 +96,6 @@ class BrokerParts:
         self.fetch_max_bytes = config.number("fetch.max.bytes")
         self.rack_aware = is_rack_aware(config.text("replica.selector.class"))
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
-        self.coordinators = CoordinatorLookup(self.image, self.controller.handle, config)
         self.groups = GroupCoordinator(
             InternalTopic(self.image, self.partitions, system.now_ms),
             GroupSettings.of(config.values),
@@ -108,6 +107,7 @@ class BrokerParts:
         seams = Seams(now_ms=system.now_ms, random=system.random, open_stream=system.open_stream)
         self.transaction_parts = self._transaction_parts(seams)
         self.transactions = self.transaction_parts.coordinator
+        self.coordinators = self._lookup()
         self.partition_verifier = self.transaction_parts.verifier
         self.marker_log = self.transaction_parts.marker_log
         self.replication = ReplicaFetcherManager(config, self.image, self.broker_epoch, seams, self._throttle(FOLLOWER))
@@ -156,6 +156,10 @@ class BrokerParts:
             self.effective_settings,
             self._disk.run,
         )
+
+    def _lookup(self) -> CoordinatorLookup:
+        partition_of = {OFFSETS_TOPIC: self.groups.partition_of, TRANSACTIONS_TOPIC: self.transactions.partition_of}
+        return CoordinatorLookup(self.image, self.controller.handle, self.config, partition_of)
 
     # -- other services for handlers -----------------------------------------------------------------------------
 

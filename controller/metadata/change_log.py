@@ -28,6 +28,7 @@ from minikafka.controller.metadata.records import (
     ScramRecord,
     TopicRecord,
 )
+from minikafka.protocol.names import INTERNAL_TOPICS
 from minikafka.protocol.settings.registry import NODE_SETTINGS, listener_base_name
 
 __all__ = ["MetadataChanges"]
@@ -195,6 +196,8 @@ class MetadataChanges:
         for topic_id, count in self._new_partitions.items():
             topic = self._image.topics_by_id[topic_id]
             log.info("partitions added", topic=topic.name, added=count, partitions=len(topic.partitions))
+            if topic.name in INTERNAL_TOPICS:
+                log.warning("internal topic is mapped anew by nodes that start", topic=topic.name)
             yield
         for name in self._deleted:
             log.info("topic deleted", topic=name)

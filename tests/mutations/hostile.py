@@ -92,6 +92,13 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "more partitions of an internal topic move its keys at once",
+        "broker/coordinator/internal_topic.py",
+        "        if known.id not in self._counts:\n",
+        "        if True:\n",
+        ("tests/broker/coordinator/test_added_partitions.py",),
+    ),
+    Mutation(
         "EndTxn answers with the epoch that is for fencing",
         "broker/coordinator/transactions/end_transaction.py",
         "    if current.producer_epoch == EPOCH_MAX and current.state is not ONGOING:\n",

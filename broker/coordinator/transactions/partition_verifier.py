@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import trio
 
 from minikafka.broker.connections.at_once import AtOnce, completed
-from minikafka.broker.coordinator.runtime import partition_for
+from minikafka.broker.coordinator.internal_topic import leader_of
 from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections, items_of
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
@@ -120,10 +120,7 @@ class PartitionVerifier:
             asked = self._ask(question)
 
     def _ask(self, question: Question) -> AtOnce[Results]:
-        topic = self._image.topics.get(TOPIC)
-        leader = -1
-        if topic is not None:
-            leader = topic.partitions[partition_for(question.transactional_id, len(topic.partitions))].leader
+        leader = leader_of(self._image, TOPIC, self._coordinator.partition_of(question.transactional_id))
         if leader < 0:
             return dict.fromkeys(question.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return self._ask_here(question) if leader == self._node_id else self._ask_there(leader, question)

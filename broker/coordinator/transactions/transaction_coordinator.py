@@ -241,7 +241,7 @@ class TransactionCoordinator:
         """Whether the partitions belong to the open transaction: an error code for each."""
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
-        shard = self.runtime.committed_state(self._partition_of(transactional_id))
+        shard = self.runtime.committed_state(self.partition_of(transactional_id))
         if shard is not None and is_member(shard, transactional_id, producer, partitions):
             return dict.fromkeys(partitions, ErrorCode.NONE)
 
@@ -306,7 +306,7 @@ class TransactionCoordinator:
     async def _submit(
         self, transactional_id: str, decide: Callable[[TransactionShard, Now, Ticket], Decision]
     ) -> Any:
-        index = self._partition_of(transactional_id)
+        index = self.partition_of(transactional_id)
         await self.runtime.until_loaded(index, LOADING_S)
         return await self.runtime.submit(index, decide)
 
@@ -314,12 +314,13 @@ class TransactionCoordinator:
         self, transactional_id: str, decide: Callable[[TransactionShard, Now, Ticket], Decision]
     ) -> AtOnce[Any]:
         """As `_submit`, at once if possible. Raises KafkaError."""
-        index = self._partition_of(transactional_id)
+        index = self.partition_of(transactional_id)
         if self.runtime.is_loading(index):
             return self._submit(transactional_id, decide)
         return self.runtime.begin(index, decide)
 
-    def _partition_of(self, transactional_id: str) -> int:
+    def partition_of(self, transactional_id: str) -> int:
+        """The partition of `__transaction_state`; -1 while that does not exist."""
         count = self._environment.partition_count(TOPIC)
         return -1 if count is None else partition_for(transactional_id, count)
 

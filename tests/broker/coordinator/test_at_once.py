@@ -11,6 +11,7 @@ import trio
 from support.coordinator_node import MemoryNode, run_with_node
 
 from minikafka.broker.apis import consumer_group_heartbeat, heartbeat, offset_commit
+from minikafka.broker.connections.at_once import completed
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.coordinator.runtime import DECISIONS_AT_ONCE
 from minikafka.protocol.errors import ErrorCode
@@ -63,8 +64,10 @@ def test_a_commit_and_heartbeats_need_no_task() -> None:
             subscribed_topic_names=["t"],
             topic_partitions=[],
         )
-        joined = cast(Any, consumer_group_heartbeat.begin(joining, context(node, 1)))
+        joined = await completed(cast(Any, consumer_group_heartbeat.begin(joining, context(node, 1))))
         assert joined.assignment.topic_partitions[0].partitions == [0]
+        member = ConsumerGroupHeartbeatRequest(group_id="c", member_id="m", member_epoch=joined.member_epoch)
+        assert cast(Any, consumer_group_heartbeat.begin(member, context(node, 1))).error_code == ErrorCode.NONE
 
     run(body)
 

@@ -32,7 +32,8 @@ class Controller:
 def lookup(controller: Controller) -> CoordinatorLookup:
     config: Any = SimpleNamespace(number=lambda name: 1, for_internal_topic=lambda name, live_brokers: 1)
     image: Any = SimpleNamespace(topics={}, live_brokers=list)
-    return CoordinatorLookup(image, controller.handle, config)
+    partition_of = dict.fromkeys(("__consumer_offsets", "__transaction_state"), lambda key: -1)
+    return CoordinatorLookup(image, controller.handle, config, partition_of)
 
 
 def warnings_of(found: CoordinatorLookup, *key_types: int) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ closes their connection, so that they would be sent again for ever."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -154,7 +155,7 @@ def test_partitions_are_verified_however_many_are_written_together(sizes: str) -
             verifier = PartitionVerifier(
                 node_id=1,
                 image=with_topic(three_brokers(), TOPIC, (2,)),
-                coordinator=cast(TransactionCoordinator, None),
+                coordinator=cast(TransactionCoordinator, SimpleNamespace(partition_of=lambda key: 0)),
                 connections=cast(BrokerConnections, OtherNode(nursery)),
                 settings=TransactionSettings(),
                 is_enabled=lambda: True,

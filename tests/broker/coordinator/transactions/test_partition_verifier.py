@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import trio
@@ -66,7 +67,7 @@ def test_an_id_is_named_once_in_a_request_and_every_partition_is_answered() -> N
             verifier = PartitionVerifier(
                 node_id=1,
                 image=with_topic(three_brokers(), TOPIC, (2,)),
-                coordinator=cast(TransactionCoordinator, None),
+                coordinator=cast(TransactionCoordinator, SimpleNamespace(partition_of=lambda key: 0)),
                 connections=cast(BrokerConnections, other),
                 settings=TransactionSettings(),
                 is_enabled=lambda: True,
