@@ -1,15 +1,15 @@
 """One data directory (an entry of `log.dirs`): its identity, clean-shutdown file and checkpoints.
 
-    meta.properties                       node.id, cluster.id, directory.id: checked at startup
-    .kafka_cleanshutdown                  written last at shutdown, deleted first at startup
-    recovery-point-offset-checkpoint      the offsets up to which logs have been flushed
-    replication-offset-checkpoint         high watermarks
-    log-start-offset-checkpoint           log start offsets advanced by DeleteRecords
-    cleaner-offset-checkpoint             the offsets up to which compacted logs are clean
-    topic-partition/                      a log
-    topic-partition.<hex>-delete/         a deleted log, removed after file.delete.delay.ms
-    topic-partition.<hex>-future/         a copy of a log in another data directory, see `future_logs.py`
-    topic-partition.<hex>-stray/          a log that belongs to no partition of this node; never removed
+meta.properties                       node.id, cluster.id, directory.id: checked at startup
+.kafka_cleanshutdown                  written last at shutdown, deleted first at startup
+recovery-point-offset-checkpoint      the offsets up to which logs have been flushed
+replication-offset-checkpoint         high watermarks
+log-start-offset-checkpoint           log start offsets advanced by DeleteRecords
+cleaner-offset-checkpoint             the offsets up to which compacted logs are clean
+topic-partition/                      a log
+topic-partition.<hex>-delete/         a deleted log, removed after file.delete.delay.ms
+topic-partition.<hex>-future/         a copy of a log in another data directory, see `future_logs.py`
+topic-partition.<hex>-stray/          a log that belongs to no partition of this node; never removed
 """
 
 import posixpath

@@ -80,7 +80,7 @@ class FutureLogs:
         self._open_log = open_log
         self._failed = failed
         self._place: dict[TopicPartition, DataDirectory] = {}
-        self._unusable_paths: dict[TopicPartition, str] = {}
+        self._unopened_paths: dict[TopicPartition, str] = {}
         self._logger = structlog.get_logger("minikafka.storage")
 
     def directory_of(self, key: TopicPartition) -> DataDirectory | None:
@@ -99,7 +99,7 @@ class FutureLogs:
         return self._path(key) == f"{directory.path}/{key}"
 
     def _path(self, key: TopicPartition) -> str:
-        return self.logs[key].directory if key in self.logs else self._unusable_paths[key]
+        return self.logs[key].directory if key in self.logs else self._unopened_paths[key]
 
     def load(self, directory: DataDirectory, found: Mapping[TopicPartition, str]) -> None:
         """Opens the future logs that were found at the start; a second one of a partition is set aside. Raises OSError.
@@ -116,12 +116,40 @@ class FutureLogs:
                 self._gone.remove_later(self._gone.rename(directory, key, DELETED, path=path))
                 self._logger.warning("future log beside its log deleted", partition=str(key), path=path)
                 continue
-            try:
-                self._add(directory, key, self._open_log(directory, path, key, None, None))
-            except CorruptLog as error:
-                self.unusable[key], self._place[key] = without_frames(error), directory
-                self._unusable_paths[key] = path
-                self._logger.error("future log corrupt", partition=str(key), error=str(error))
+            self._place[key], self._unopened_paths[key] = directory, path
+            self._open(key)
+
+    def _open(self, key: TopicPartition) -> None:
+        """Opens a future log that is on disk, unless it is corrupt or the error is passing. Raises OSError."""
+        directory, path = self._place[key], self._unopened_paths[key]
+        try:
+            log = self._open_log(directory, path, key, None, None)
+        except CorruptLog as error:
+            self.unusable[key] = without_frames(error)
+            self._logger.error("future log corrupt", partition=str(key), error=str(error))
+        except OSError as error:
+            if not is_passing(error):
+                raise
+            self._failed(directory, error)
+        else:
+            del self._unopened_paths[key]
+            self._add(directory, key, log)
+
+    @property
+    def waiting(self) -> list[TopicPartition]:
+        """Those whose future log could not be opened for a passing error, and can be tried again: see `reopen`."""
+        return [key for key in self._unopened_paths if key not in self.unusable]
+
+    def reopen(self, key: TopicPartition) -> bool:
+        """Tries again to open one of `waiting`; returns whether it is open. Raises CorruptLog."""
+        directory = self._place[key]
+        try:
+            self._open(key)
+        except OSError as error:
+            self._failed(directory, error)
+        if key in self.unusable:
+            raise again(self.unusable[key])
+        return key in self.logs
 
     def _is_beside_its_log(self, directory: DataDirectory, key: TopicPartition, path: str) -> bool:
         """Whether the log is in this directory already, so that nothing is to be moved."""
@@ -189,7 +217,7 @@ class FutureLogs:
         directory.futures.pop(key, None)
         self.logs.pop(key, None)
         self.unusable.pop(key, None)
-        self._unusable_paths.pop(key, None)
+        self._unopened_paths.pop(key, None)
         return directory
 
     def offline(self, directory: DataDirectory, error: Exception) -> None:
@@ -257,6 +285,8 @@ class FutureLogs:
         """
         if key in self.unusable:
             raise again(self.unusable[key])
+        if key not in self.logs and not self.reopen(key):
+            raise KafkaStorageError(f"the future log of {key} cannot be opened now")
         if topic_id is not None and self.logs[key].topic_id != topic_id:
             self.discard(key, 0, STRAY)
             return False

@@ -48,9 +48,7 @@ class _Index:
 
     __slots__ = ("_layout", "_window", "_window_slot", "base_offset", "capacity", "count", "file")
 
-    def __init__(
-        self, file: File, base_offset: int, *, count: int, capacity_bytes: int, layout: struct.Struct
-    ) -> None:
+    def __init__(self, file: File, base_offset: int, *, count: int, capacity_bytes: int, layout: struct.Struct) -> None:
         self.file = file
         self.base_offset = base_offset
         self.count = count
@@ -166,9 +164,7 @@ class OffsetIndex(_Index):
     __slots__ = ("last",)
 
     def __init__(self, file: File, base_offset: int, *, count: int, capacity_bytes: int) -> None:
-        super().__init__(
-            file, base_offset, count=count, capacity_bytes=capacity_bytes, layout=_OFFSET_ENTRY
-        )
+        super().__init__(file, base_offset, count=count, capacity_bytes=capacity_bytes, layout=_OFFSET_ENTRY)
         self.last = self.entry(count - 1)
 
     @property

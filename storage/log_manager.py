@@ -1,11 +1,11 @@
 """Opens, creates, deletes, flushes and closes all logs of a node, in its data directories (Kafka's `LogManager`).
 
-    manager = LogManager(disk, ["/data"], now_ms=…, random=…, node_id=1, cluster_id=…)
-    manager.load()
-    log = manager.create(TopicPartition("flights", 0), topic_id=…)
-    …
-    await manager.flush_due(); await manager.write_checkpoints_async(); for _ in manager.run_retention(…): …
-    await manager.close_async(high_watermarks, broker_epoch=…)
+manager = LogManager(disk, ["/data"], now_ms=…, random=…, node_id=1, cluster_id=…)
+manager.load()
+log = manager.create(TopicPartition("flights", 0), topic_id=…)
+…
+await manager.flush_due(); await manager.write_checkpoints_async(); for _ in manager.run_retention(…): …
+await manager.close_async(high_watermarks, broker_epoch=…)
 """
 
 from collections.abc import Callable, Iterable

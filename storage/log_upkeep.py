@@ -66,9 +66,7 @@ class LogUpkeep:
             if self.logs.get(key) is log:
                 yield log
 
-    def run_retention(
-        self, high_watermark_of: Callable[[TopicPartition], int | None]
-    ) -> Generator[None, None, int]:
+    def run_retention(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> Generator[None, None, int]:
         """Deletes old segments; returns their number. `remove_deleted` removes the files.
 
         Other tasks may run at each `yield`, and append, truncate or delete logs.

@@ -159,9 +159,7 @@ class MemoryDisk:
         flush_turns: see `Disk`.
     """
 
-    def __init__(
-        self, random: Random | None = None, *, now_ms: Callable[[], int] = lambda: 0
-    ) -> None:
+    def __init__(self, random: Random | None = None, *, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._random = random or Random(0)
         self._root = Directory()
         self._known: dict[str, Directory] = {}
@@ -186,9 +184,7 @@ class MemoryDisk:
         """Makes a write operation raise PowerLoss after `operations` others; then call `crash`."""
         self._steps_left = operations
 
-    def fail(
-        self, kind: str, *, times: int = 1, skip: int = 0, path: str = "", code: int = errno.EIO
-    ) -> None:
+    def fail(self, kind: str, *, times: int = 1, skip: int = 0, path: str = "", code: int = errno.EIO) -> None:
         """Makes `times` calls of a kind (`write`, `sync`, `rename`, `read`, …) on paths that contain `path` fail, after
         the first `skip` calls."""
         self._faults.append(_Fault(kind, path, skip, times, code))

@@ -255,9 +255,7 @@ class ProducerStates:
         if found is None and producer.epoch != -1:
             text = f"Out of order sequence number for producer {producer.producer_id} at offset {offset} in"
             text += f" partition {self._name}: {first} (incoming seq. number), {producer.last_sequence}"
-            raise error_for(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{text} (current end sequence number)"
-            )
+            raise error_for(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{text} (current end sequence number)")
         return found
 
     def _check_epoch(self, producer: Producer, batch: Batch, offset: int) -> None:
@@ -289,9 +287,7 @@ class ProducerStates:
         if marker is not None and marker.coordinator_epoch < producer.coordinator_epoch:
             text = f"Invalid coordinator epoch for producerId {producer.producer_id} at offset {offset}"
             text += f" in partition {self._name}: {marker.coordinator_epoch} (zombie)"
-            raise error_for(
-                ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"{text}, {producer.coordinator_epoch} (current)"
-            )
+            raise error_for(ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"{text}, {producer.coordinator_epoch} (current)")
 
     @property
     def _name(self) -> str:
@@ -328,9 +324,7 @@ class ProducerStates:
             self._ongoing[first_offset] = batch.producer_id
         return None
 
-    def _apply_marker(
-        self, producer: Producer, batch: Batch, first_offset: int
-    ) -> CompletedTransaction | None:
+    def _apply_marker(self, producer: Producer, batch: Batch, first_offset: int) -> CompletedTransaction | None:
         marker = parse_end_transaction(batch)
         if marker is None:  # The cleaner removed the marker after the whole transaction.
             return None

@@ -225,9 +225,7 @@ class Loader:
 
     def _create(self, base_offset: int) -> None:
         self.segments.append(
-            Segment.create(
-                self.disk, self.directory, base_offset, self.config, now_ms=self.now_ms, in_new=self.is_new
-            )
+            Segment.create(self.disk, self.directory, base_offset, self.config, now_ms=self.now_ms, in_new=self.is_new)
         )
         self.end_offset = base_offset
         self.created = True
@@ -450,9 +448,7 @@ def update_producer(producers: ProducerStates, segment: Segment, batch: Batch) -
         if completed.aborted:
             stable = producers.last_stable_offset(completed)
             segment.transactions.append(
-                AbortedTransaction(
-                    completed.producer_id, completed.first_offset, completed.last_offset, stable
-                )
+                AbortedTransaction(completed.producer_id, completed.first_offset, completed.last_offset, stable)
             )
         producers.complete(completed)
 

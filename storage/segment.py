@@ -46,9 +46,7 @@ class Segment:
         "latest_offset", "latest_timestamp", "next_base", "prefix", "size_bytes", "transactions",
     )  # fmt: skip
 
-    def __init__(
-        self, disk: Disk, directory: str, base_offset: int, config: LogConfig, *, next_base: int = -1
-    ) -> None:
+    def __init__(self, disk: Disk, directory: str, base_offset: int, config: LogConfig, *, next_base: int = -1) -> None:
         self._disk = disk
         self._log: File | None = None
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
@@ -195,9 +193,7 @@ class Segment:
             return False
         if offsets.count and not (0 < offsets.last.position < size and self.contains(offsets.last.offset)):
             return False
-        if times.count and not (
-            self.contains(times.last.offset) and times.last.timestamp >= times.entry(0).timestamp
-        ):
+        if times.count and not (self.contains(times.last.offset) and times.last.timestamp >= times.entry(0).timestamp):
             return False
         first = None if times.count else next(headers(self.log, 0, size), None)
         if first is not None and first.max_timestamp >= 0:

@@ -49,9 +49,7 @@ def truncate_fully(log: LogState, offset: int) -> None:
     log.lower_recovery_point(min(offset, log.segments.bases[0]))
     with not_half():
         log.drop(log.segments.take(0, len(log.segments)))
-        log.segments.append(
-            Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.now_ms())
-        )
+        log.segments.append(Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.now_ms()))
         log.active = log.segments[-1]
         log.start_offset = log.end_offset = offset
         log.epochs.clear()

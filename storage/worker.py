@@ -1,11 +1,11 @@
 """Workers: they run functions that need much processor time, one after the other, and keep state between them.
 
-    lane = disk.lane(size_bytes)
-    try:
-        await lane.run(begin, path, plan)      # calls begin(worker, path, plan)
-        step = await lane.run(advance, path)
-    finally:
-        lane.close()
+lane = disk.lane(size_bytes)
+try:
+    await lane.run(begin, path, plan)      # calls begin(worker, path, plan)
+    step = await lane.run(advance, path)
+finally:
+    lane.close()
 """
 
 from collections.abc import Callable
@@ -57,9 +57,7 @@ class ThreadLane:
         self._worker.kept.clear()
 
 
-def attempt(
-    found: list[tuple[Any, Exception | None]], function: Callable[..., Any], args: tuple[object, ...]
-) -> None:
+def attempt(found: list[tuple[Any, Exception | None]], function: Callable[..., Any], args: tuple[object, ...]) -> None:
     """Calls a function in a thread; appends the result and the exception. trio keeps one that is raised in a cycle."""
     try:
         found.append((function(*args), None))

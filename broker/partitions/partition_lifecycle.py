@@ -66,6 +66,8 @@ class Moves(Protocol):
 
     def resume(self, partition: Partition) -> None: ...
 
+    def resume_waiting(self) -> None: ...
+
     def target_of(self, key: TopicPartition) -> bytes | None: ...
 
     def directory_failed(self) -> None: ...
@@ -75,6 +77,9 @@ class NoMoves:
     """Moves nothing."""
 
     def resume(self, partition: Partition) -> None:
+        """Does nothing."""
+
+    def resume_waiting(self) -> None:
         """Does nothing."""
 
     def target_of(self, key: TopicPartition) -> bytes | None:
@@ -188,6 +193,7 @@ class MetadataFollower:
         """
         self._logs.check_room()
         yield from self._open_missing()
+        self._moves.resume_waiting()
         full = self._logs.full_directory_ids()
         if full or self._in_full:
             for partition in list(self._partitions):

@@ -85,9 +85,7 @@ class PartitionFetchState:
         """The next position: the log end offset, with the epoch of the last record (KIP-595)."""
         kept = self.partition.log
         latest = kept.epochs.latest
-        return FetchPosition(
-            kept.end_offset, self.leader_epoch, -1 if latest is None else latest, kept.start_offset
-        )
+        return FetchPosition(kept.end_offset, self.leader_epoch, -1 if latest is None else latest, kept.start_offset)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ it. A trio task. Source: Kafka's `ReplicaManager.alterReplicaLogDirs`, `ReplicaA
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 
@@ -36,6 +37,7 @@ from minikafka.storage.disk import FileSlice
 from minikafka.storage.log import Log
 from minikafka.storage.log_manager import LogManager
 from minikafka.storage.log_results import OffsetOutOfRange
+from minikafka.storage.recovery import CorruptLog
 from minikafka.storage.renamed_logs import NAME_LENGTH_MAX, future_name
 
 __all__ = ["ReplicaMoves"]
@@ -161,6 +163,17 @@ class ReplicaMoves:
             return
         self._moves[key] = Move(partition, partition.log, future)
         self._wakeup.set()
+
+    def resume_waiting(self) -> None:
+        """Try again the moves whose copies could not be opened, as on a full disk."""
+        futures = self._logs().futures
+        for key in futures.waiting:
+            partition, directory = self._partitions.get(*key), futures.directory_of(key)
+            if partition is None or directory is None or directory.room.is_full:
+                continue
+            with suppress(CorruptLog):  # Logged.
+                if futures.reopen(key):
+                    self.resume(partition)
 
     def _begin_again(self, partition: Partition, directory: DataDirectory) -> None:
         key = partition.topic_partition

@@ -240,4 +240,12 @@ MUTATIONS = (
         (f"{_STORIES}::test_a_follower_whose_directory_fails_leaves_the_isr_at_once_and_stays_out",),
         seeds=STORY_ONLY,
     ),
+    Mutation(
+        "a copy that a full disk does not let open takes its directory offline",
+        "storage/future_logs.py",
+        "            if not is_passing(error):\n                raise\n            self._failed(directory, error)\n",
+        "            raise\n",
+        ("tests/storage/test_future_logs.py::test_a_copy_that_cannot_be_opened_at_the_start_is_opened_later",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -107,9 +107,7 @@ def batch_positions(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("which", ["first", "middle", "last"])
 @pytest.mark.parametrize("field", [8, 11, 16, 17, 22, 30, 50, 61, 70])
-def test_a_flipped_bit_in_unflushed_data_is_truncated_and_reported(
-    node: Node, which: str, field: int
-) -> None:
+def test_a_flipped_bit_in_unflushed_data_is_truncated_and_reported(node: Node, which: str, field: int) -> None:
     """The invalid batch lies beyond the recovery point. Valid batches after it are saved in `.damaged` files."""
     rows = node.fill()
     node.stop(clean=False)
@@ -255,9 +253,7 @@ def test_lost_indexes_and_snapshots_cost_no_record(
                                   "log-start-offset-checkpoint", ".kafka_cleanshutdown"])  # fmt: skip
 @pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b"garbage\n", b"0\n99\n", None])
 @pytest.mark.parametrize("clean", [True, False])
-def test_an_invalid_checkpoint_costs_no_record(
-    node: Node, name: str, content: bytes | None, clean: bool
-) -> None:
+def test_an_invalid_checkpoint_costs_no_record(node: Node, name: str, content: bytes | None, clean: bool) -> None:
     rows = node.fill()
     node.manager.write_checkpoints({PARTITION: COUNT})
     node.stop(clean=clean)

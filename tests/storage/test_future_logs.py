@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 
 import pytest
@@ -265,3 +266,29 @@ def test_wherever_a_move_ends_the_log_is_whole(seed: int, is_power_failure: bool
             manager.close({KEY: len(found)})
         operations += 1
     assert operations > 100
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.ENOMEM])
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_copy_that_cannot_be_opened_at_the_start_is_opened_later(code: int, *, is_alone: bool) -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    source = opened(manager)
+    append(source, b"a")
+    future = begin(manager)
+    copy(source, future)
+    future.flush()
+    at = future.directory
+    if is_alone:
+        disk.remove_tree(source.directory)
+    disk.fail("open", path=at, code=code)
+    manager = manage(disk)
+    assert manager.futures.waiting == [KEY]
+    assert len(manager.healthy) == 2
+    if is_alone:
+        assert opened(manager).directory == f"{at.rpartition('/')[0]}/{KEY}"
+    else:
+        opened(manager)
+        assert manager.futures.reopen(KEY)
+        assert read_all(manager.futures.logs[KEY]) == [(0, b"a")]
+    assert manager.futures.waiting == []

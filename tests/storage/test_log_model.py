@@ -59,13 +59,9 @@ class LogMachine(RuleBasedStateMachine):
         data = bytearray()
         for count in counts:
             values = [b"r%d" % (self.number + index) * 20 for index in range(count)]
-            data += make_batch(
-                values, timestamp=self.clock.ms, base_offset=self.end, leader_epoch=self.epoch
-            )
+            data += make_batch(values, timestamp=self.clock.ms, base_offset=self.end, leader_epoch=self.epoch)
             self.firsts.append(self.end)
-            self.rows += [
-                (self.end + index, self.clock.ms + index, value) for index, value in enumerate(values)
-            ]
+            self.rows += [(self.end + index, self.clock.ms + index, value) for index, value in enumerate(values)]
             self.end += count
             self.number += count
         append_bytes(self.log, data, assign_offsets=False)
@@ -179,9 +175,7 @@ class LogMachine(RuleBasedStateMachine):
     def read(self, data: st.DataObject, max_bytes: int, at_least_one: bool) -> None:
         offset = data.draw(st.integers(self.start, self.end))
         limit = data.draw(st.sampled_from([one for one in self.firsts if one <= self.end] + [self.end]))
-        part = self.log.read(
-            offset, max_bytes=max_bytes, limit_offset=limit, min_one_batch=at_least_one
-        )
+        part = self.log.read(offset, max_bytes=max_bytes, limit_offset=limit, min_one_batch=at_least_one)
         if part is None:
             return
         found = read_all(self.log, offset)

@@ -112,9 +112,7 @@ def test_transaction_index_and_snapshots(written: Log) -> None:
 
 def test_a_closed_log_reads_the_same(written: Log) -> None:
     for clean in (True, False):
-        log = Log.open(
-            RealDisk(), written.directory, PARTITION, written.config, now_ms=lambda: NOW_MS, clean=clean
-        )
+        log = Log.open(RealDisk(), written.directory, PARTITION, written.config, now_ms=lambda: NOW_MS, clean=clean)
         assert log.end_offset == written.end_offset
         assert len(read_all(log)) > 800
         check_indexes(log)

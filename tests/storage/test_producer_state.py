@@ -44,9 +44,7 @@ def data(
     return batch
 
 
-def marker(
-    kind: ControlType, *, epoch: int = 0, offset: int = 0, producer: int = 7, coordinator: int = 0
-) -> Batch:
+def marker(kind: ControlType, *, epoch: int = 0, offset: int = 0, producer: int = 7, coordinator: int = 0) -> Batch:
     found = encode_end_transaction(
         EndTxnMarker(kind, coordinator), producer_id=producer, producer_epoch=epoch, timestamp=5
     )

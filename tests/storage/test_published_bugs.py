@@ -428,9 +428,7 @@ def test_aborted_transactions_of_a_range_are_listed_once_and_in_order() -> None:
         kind = ControlType.COMMIT if number % 4 == 0 else ControlType.ABORT
         append_marker(log, kind, producer_id=producer)
     everything = log.aborted_transactions(0, log.end_offset)
-    assert [first for _, first in everything] == [
-        2 * number for number in range(12) if number % 4 != 0
-    ]
+    assert [first for _, first in everything] == [2 * number for number in range(12) if number % 4 != 0]
     assert log.segment_count > 1
     for start in range(0, 24):
         for end in range(start + 1, 25):

@@ -65,9 +65,7 @@ def test_no_step_looks_at_all_logs(
     assert max(steps.looks) <= LOGS_AT_ONCE
 
 
-def test_each_checkpoint_is_gathered_in_a_step_of_its_own(
-    manager: LogManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_checkpoint_is_gathered_in_a_step_of_its_own(manager: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if nothing has changed, and no thread writes it."""
     steps = Steps()
     gather = DataDirectory._prepare
