@@ -117,20 +117,21 @@ class FutureLogs:
                 self._logger.warning("future log beside its log deleted", partition=str(key), path=path)
                 continue
             self._place[key], self._unopened_paths[key] = directory, path
-            self._open(key)
+            try:
+                self._open(key)
+            except OSError as error:
+                if not is_passing(error):
+                    raise
+                self._failed(directory, error)
 
     def _open(self, key: TopicPartition) -> None:
-        """Opens a future log that is on disk, unless it is corrupt or the error is passing. Raises OSError."""
+        """Opens a future log that is on disk, unless it is corrupt. Raises OSError."""
         directory, path = self._place[key], self._unopened_paths[key]
         try:
             log = self._open_log(directory, path, key, None, None)
         except CorruptLog as error:
             self.unusable[key] = without_frames(error)
             self._logger.error("future log corrupt", partition=str(key), error=str(error))
-        except OSError as error:
-            if not is_passing(error):
-                raise
-            self._failed(directory, error)
         else:
             del self._unopened_paths[key]
             self._add(directory, key, log)
@@ -140,16 +141,16 @@ class FutureLogs:
         """Those whose future log could not be opened for a passing error, and can be tried again: see `reopen`."""
         return [key for key in self._unopened_paths if key not in self.unusable]
 
-    def reopen(self, key: TopicPartition) -> bool:
-        """Tries again to open one of `waiting`; returns whether it is open. Raises CorruptLog."""
+    def reopen(self, key: TopicPartition) -> None:
+        """Tries again to open one of `waiting`. Raises CorruptLog, and KAFKA_STORAGE_ERROR because of an OSError."""
         directory = self._place[key]
         try:
             self._open(key)
         except OSError as error:
             self._failed(directory, error)
+            raise KafkaStorageError(f"the future log of {key} cannot be opened now: {error}") from error
         if key in self.unusable:
             raise again(self.unusable[key])
-        return key in self.logs
 
     def _is_beside_its_log(self, directory: DataDirectory, key: TopicPartition, path: str) -> bool:
         """Whether the log is in this directory already, so that nothing is to be moved."""
@@ -285,8 +286,8 @@ class FutureLogs:
         """
         if key in self.unusable:
             raise again(self.unusable[key])
-        if key not in self.logs and not self.reopen(key):
-            raise KafkaStorageError(f"the future log of {key} cannot be opened now")
+        if key not in self.logs:
+            self.reopen(key)
         if topic_id is not None and self.logs[key].topic_id != topic_id:
             self.discard(key, 0, STRAY)
             return False

@@ -28,13 +28,13 @@ class LogWriter:
 
     Args:
         file: Standard error or standard output; written past its buffers if it has a descriptor, so that a thread that
-            waits for a reader holds no lock that the end of the process needs.
+            waits for a reader holds no lock that the end of the process needs. None if the process was started without.
         dropped: Called in the thread with the number of the dropped texts, once there is room again.
         size_max: Characters that may wait.
     """
 
     def __init__(
-        self, file: TextIO, dropped: Callable[[int], object] = lambda texts: None, *, size_max: int = SIZE_MAX
+        self, file: TextIO | None, dropped: Callable[[int], object] = lambda texts: None, *, size_max: int = SIZE_MAX
     ) -> None:
         self._write_now = _direct(file)
         self._report_dropped = dropped
@@ -71,23 +71,28 @@ class LogWriter:
                 text = self._waiting[0]
             with suppress(OSError, ValueError):  # ValueError: closed.
                 self._write_now(text)
-            self._report()
-            with self._changed:
-                self._size -= len(self._waiting.popleft())
-                self._changed.notify_all()
+            dropped = self._written()
+            if dropped:
+                self._report_dropped(dropped)
 
-    def _report(self) -> None:
-        """What was dropped, behind the last text before the gap; that still waits, so that `finish` waits for this."""
+    def _written(self) -> int:
+        """The first text waits no more; returns how many were dropped behind it, if it was the last before the gap.
+
+        One step, as a text is dropped only while another waits. `finish` waits for the report: an empty text does.
+        """
         with self._changed:
-            if len(self._waiting) > 1 or not self._dropped:
-                return
-            self._size -= len(self._waiting[0])
-            dropped, self._dropped = self._dropped, 0
-            self._waiting[0] = ""
-        self._report_dropped(dropped)
+            self._size -= len(self._waiting.popleft())
+            dropped = 0
+            if self._dropped and not self._waiting:
+                dropped, self._dropped = self._dropped, 0
+                self._waiting.append("")
+            self._changed.notify_all()
+            return dropped
 
 
-def _direct(file: TextIO) -> Callable[[str], object]:
+def _direct(file: TextIO | None) -> Callable[[str], object]:
+    if file is None:
+        return lambda text: None
     try:
         descriptor = file.fileno()
     except (UnsupportedOperation, AttributeError, ValueError):

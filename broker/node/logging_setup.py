@@ -98,7 +98,7 @@ def log_to_stderr(levels: dict[str, str], *, colors: bool) -> LogWriter:
     Returns what writes the lines; `finish` it before the process ends.
     """
     writer = LogWriter(sys.stderr, lambda lines: log.warning("lines of the log dropped", lines=lines))
-    on_terminal = sys.stderr.isatty()
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
     console = structlog.dev.ConsoleRenderer(colors=colors)
     renderer = console if on_terminal else structlog.processors.JSONRenderer()
     structlog.configure(

@@ -79,7 +79,10 @@ class StuckLoop:
         if self._watcher is None:
             self._seen_s = time.monotonic()
             self._watcher = threading.Thread(target=self._watch, name="stuck loop", daemon=True)
-            self._watcher.start()
+            try:
+                self._watcher.start()
+            except RuntimeError:  # No thread can be started: the signal does what it does anyway, the next one tries.
+                self._watcher = None
 
     def _watch(self) -> None:
         while not self._over.wait(self._grace_s / 8):
@@ -89,9 +92,11 @@ class StuckLoop:
     def _report_and_end(self) -> None:
         """In a thread of its own: whatever the line of the log waits for, the process ends."""
         reporter = threading.Thread(target=self._report, name="stuck loop's report", daemon=True)
-        reporter.start()
-        reporter.join(REPORT_S)
-        self._end(1)
+        try:
+            reporter.start()
+            reporter.join(REPORT_S)
+        finally:
+            self._end(1)
 
     def _report(self) -> None:
         log.critical("event loop stuck, node ends uncleanly", seconds=self._grace_s, stuck_in=_main_stack())

@@ -23,11 +23,12 @@ def set_stray_logs_aside(
     """Rename the logs without a partition; other tasks may run at each `yield`. A directory that fails is offline then.
 
     Args:
-        is_assigned: Whether this node has a replica by the metadata, served or not: its future log stays.
+        is_assigned: Whether this node has a replica by the metadata, served or not: its logs stay. One that cannot be
+            served now is tried again, and what is another topic's is set aside then.
         partitions: Must be those of a caught-up metadata image, or logs of newer partitions are not found.
     """
     unsettled = [key for key in logs.unsettled if not is_assigned(key)]
-    unserved = [key for key in logs.logs if partitions.get(*key) is None]
+    unserved = [key for key in logs.logs if partitions.get(*key) is None and not is_assigned(key)]
     others = {key for key in (*logs.corrupt, *logs.futures.partitions) if key not in logs.logs and not is_assigned(key)}
     for key in [*unsettled, *unserved, *sorted(others)]:
         try:

@@ -133,6 +133,8 @@ class ReplicaMoves:
         if logs.futures.directory_of(key) is directory:
             return ErrorCode.NONE
         try:
+            if key not in directory.logs:
+                self._check_directories()
             self._cancel(partition)
             if key not in directory.logs:
                 self._begin(partition, directory)
@@ -141,10 +143,13 @@ class ReplicaMoves:
             return ErrorCode(error.code)
         return ErrorCode.NONE
 
+    def _check_directories(self) -> None:
+        """Before an earlier copy goes. Raises KafkaError: KAFKA_STORAGE_ERROR."""
+        if len(self._logs().healthy) < len(self._logs().directories):
+            raise KafkaStorageError("no replica is moved while a data directory is offline")
+
     def _begin(self, partition: Partition, directory: DataDirectory) -> None:
         logs, key = self._logs(), partition.topic_partition
-        if len(logs.healthy) < len(logs.directories):
-            raise KafkaStorageError("no replica is moved while a data directory is offline")
         logs.futures.create(directory, key, partition.topic_id)
         source = partition.log.directory
         log.info("replica move begun", partition=str(partition), source=source, directory=directory.path)
@@ -152,10 +157,11 @@ class ReplicaMoves:
 
     def resume(self, partition: Partition) -> None:
         """Continue the move of a replica that was opened, if there is one. A copy whose topic id a power failure took,
-        and one that is corrupt, are made anew; one in the directory of the replica is discarded."""
+        and one that is corrupt, are made anew; one in the directory of the replica is discarded. One that cannot be
+        opened now stays: see `resume_waiting`."""
         logs, key = self._logs(), partition.topic_partition
         directory = logs.futures.directory_of(key)
-        if directory is None:
+        if directory is None or key in logs.futures.waiting:
             return
         future = logs.futures.logs.get(key)
         if future is None or future.topic_id != partition.topic_id or key in directory.logs:
@@ -171,14 +177,16 @@ class ReplicaMoves:
             partition, directory = self._partitions.get(*key), futures.directory_of(key)
             if partition is None or directory is None or directory.room.is_full:
                 continue
-            with suppress(CorruptLog):  # Logged.
-                if futures.reopen(key):
-                    self.resume(partition)
+            with suppress(CorruptLog, KafkaStorageError):  # Logged.
+                futures.reopen(key)
+            self.resume(partition)
 
     def _begin_again(self, partition: Partition, directory: DataDirectory) -> None:
         key = partition.topic_partition
         try:
             is_wanted = self._logs().futures.is_of(key, partition.topic_id) and key not in directory.logs
+            if is_wanted:
+                self._check_directories()
             self._cancel(partition)
             if is_wanted:
                 self._begin(partition, directory)

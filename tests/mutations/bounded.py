@@ -149,6 +149,20 @@ MUTATIONS = (
         ("tests/broker/node/test_stuck_loop.py::test_sigterm_ends_a_stuck_process_whose_log_nobody_reads",),
     ),
     Mutation(
+        "a stuck process that can start no thread does not end",
+        "broker/node/stuck_loop.py",
+        "        finally:\n            self._end(1)\n",
+        "        except ValueError:\n            raise\n        else:\n            self._end(1)\n",
+        ("tests/broker/node/test_stuck_loop.py::test_sigterm_ends_a_process_that_can_start_no_thread",),
+    ),
+    Mutation(
+        "a text that is dropped when the last one is written silences the log",
+        "broker/node/log_writer.py",
+        "            if self._dropped and not self._waiting:\n",
+        "            if self._dropped > 1 and not self._waiting:\n",
+        ("tests/broker/node/test_log_writer.py::test_a_gap_at_any_moment_is_counted_and_ends",),
+    ),
+    Mutation(
         "lines of a log that nobody reads wait without bound",
         "broker/node/log_writer.py",
         "            if self._dropped or self._size >= self._size_max:\n",

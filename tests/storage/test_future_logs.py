@@ -13,6 +13,7 @@ from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.control import ControlType
 from minikafka.storage.disk import MemoryDisk
+from minikafka.storage.disk_errors import is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_manager import LogManager
 from minikafka.storage.memory_disk import PowerLoss
@@ -281,14 +282,19 @@ def test_a_copy_that_cannot_be_opened_at_the_start_is_opened_later(code: int, *,
     at = future.directory
     if is_alone:
         disk.remove_tree(source.directory)
-    disk.fail("open", path=at, code=code)
+    disk.fail("open", path=at, code=code, times=1 << 30)
     manager = manage(disk)
     assert manager.futures.waiting == [KEY]
     assert len(manager.healthy) == 2
+    disk.heal()
+    disk.fail("open", path=f"{at}/0", code=code)  # The first file of the log itself.
+    with pytest.raises(KafkaStorageError, match="cannot be opened now") as failed:
+        opened(manager) if is_alone else manager.futures.reopen(KEY)
+    assert is_passing(failed.value.__cause__ or failed.value), "whoever opens it tries again"
     if is_alone:
         assert opened(manager).directory == f"{at.rpartition('/')[0]}/{KEY}"
     else:
         opened(manager)
-        assert manager.futures.reopen(KEY)
+        manager.futures.reopen(KEY)
         assert read_all(manager.futures.logs[KEY]) == [(0, b"a")]
     assert manager.futures.waiting == []

@@ -10,6 +10,7 @@ import sys
 import threading
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -58,6 +59,61 @@ def test_lines_beyond_the_bound_are_dropped_and_counted_at_the_place_of_the_gap(
     writer.write("later\n")
     writer.finish()
     assert file.getvalue() == "0 23456789\n1 23456789\ndropped 9\nlater\n"
+
+
+@pytest.mark.parametrize("release", range(1, 9))
+def test_a_gap_at_any_moment_is_counted_and_ends(monkeypatch: pytest.MonkeyPatch, release: int) -> None:
+    """Texts that fill all room come whenever the writer's thread releases the lock."""
+    releases, over = 0, threading.Event()
+
+    class Interleaved(threading.Condition):
+        def __exit__(self, *error: object) -> None:
+            nonlocal releases
+            super().__exit__(*cast("tuple[None, None, None]", error))
+            releases += threading.current_thread().name == "log writer"
+            if releases == release and not over.is_set():
+                over.set()
+                writer.write("full of this\n")
+                writer.write("full of this\n")
+                told.set()
+
+    told = threading.Event()
+    monkeypatch.setattr(
+        "minikafka.broker.node.log_writer.threading",
+        SimpleNamespace(Condition=Interleaved, Thread=threading.Thread),
+    )
+    monkeypatch.setattr("minikafka.broker.node.log_writer.FLUSH_S", 60)
+    file, dropped, written = StringIO(), list[int](), 2
+    writer = LogWriter(file, dropped.append, size_max=10)
+    while not told.is_set():
+        writer.write("full of this\n")
+        writer.finish()
+        written += 1
+    writer.finish()
+    writer.write("later\n")
+    writer.finish()
+    *lines, last = file.getvalue().splitlines()
+    assert last == "later"
+    assert len(lines) + sum(dropped) == written
+
+
+CLOSED = """
+import sys, threading
+from minikafka.broker.node.log_writer import LogWriter
+from minikafka.broker.node.logging_setup import log_to_stderr
+
+writers = [LogWriter(sys.stdout), log_to_stderr({"root": "INFO"}, colors=False)]
+for writer in writers:
+    writer.write("text")
+    writer.finish()
+sys.exit(10 + sum(thread.name == "log writer" for thread in threading.enumerate()))
+"""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_process_without_standard_output_or_error_runs(closed: str) -> None:
+    command = ["sh", "-c", f'"$0" -c "$1" {closed}', sys.executable, CLOSED]
+    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 12
 
 
 def test_an_end_waits_for_a_reader_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 PROGRAM = """
-import os, signal, sys
+import os, signal, sys, threading
 import trio
 from minikafka.broker.node.stuck_loop import StuckLoop
 
@@ -41,6 +41,20 @@ async def stuck_while_nobody_reads():
     except BlockingIOError:
         os.set_blocking(1, True)
     print("full", file=sys.stderr, flush=True)
+    while True:
+        pass
+
+async def stuck_without_threads():
+    start = threading.Thread.start
+    def refuse(thread):
+        if sys.argv[3] in thread.name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+    await trio.sleep(0)
+    threading.Thread.start = refuse
+    print("stuck", flush=True)
+    if sys.argv[3] == "stuck loop":
+        await trio.sleep_forever()
     while True:
         pass
 
@@ -79,6 +93,20 @@ def test_sigterm_ends_a_stuck_process_whose_log_nobody_reads() -> None:
         assert process.stderr.readline() == "full\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 1
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(("refused", "code"), [("stuck loop's report", 1), ("stuck loop", 0)])
+def test_sigterm_ends_a_process_that_can_start_no_thread(refused: str, code: int) -> None:
+    command = [sys.executable, "-c", PROGRAM, "stuck_without_threads", "0.1", refused]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    try:
+        assert [process.stdout.readline(), process.stdout.readline()] == ["ready\n", "stuck\n"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == code
     finally:
         process.kill()
         process.communicate()

@@ -1,7 +1,9 @@
 """MetadataFollower: metadata records create, change and remove replicas; stray logs are deleted."""
 
+import errno
 from random import Random
 
+import pytest
 import structlog.testing
 from support.logs import append
 
@@ -164,6 +166,10 @@ def test_after_a_restart_the_same_partitions_are_served_and_stray_logs_deleted()
 
 def restart_without_topic_id(*, flushed: bool) -> Partition:
     """A topic has a record; the node loses power and `partition.metadata`, and the topic is made anew meanwhile."""
+    return Cluster(without_topic_id(flushed=flushed), topic(SECOND, "t", NODE)).partitions.find("t", 0)
+
+
+def without_topic_id(*, flushed: bool) -> MemoryDisk:
     before = Cluster()
     before.commit(*topic(FIRST, "t", NODE))
     log = before.partitions.find("t", 0).log
@@ -173,7 +179,7 @@ def restart_without_topic_id(*, flushed: bool) -> Partition:
         before.logs.write_checkpoints()
     before.disk.remove("/data/t-0/partition.metadata")
     before.disk.unlock_all()
-    return Cluster(before.disk, topic(SECOND, "t", NODE)).partitions.find("t", 0)
+    return before.disk
 
 
 def test_records_that_were_never_flushed_and_have_no_topic_id_are_not_those_of_a_new_topic() -> None:
@@ -186,6 +192,20 @@ def test_flushed_records_without_a_topic_id_are_kept_and_get_one() -> None:
     partition = restart_without_topic_id(flushed=True)
     assert (partition.log.topic_id, partition.log.end_offset) == (SECOND, 1)
     assert read_topic_id(partition.log.disk, "/data/t-0/partition.metadata") == SECOND
+
+
+@pytest.mark.parametrize("call", ["open", "write", "rename"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.ENOMEM])
+def test_a_log_that_cannot_be_served_now_is_no_stray(call: str, code: int) -> None:
+    disk = without_topic_id(flushed=True)
+    cluster = Cluster(disk, topic(SECOND, "t", NODE), started=False)
+    disk.fail(call, path="partition.metadata", code=code, times=1 << 30)
+    at_once(cluster.follower.start())
+    assert cluster.served() == []
+    disk.heal()
+    at_once(cluster.follower.look_for_room())
+    assert cluster.partitions.find("t", 0).log.end_offset == 1
+    assert not [name for name in disk.list("/data") if name.endswith("-stray")]
 
 
 def test_the_log_of_a_deleted_topic_is_not_served_for_a_new_one_of_the_same_name() -> None:
