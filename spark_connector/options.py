@@ -1,13 +1,14 @@
 """The options of the source: parses and validates the options of Spark's Kafka source, with its error messages. Pure.
 
-Two differences from Spark are intentional: an unknown option, also of Kafka's clients, is an error that suggests the
-nearest known one (Spark ignores it), and only committed records are read unless `kafka.isolation.level` is
-read_uncommitted.
+Two differences from Spark are intentional: an unknown option, also one that resembles a setting of Kafka's clients, is
+an error that suggests the nearest known one (Spark ignores it), and only committed records are read unless
+`kafka.isolation.level` is read_uncommitted.
 """
 
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from minikafka.spark_connector.offsets import (
     parse_timestamps,
 )
 from minikafka.spark_connector.rate_limits import RateLimits
+
+_logger = logging.getLogger(__name__)
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 OPTIONS = (
@@ -152,7 +155,10 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
 
 
 def check_names(options: Iterable[str], known: Iterable[str], *, ignored: Iterable[str], end: str) -> None:
-    """Checks lower-case names of options of the source or the sink. Raises RefusedOption, with the nearest known."""
+    """Checks lower-case names of options of the source or the sink. Raises RefusedOption, with the nearest known.
+
+    A name with `kafka.` that resembles none is logged, as by the Java client: its plugins have settings of their own.
+    """
     spelled = {name.lower(): name for name in known}
     accepted = {*spelled, *_OPTIONS_OF_SPARK_ITSELF, *ignored}
     for name in options:
@@ -161,6 +167,9 @@ def check_names(options: Iterable[str], known: Iterable[str], *, ignored: Iterab
         by_name = {**{one: f"kafka.{one}" for one in sorted(NAMES)}, **spelled}
         near = difflib.get_close_matches(name.removeprefix("kafka."), by_name, n=1, cutoff=_CLOSE)
         has = f"it has {', '.join(spelled.values())}, and kafka.* with the settings of Kafka's clients"
+        if name.startswith("kafka.") and not near:
+            _logger.warning("option ignored: %s is no setting of Kafka's clients", name)
+            continue
         hint = f"did you mean '{by_name[near[0]]}'?" if near else has
         raise RefusedOption(f"the minikafka {end} has no option '{name}'; {hint}")
 
