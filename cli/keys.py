@@ -8,7 +8,7 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from minikafka.cli.redraw import is_terminal
 
@@ -60,4 +60,5 @@ def keys_of_terminal(*, wanted: bool) -> Iterator[Keys]:
         tty.setcbreak(descriptor)
         yield Keys(descriptor)
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # The terminal may be closed.
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -231,7 +231,7 @@ def check_said_once(pairs: Iterable[tuple[str, str]]) -> None:
     for flag in context.command.params:
         name = flag.name or ""
         says = SAY.get(name, name)
-        if context.params.get(name) in ("earliest", "latest"):  # --offset
+        if name == "offset" and context.params.get(name) in ("earliest", "latest"):
             says = "auto_offset_reset"
         if says in typed and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{flag.opts[0]} and --option {typed[says]} are mutually exclusive", context)

@@ -80,6 +80,8 @@ class Stop:
 
         if number == signal.SIGHUP:
             forget(self._terminals)
+            if self.signal == number:
+                return  # A shell that ends passes the signal on, and the kernel sends it once more.
         if number != signal.SIGINT and self._everything is not None:
             self._everything.deadline = min(self._everything.deadline, anyio.current_time() + TERM_GRACE_S)
             self._end_by_force_after(TERM_GRACE_S + PROMPTLY_S)

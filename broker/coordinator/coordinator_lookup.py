@@ -62,6 +62,14 @@ class CoordinatorLookup:
             raise CoordinatorNotAvailableError("The coordinator is not available.")
         return leader
 
+    def remember_partitions(self) -> None:
+        """Map keys by the partitions that the internal topics have, from now on; called after each change of the image.
+
+        Nodes of a cluster that began at the same time agree, whenever each is asked first.
+        """
+        for partition_of in self._partition_of.values():
+            partition_of("")
+
     async def _create_topic(self, name: str) -> None:
         topic = self._transactions_topic() if name == TRANSACTIONS_TOPIC else self._offsets_topic()
         response = await self._ask_controller(CreateTopicsRequest(topics=[topic]), CREATE_TOPICS_VERSION)

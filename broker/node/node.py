@@ -234,6 +234,7 @@ class Node:
         started = trio.Event()
 
         async def apply_settings(records: Sequence[Record]) -> None:
+            self.parts.coordinators.remember_partitions()
             self.parts.apply_settings(records)
 
         async def apply(records: Sequence[Record]) -> None:
@@ -245,6 +246,7 @@ class Node:
 
         self.parts.controller.subscribe(apply_settings)
         self.parts.controller.subscribe(apply)
+        self.parts.coordinators.remember_partitions()
         self.parts.update_cordoned()
         self.parts.runtime_settings.update()
         await in_steps(follower.start())

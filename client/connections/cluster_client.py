@@ -266,15 +266,16 @@ class Cluster:
             is_known = self.topics is not None and self.metadata.topics.keys() >= self.topics.keys()
             if was_refreshing and is_known and self.metadata.brokers:
                 return
-            for requested, may_create in self._requests():
+            requests = self._requests()
+            for requested, may_create in requests:
                 request = MetadataRequest(
                     topics=None if requested is None else [MetadataRequestTopic(name=name) for name in requested],
                     allow_auto_topic_creation=may_create,
                 )
                 connection, response = await self._request_from_any(request)
                 self._check(response)
-                self.metadata.apply(response, requested)
-                self._behind = {*self._behind, connection.address} if self.metadata.behind else set()
+                self.metadata.apply(response, requested, of_new=may_create and len(requests) > 1)
+            self._behind = {*self._behind, connection.address} if self.metadata.behind else set()
             self._bootstrap.succeeded()
             self._troubles.keep(f"{one.host}:{one.port}" for one in self.metadata.brokers.values())
             self._close_departed()

@@ -109,8 +109,11 @@ class Metadata:
     learned: dict[tuple[str, int], int] = field(default_factory=dict)
     withdrawn: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def apply(self, response: MetadataResponse, requested: Iterable[str] | None) -> None:
+    def apply(self, response: MetadataResponse, requested: Iterable[str] | None, *, of_new: bool = False) -> None:
         """Apply a response about the topics `requested` (None: all topics).
+
+        Args:
+            of_new: it is about topics of which nothing is known, and one about the others follows.
 
         Raises the response's top-level KafkaError.
         """
@@ -129,7 +132,9 @@ class Metadata:
                 self.topics.pop(name, None)
         for name, topic in received.items():
             self._apply_topic(name, topic, believed=behind >= BEHIND_MAX)
-        if self.behind:
+        if of_new:
+            self.behind = behind
+        elif self.behind:
             self.behind = behind + 1
 
     def _apply_topic(self, name: str, topic: MetadataResponseTopic, *, believed: bool) -> None:

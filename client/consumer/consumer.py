@@ -418,6 +418,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
 
     def _seek_to(self, reset: str, partitions: Iterable[TopicPartition]) -> None:
         for tp in partitions:
+            self._state(tp)
             self._fetcher.seek(tp, None, reset)
         self._open_loop().wake()
 

@@ -256,7 +256,7 @@ class TransactionState:
         self.bump_wanted = True
         if self.times_out_with(error):
             return self._abortable()
-        if error.code in _FATAL_FOR_BATCHES or (self._overtime and error.code in _FENCED):
+        if error.code in _FATAL_FOR_BATCHES or (not self.version2 and self._overtime and error.code in _FENCED):
             self.fail(error)
         else:
             self.must_abort(error)
@@ -264,8 +264,10 @@ class TransactionState:
 
     def times_out_with(self, error: KafkaError) -> bool:
         """Whether the error says that the coordinator has aborted the open transaction; it has failed then."""
-        if not (self.sends and self.version2 and error.code in _AFTER_TIMEOUT and self._overtime):
+        if not (self.version2 and error.code in _AFTER_TIMEOUT and self._overtime):
             return False
+        if not self.sends:
+            return self.phase is Phase.ABORTABLE_ERROR
         cause = TransactionAborted(f"{self._overtime}, and its coordinator has aborted it: {error}")
         cause.__cause__ = error
         self.must_abort(cause)

@@ -210,10 +210,13 @@ class Transactions:
         if not offsets:
             return
         if not self.state.version2:
-            await self._retry(lambda: self._add_offsets(group.group_id), "adding offsets to the transaction")
+            what = "adding offsets to the transaction"
+            await self._retry(lambda: self._add_offsets(group.group_id), what, within=True)
             self.state.confirmed = True
         what = "committing offsets in the transaction"
-        await self._retry(lambda: self._commit_offsets(dict(offsets), group), what, group_id=group.group_id)
+        await self._retry(
+            lambda: self._commit_offsets(dict(offsets), group), what, group_id=group.group_id, within=True
+        )
 
     def pump(self) -> None:
         """Have new partitions added to the transaction; drop the batches of one that has failed."""
@@ -221,7 +224,8 @@ class Transactions:
             assert self.state.error is not None
             self._accumulator.drop_waiting(self.state.error)
         elif partitions := self.state.take_new():
-            self._tasks.start_soon(self._add_partitions, partitions)
+            self._adding_over = anyio.Event()
+            self._tasks.start_soon(self._add_partitions, partitions, self._adding_over)
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -245,16 +249,15 @@ class Transactions:
         _check(response.error_code, "InitProducerId", self._options)
         self._accumulator.renew(ProducerIdentity(response.producer_id, response.producer_epoch))
 
-    async def _add_partitions(self, partitions: list[tuple[str, int]]) -> None:
-        self._adding_over = anyio.Event()
+    async def _add_partitions(self, partitions: list[tuple[str, int]], over: anyio.Event) -> None:
         try:
-            await self._retry(lambda: self._add(partitions), "adding partitions to the transaction")
+            await self._retry(lambda: self._add(partitions), "adding partitions to the transaction", within=True)
         except KafkaError as error:
             self.state.must_abort(error)
         else:
             self.state.added()
         finally:
-            self._adding_over.set()
+            over.set()
             self._adding_over = None
         self._sender.pump()
 
@@ -353,11 +356,17 @@ class Transactions:
         return await self._cluster.request(request, node_id, highest=highest)
 
     async def _retry(
-        self, attempt: Callable[[], Awaitable[T]], what: str, *, group_id: str = "", limit_ms: float | None = None
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        what: str,
+        *,
+        group_id: str = "",
+        limit_ms: float | None = None,
+        within: bool = False,
     ) -> T:
         """Call `attempt` until it succeeds, for `limit_ms` (default: `max_block_ms`).
 
-        `group_id` if it asks the group's coordinator.
+        `group_id` if it asks the group's coordinator; `within` if it adds to the transaction, and does not end it.
 
         Raises RequestTimedOutError, or the error of the state that the failure leads to.
         """
@@ -368,7 +377,7 @@ class Transactions:
                 try:
                     return await attempt()
                 except KafkaError as error:
-                    self._handle(error, group_id)
+                    self._handle(error, group_id, within=within)
                     last = error
                 await anyio.sleep(self._pause_s(last, failures))
                 failures += 1
@@ -384,7 +393,7 @@ class Transactions:
         why = self._cluster.why(last)
         return RequestTimedOutError(f"{what} did not succeed within {limit_ms} ms (max_block_ms): {why}")
 
-    def _handle(self, error: KafkaError, group_id: str) -> None:
+    def _handle(self, error: KafkaError, group_id: str, *, within: bool) -> None:
         """Returns if the request is to be repeated; else changes the state, and raises its error."""
         state = self.state
         match reaction(error):
@@ -401,6 +410,8 @@ class Transactions:
             case Reaction.ABORT if state.sends:
                 state.bump_wanted = True
                 state.must_abort(error)
+            case Reaction.ABORT if within and state.can_abort:  # It is being aborted, or is to be.
+                raise error
             case _:
                 state.fail(error)
         self._sender.pump()

@@ -163,6 +163,14 @@ MUTATIONS = (
         TEST_ONLY,
     ),
     Mutation(
+        "a partition that cannot be added ends the producer while the transaction is aborted",
+        "client/producer/transactions.py",
+        "            case Reaction.ABORT if within and state.can_abort:",
+        "            case Reaction.ABORT if within and False:",
+        ("tests/client/producer/test_transaction_timeouts.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
         "an abort overtakes the partitions that are being added to its transaction",
         "client/producer/transactions.py",
         "            if self._adding_over is not None:\n                await self._adding_over.wait()\n",

@@ -99,6 +99,13 @@ MUTATIONS = (
         ("tests/broker/coordinator/test_added_partitions.py",),
     ),
     Mutation(
+        "a node that is asked later maps the keys of an internal topic by its partitions then",
+        "broker/coordinator/coordinator_lookup.py",
+        "            partition_of(\"\")\n",
+        "            pass\n",
+        ("tests/broker/coordinator/test_added_partitions.py",),
+    ),
+    Mutation(
         "EndTxn answers with the epoch that is for fencing",
         "broker/coordinator/transactions/end_transaction.py",
         "    if current.producer_epoch == EPOCH_MAX and current.state is not ONGOING:\n",

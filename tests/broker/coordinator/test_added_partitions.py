@@ -52,3 +52,19 @@ def test_groups_and_transactions_stay_where_they_are(kind: Any, tmp_path: Path) 
         with Consumer("t", bootstrap_servers=node.bootstrap, **reading) as consumer:  # type: ignore[arg-type]
             values = [record.value for record in islice(consumer, len(IDS))]  # Markers are written after the answers.
         assert sorted(values) == [name.encode() for name in IDS]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_node_that_is_asked_first_after_that_maps_keys_as_the_others(kind: Any, tmp_path: Path) -> None:
+    with kind(tmp_path / "data", settings=SETTINGS) as node, Admin(node.bootstrap) as admin:
+        admin.create_topic("t", partitions=1, replication_factor=1)
+        for name in IDS:
+            with Consumer(bootstrap_servers=node.bootstrap, group_id=name, enable_auto_commit=False) as consumer:
+                consumer.assign([TP])
+                consumer.commit({TP: 7})
+    with kind(tmp_path / "data", settings=SETTINGS) as node, Admin(node.bootstrap) as admin:
+        admin.create_partitions("__consumer_offsets", 2 * COUNT - 1)
+        while len(admin.describe_topic("__consumer_offsets").partitions) < 2 * COUNT - 1:
+            pass
+        for name in IDS:
+            assert admin.list_group_offsets(name)[TP].offset == 7

@@ -89,3 +89,27 @@ def test_a_transaction_can_be_ended_whenever_its_offsets_are_cancelled(
                 await assert_over(producer, broker)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+async def left_at_once(producer: Producer, records: int) -> None:
+    async with producer.transaction():
+        for _ in range(records):
+            await producer.send("t", bytes(1_000))
+        raise LookupError
+
+
+def test_a_transaction_that_is_left_before_the_producer_has_done_anything_is_over() -> None:
+    """The second batch has the partition added in a task that has not begun when the transaction is aborted."""
+    broker = TransactionBroker()
+
+    async def main() -> None:
+        options = {"transactional_id": "x", "linger_ms": 0, "batch_size": 2_000}
+        async with Producer("a:1", seams=broker.network.seams(), **options) as producer:  # type: ignore[arg-type]
+            for records in range(1, 10):
+                await one_transaction(producer)
+                with pytest.raises(LookupError):
+                    await left_at_once(producer, records)
+                await trio.sleep(1)
+                await assert_over(producer, broker)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))

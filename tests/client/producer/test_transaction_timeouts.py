@@ -65,3 +65,41 @@ async def test_a_transaction_that_was_not_open_for_long_has_not_timed_out(step: 
     async with it.producer() as producer:
         with pytest.raises(FatalTransactionError):
             await whole(producer)
+
+
+@pytest.mark.parametrize("waits_for", ["flush", "commit", "abort"])
+@on_virtual_time
+async def test_it_may_fail_in_several_partitions_at_once(waits_for: str) -> None:
+    """Also while it is being aborted, and where each partition has a request of its own."""
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+    it = Coordinators(2, produce=[NONE, code, code, code], commit=[code])
+    async with it.producer(transaction_timeout_ms=5_000) as producer:
+        await producer.begin()
+        await producer.send_and_wait("t", b"", partition=0)
+        await trio.sleep(7)
+        for number in range(4):
+            await producer.send("t", b"x", partition=number % 2)
+        if waits_for == "flush":
+            await producer.flush()
+            with pytest.raises(AbortableTransactionError):
+                await producer.send_offsets_to_transaction(OFFSETS, "g")
+        elif waits_for == "commit":
+            with pytest.raises(AbortableTransactionError):
+                await producer.commit()
+        await producer.abort()
+        it.errors.clear()
+        await whole(producer)
+    assert it.ends[-1][1]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TRANSACTION_ABORTABLE])
+@on_virtual_time
+async def test_an_abort_succeeds_though_a_partition_cannot_be_added(code: ErrorCode) -> None:
+    it = Coordinators(1, add=[ErrorCode.CONCURRENT_TRANSACTIONS, code])
+    async with it.producer() as producer:
+        await producer.begin()
+        await producer.send("t", b"", partition=0)
+        await trio.sleep(0.01)
+        await producer.abort()
+        await whole(producer)
+    assert it.ends[-1][1]
