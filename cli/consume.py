@@ -35,6 +35,7 @@ from minikafka.cli.output import echo
 from minikafka.cli.running import Stop, run
 from minikafka.cli.template import FIELDS, Render, as_they_are, for_terminal, json_line, template, value_line
 from minikafka.cli.times import KNOWN
+from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
     from minikafka.client import Consumer, ConsumerRecord, TopicPartition
@@ -326,8 +327,8 @@ class Printing:
                 raise OutputClosed
         except OutputClosed:
             if self._commits is not None:
-                left = f"The last {len(records):,} records were not printed completely and are not committed"
-                echo(f"{left}: group {self._commits!r} gets them again.", err=True)
+                left = f"Not printed completely, and not committed: the last {counted(len(records), 'record')}"
+                echo(f"{left}, which group {self._commits!r} gets again.", err=True)
             raise
 
     def _write_all(self, data: bytes) -> None:

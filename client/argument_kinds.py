@@ -139,6 +139,12 @@ def _number(value: Any) -> float:
     return number
 
 
+def _milliseconds(value: Any) -> Any:
+    if not _number(value) >= 0:
+        raise Refused(value, TIMEOUT.allowed, ValueError)
+    return value
+
+
 TEXT = Kind("a string", lambda value: isinstance(value, str), _text)
 TOPIC_NAME = Kind(f"a string, the name of a topic: {TOPIC_NAMES}", TEXT.takes, _topic_name)
 FLAG = Kind("True or False", lambda value: isinstance(value, bool), bool)
@@ -150,7 +156,7 @@ Int16: TypeAlias = Annotated[int, whole_number(-INT16, INT16 - 1)]
 Int32: TypeAlias = Annotated[int, whole_number(-INT32, INT32 - 1)]
 Natural: TypeAlias = Annotated[int, whole_number(0, INT64 - 1)]
 Positive: TypeAlias = Annotated[int, whole_number(1, INT64 - 1)]
-TIMEOUT = whole_number(0, INT64 - 1, "milliseconds, a whole number, 0 or more")
+TIMEOUT = Kind("milliseconds, 0 or more", NUMBER.takes, _milliseconds)
 PARTITION_INDEX = whole_number(0, INT32 - 1)
 
 
@@ -346,7 +352,7 @@ HeadersArgument: TypeAlias = Annotated[
 ]
 TopicName: TypeAlias = Annotated[str, TOPIC_NAME]
 Timestamp: TypeAlias = Annotated[int, TIMESTAMP]
-TimeoutMs: TypeAlias = Annotated[int, TIMEOUT]
+TimeoutMs: TypeAlias = Annotated[float, TIMEOUT]
 PartitionArgument: TypeAlias = TopicPartition | tuple[str, int]
 PartitionIndex: TypeAlias = Annotated[int, PARTITION_INDEX]
 _KINDS: dict[Any, Kind] = {

@@ -22,9 +22,9 @@ LIMITED = {
 
 
 def explained(code: int, options: object) -> str:
-    """The message of an error, with the value of the option of a client that the broker has refused."""
+    """The message of an error, with the value of the option of a client that the broker has refused, if it has one."""
     message = str(error_for(code))
-    if code not in LIMITED:
-        return message
-    name, demand = LIMITED[ErrorCode(code)]
-    return f"{message}: {name}={getattr(options, name)} {demand}"
+    for limited, (name, demand) in LIMITED.items():
+        if code == limited and hasattr(options, name):
+            return f"{message}: {name}={getattr(options, name)} {demand}"
+    return message

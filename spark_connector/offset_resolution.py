@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 
 from minikafka.client.connections.cluster_metadata import Topic
-from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector import sockets
@@ -16,6 +16,8 @@ from minikafka.spark_connector.offsets import EARLIEST, LATEST, Offsets, names
 from minikafka.spark_connector.options import Bound, SourceOptions
 from minikafka.spark_connector.range_planner import Range, plan
 
+_logger = logging.getLogger(__name__)
+
 
 class UnresolvedOffsets(ValueError):
     """Offsets of the options do not match the existing partitions or records."""
@@ -24,17 +26,19 @@ class UnresolvedOffsets(ValueError):
 def find_partitions(reader: OffsetReader, options: SourceOptions, *, must_exist: bool = True) -> list[TopicPartition]:
     """Returns the sorted partitions to read, from newly fetched metadata.
 
-    With `must_exist`, raises UnknownTopicOrPartitionError if a subscribed topic or an assigned partition does not
-    exist, or the error of a topic.
+    With `must_exist`, raises UnknownTopicOrPartitionError if a subscribed topic does not exist, or a topic's error.
+    An assigned partition that does not exist is left out, as by Spark's own source, and logged.
     """
     for _ in range(max(1, options.retries) if must_exist else 1):
         reader.refresh(_names(options))
-        missing = _missing(reader, options)
-        if not missing:
+        missing, absent = _missing(reader, options), _absent(reader, options)
+        if not (missing or absent):
             break
         sockets.sleep(min(options.retry_interval_s, 0.2))
     if missing and must_exist:
         raise missing[0]
+    for tp in absent:
+        _logger.warning("assigned partition does not exist, and is left out: %s", tp)
     found = [
         TopicPartition(topic.name, partition.index)
         for topic in _topics(reader, options)
@@ -46,7 +50,7 @@ def find_partitions(reader: OffsetReader, options: SourceOptions, *, must_exist:
 
 
 def _missing(reader: OffsetReader, options: SourceOptions) -> list[KafkaError]:
-    """An error for each topic and each assigned partition that the metadata lack."""
+    """An error for each topic that the metadata lack."""
     topics, faults, advice = reader.metadata.topics, reader.metadata.errors, f"correct the option {options.strategy!r}"
     missing: list[KafkaError] = []
     for name in _names(options) or ():
@@ -55,12 +59,17 @@ def _missing(reader: OffsetReader, options: SourceOptions) -> list[KafkaError]:
             unknown = fault is None or isinstance(fault, UnknownTopicOrPartitionError)
             text = f"topic {name!r} does not exist: create it, or {advice}"
             missing.append(UnknownTopicOrPartitionError(text) if unknown or fault is None else fault)
-    for tp in options.assigned:
-        count = len(topics[tp.topic].partitions) if tp.topic in topics else None
-        if count is not None and not 0 <= tp.partition < count:
-            text = f"topic {tp.topic!r} has no partition {tp.partition}, but {counted(count, 'partition')}: {advice}"
-            missing.append(UnknownTopicOrPartitionError(text))
     return missing
+
+
+def _absent(reader: OffsetReader, options: SourceOptions) -> list[TopicPartition]:
+    """The assigned partitions that their topics lack."""
+    topics = reader.metadata.topics
+    return [
+        tp
+        for tp in options.assigned
+        if tp.topic in topics and not 0 <= tp.partition < len(topics[tp.topic].partitions)
+    ]
 
 
 def _names(options: SourceOptions) -> list[str] | None:

@@ -1,6 +1,6 @@
-"""`LogWriter`: a text file for the log of a node, which a thread of its own writes, so that a reader that does not read
-(a stopped terminal, a pager, a stuck collector of logs) holds up nobody who logs.
+"""`LogWriter`: a text file for the log of a node, which a thread of its own writes.
 
+A reader that does not read (a stopped terminal, a pager, a stuck collector of logs) holds up nobody who logs.
 Lines that wait have a bound; further ones are dropped until those that wait are written, and their number is reported
 then. Write errors are ignored: a node must not end because its log is on a full disk, or because nobody reads its
 standard error any more. There is no other place to report them to.

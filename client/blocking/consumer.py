@@ -109,7 +109,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
                     return
                 yield batch
 
-    async def _take(self, timeout_ms: int, max_records: Positive | None = None) -> None:
+    async def _take(self, timeout_ms: float, max_records: Positive | None = None) -> None:
         """Poll, and keep the records in the loop: an interrupted call that ended all the same has no result here."""
         records = await self._consumer.poll(timeout_ms, max_records)
         self._taken.extend(records)  # a callback of the poll may have replaced it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from support.command_line import Minikafka, Ran
 from support.node import NodeProcess
 
+from minikafka.broker.node.log_writer import LogWriter
 from minikafka.cli.main import cli
 from minikafka.cli.reference_page import commands
 from minikafka.client.blocking import Admin
@@ -104,7 +106,7 @@ def check(name: str, ran: Ran) -> None:
 @pytest.fixture(autouse=True)
 def not_the_log_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """`server` runs here: its log would stay on a standard error that is closed."""
-    monkeypatch.setattr("minikafka.broker.node.main.log_to_stderr", lambda levels, *, colors: None)
+    monkeypatch.setattr("minikafka.broker.node.main.log_to_stderr", lambda levels, *, colors: LogWriter(StringIO()))
 
 
 @st.composite

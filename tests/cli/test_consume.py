@@ -195,8 +195,8 @@ def test_ctrl_c_in_a_blocked_write_commits_no_unwritten_record(
 
 def told(count: int, group: str) -> str:
     """What is said of records that were printed in part."""
-    left = f"The last {count} records were not printed completely and are not committed"
-    return f"{left}: group {group!r} gets them again.\n"
+    left = f"Not printed completely, and not committed: the last {count} records"
+    return f"{left}, which group {group!r} gets again.\n"
 
 
 @pytest.mark.parametrize("commits", ["true", "false"])
