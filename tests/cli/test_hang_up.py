@@ -24,8 +24,7 @@ def on_terminal(descriptor: int, words: list[str], *, ignored: bool = False) -> 
 
     def begin() -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        if ignored:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)  # These tests may run under nohup.
 
     streams = {"stdin": descriptor, "stdout": descriptor, "stderr": descriptor}
     return subprocess.Popen(patient_command(words), start_new_session=True, preexec_fn=begin, **streams)

@@ -101,11 +101,6 @@ def test_a_usage_error_is_one_though_nobody_reads_it() -> None:
     assert ended_unread(["topics", "describe", "--nonsense"], b"", err=True) == 2
 
 
-def test_a_node_whose_readiness_nobody_reads_has_failed(tmp_path: Path) -> None:
-    line = ["server", "--port", "0", "--data-dir", str(tmp_path / "data")]
-    assert ended_unread(line, b"", err=False) == 1
-
-
 @pytest.mark.parametrize(("before", "found"), [
     (ValueError("why"), True), (click.ClickException("why"), True), (click.exceptions.Exit(1), True),
     (click.exceptions.Exit(0), False), (BrokenPipeError(), False), (None, False),
