@@ -363,8 +363,8 @@ MUTATIONS = (
     Mutation(
         "an error of a value that brokers limit does not name the value",
         "client/broker_limits.py",
-        "    if code not in LIMITED:\n",
-        "    if True:\n",
+        "        if code == limited and hasattr(options, name):\n",
+        "        if False:\n",
         ("tests/client/test_broker_limits.py::test_the_error_names_value_and_limits",),
     ),
     Mutation(

@@ -263,9 +263,9 @@ MUTATIONS = (
     Mutation(
         "Spark reads the partitions of an assignment that exist, without a word of the others",
         "spark_connector/offset_resolution.py",
-        "not 0 <= tp.partition < count:",
-        "False:",
-        (f"{_EMPTY}::test_an_assigned_partition_that_does_not_exist_is_an_error",),
+        "        _logger.warning(\"assigned partition does not exist, and is left out: %s\", tp)\n",
+        "        pass\n",
+        (f"{_EMPTY}::test_an_assigned_partition_that_does_not_exist_is_left_out_with_a_warning",),
     ),
     Mutation(
         "Spark takes a negative offset for the end of a log",
