@@ -105,4 +105,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
         try:
             data = data[os.write(descriptor, data) :]
         except BlockingIOError:  # Another process has made the terminal or pipe non-blocking.
-            select.select((), (descriptor,), ())
+            room = select.poll()  # Not `select`, which knows no descriptor above 1,023.
+            room.register(descriptor, select.POLLOUT)
+            room.poll()

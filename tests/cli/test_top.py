@@ -61,6 +61,8 @@ def test_rates_between_two_looks() -> None:
 @pytest.mark.parametrize("keys", [b"q", b"Q", b"x\r\nq"])
 def test_q_ends_it_and_the_terminal_is_as_before(node: NodeProcess, keys: bytes) -> None:
     ours, theirs = pty.openpty()
+    there = select.poll()
+    there.register(ours, select.POLLIN)
     before = termios.tcgetattr(theirs)
     environment = {**os.environ, "MINIKAFKA_BOOTSTRAP_SERVER": node.bootstrap, "TERM": "xterm"}
     command = patient_command(["top", "--interval", "3600"])
@@ -71,7 +73,7 @@ def test_q_ends_it_and_the_terminal_is_as_before(node: NodeProcess, keys: bytes)
             shown += os.read(ours, 4096)
         os.write(ours, keys)
         while process.poll() is None:
-            shown += os.read(ours, 4096) if select.select([ours], [], [], 0.05)[0] else b""
+            shown += os.read(ours, 4096) if there.poll(50) else b""
         assert process.returncode == 0, shown
         assert termios.tcgetattr(theirs) == before
         assert b"q\r\n" not in shown, "what is typed is not echoed"

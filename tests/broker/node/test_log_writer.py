@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
+import resource
 import subprocess
 import sys
 import threading
@@ -179,8 +181,14 @@ def test_a_full_disk_under_the_log_does_not_end_the_node() -> None:
     writer.finish()
 
 
-def test_a_descriptor_that_does_not_block_loses_nothing() -> None:
-    reader, written = os.pipe()
+@pytest.mark.parametrize("descriptor_min", [0, 2000])
+def test_a_descriptor_that_does_not_block_loses_nothing(descriptor_min: int) -> None:
+    """Not a high one either: `select` refuses those above 1,023."""
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= descriptor_min:
+        pytest.skip("no descriptors as high")
+    reader, low = os.pipe()
+    written = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, descriptor_min)
+    os.close(low)
     os.set_blocking(written, False)
     with open(written, "w", encoding="ascii") as file:
         writer = LogWriter(file)
