@@ -22,6 +22,8 @@ async def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext[PartitionStore]
 ) -> OffsetForLeaderEpochResponse:
     """The largest epoch not above the requested one, and its end offset; -1 where there is none."""
+    if request.replica_id >= 0:
+        context.connection.follows = True
     response, pause = OffsetForLeaderEpochResponse(), Pauses()
     for topic in request.topics:
         response.topics.append(answer := OffsetForLeaderTopicResult(topic=topic.topic))

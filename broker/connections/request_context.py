@@ -39,7 +39,7 @@ class ConnectionInfo:
         local_port: The port of it.
         client_port: The client's port.
         software_name, software_version: What the client said of itself in ApiVersions; "" before.
-        follows: Whether a follower fetches on it; set by its first Fetch.
+        follows: Whether a follower fetches on it; set by its first Fetch or OffsetForLeaderEpoch.
         unsent: The room of a large response that is not sent yet, see `LargeMessages.encoded`.
     """
 

@@ -282,6 +282,13 @@ MUTATIONS = (
         (_LARGE,),
     ),
     Mutation(
+        "a follower that asks for epochs waits for consumers that do not read",
+        "broker/apis/offset_for_leader_epoch.py",
+        "        context.connection.follows = True\n",
+        "        context.connection.follows = False\n",
+        (_LARGE,),
+    ),
+    Mutation(
         "all pieces of a large response are in memory together",
         "protocol/codec/compile_encoder.py",
         'f"if len(pieces) > {PIECES_MAX}:"',

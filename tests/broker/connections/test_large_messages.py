@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from minikafka.broker.apis import offset_for_leader_epoch
 from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.large_messages import (
     ELEMENT_SIZE_BYTES,
@@ -22,7 +23,7 @@ from minikafka.broker.connections.large_messages import (
 from minikafka.broker.connections.request_context import ConnectionInfo, Disconnect
 from minikafka.broker.connections.routes import routes_of
 from minikafka.protocol.elements import count_elements
-from minikafka.protocol.errors import NotControllerError
+from minikafka.protocol.errors import NotControllerError, UnknownTopicOrPartitionError
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.message import ManyElements, decode, encode
 from minikafka.protocol.messages.fetch import (
@@ -39,6 +40,11 @@ from minikafka.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
+)
+from minikafka.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
 )
 from minikafka.protocol.messages.produce import (
     PartitionProduceData,
@@ -182,6 +188,39 @@ def test_a_follower_does_not_wait_for_consumers_that_read_nothing(client_id: str
             assert len(nursery.child_tasks) == AT_A_TIME + 2, "one has the room, and no other gets any"
             with trio.fail_after(1):
                 await ask(MANY if is_large else 10, 2, client_id)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("client_id", ["broker-2-fetcher", "broker-2-fetcher-0"])
+def test_a_follower_that_asks_for_epochs_does_not_wait_for_consumers_that_read_nothing(client_id: str) -> None:
+    """The first request on its connection: its response counts with those to followers."""
+
+    def no_such_partition(topic: str, index: int) -> None:
+        raise UnknownTopicOrPartitionError
+
+    def asked(replica_id: int, client_id: str) -> bytearray:
+        partitions = [OffsetForLeaderPartition(partition=index) for index in range(MANY)]
+        topics = [OffsetForLeaderTopic(topic="t", partitions=partitions)]
+        request = OffsetForLeaderEpochRequest(replica_id=replica_id, topics=topics)
+        return bytearray(encode_request(request, 4, 7, client_id)[4:])
+
+    async def main() -> None:
+        node: Any = SimpleNamespace(partitions=SimpleNamespace(find=no_such_partition))
+        dispatcher: Dispatcher[Any] = Dispatcher(
+            node,
+            routes_of([offset_for_leader_epoch]),
+            clock=trio.current_time,
+            large_messages=LargeMessages(Node._run, 3 * ELEMENTS_AT_ONCE),
+        )
+        async with trio.open_nursery() as nursery:
+            for _ in range(AT_A_TIME + 3):
+                nursery.start_soon(dispatcher.answer, asked(-1, "consumer"), client())
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(nursery.child_tasks) == AT_A_TIME + 2, "one has the room, and no other gets any"
+            with trio.fail_after(1):
+                await dispatcher.answer(asked(2, client_id), client())
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
