@@ -6,6 +6,7 @@ across it.
 """
 
 import os
+import weakref
 from collections import OrderedDict
 from typing import Protocol
 
@@ -45,6 +46,7 @@ class OpenFiles:
         self.count = 0
         self._reserve: list[int] = []
         self._fill_reserve()
+        weakref.finalize(self, _close_all, self._reserve)
 
     def descriptor(self, file: Sweepable, flags: int) -> int:
         """Opens a file, and closes others if too many are open."""
@@ -113,3 +115,8 @@ class OpenFiles:
         except OSError as error:
             if error.errno not in NO_DESCRIPTORS:
                 raise
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for fd in descriptors:
+        os.close(fd)

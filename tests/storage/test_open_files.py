@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from random import Random
 
@@ -98,3 +99,17 @@ def test_in_the_long_run_no_more_files_are_looked_at_than_are_used(seed: int) ->
         file.release()
         file.try_close()
     assert files.count == 0
+
+
+def test_a_disk_that_is_no_longer_used_keeps_no_descriptors() -> None:
+    def lowest_free() -> int:
+        fd = os.open(os.devnull, os.O_RDONLY)
+        os.close(fd)
+        return fd
+
+    before = lowest_free()
+    files = [OpenFiles(MAX) for _ in range(3)]
+    assert lowest_free() > before
+    del files
+    gc.collect()
+    assert lowest_free() == before
