@@ -3,9 +3,14 @@
 A file opens itself on use and may be closed when too many are open, by the second-chance algorithm: files not used
 since the last sweep are closed first. A file that is held, for a worker thread or sendfile, stays open; no sweep comes
 across it.
+
+Only the thread that made the `OpenFiles`, which is that of the event loop, closes files for want of descriptors: a file
+that nobody holds may be in use by it at any moment. Other threads take from the reserve, and what they open stays open
+until they close it.
 """
 
 import os
+import threading
 import weakref
 from collections import OrderedDict
 from typing import Protocol
@@ -44,30 +49,43 @@ class OpenFiles:
         self._count_max = count_max
         self._sweepable: OrderedDict[Sweepable, None] = OrderedDict()
         self.count = 0
+        self._home = threading.get_ident()
+        self._lock = threading.Lock()
+        """For the count and the reserve."""
+        self._ran_out = False
+        """In another thread, which has closed no file for it."""
         self._reserve: list[int] = []
         self._fill_reserve()
         weakref.finalize(self, _close_all, self._reserve)
 
     def descriptor(self, file: Sweepable, flags: int) -> int:
-        """Opens a file, and closes others if too many are open."""
-        if self.count >= self._count_max:
+        """Opens a file; closes others if too many are open, or if descriptors have run out in another thread."""
+        at_home = self._at_home()
+        if at_home and self._ran_out:
+            self._ran_out = False
+            self._keep_fewer()
+        if at_home and self.count >= self._count_max:
             self._sweep()
         fd = self.opened(file.path, flags)
-        self.count += 1
-        self._sweepable[file] = None
+        with self._lock:
+            self.count += 1
+        if at_home:
+            self._sweepable[file] = None
         return fd
 
     def held(self, file: Sweepable) -> None:
         self._sweepable.pop(file, None)
 
     def released(self, file: Sweepable) -> None:
-        self._sweepable[file] = None
-        if self.count > self._count_max:
-            self._sweep()
+        if self._at_home():
+            self._sweepable[file] = None
+            if self.count > self._count_max:
+                self._sweep()
 
     def closed(self, file: Sweepable) -> None:
         self._sweepable.pop(file, None)
-        self.count -= 1
+        with self._lock:
+            self.count -= 1
 
     def opened(self, path: str, flags: int) -> int:
         """Opens a path; if descriptors have run out, closes files for it, or gives up one of the reserve."""
@@ -80,9 +98,16 @@ class OpenFiles:
 
     def close(self, fd: int) -> None:
         """Closes what `opened` returned."""
-        os.close(fd)
-        if len(self._reserve) < _RESERVE:
+        with self._lock:
+            if self._reserve and len(self._reserve) < _RESERVE:  # At once: nobody else gets the descriptor.
+                os.dup2(self._reserve[-1], fd, inheritable=False)
+                self._reserve.append(fd)
+                return
+            os.close(fd)
             self._fill_reserve()
+
+    def _at_home(self) -> bool:
+        return threading.get_ident() == self._home
 
     def _sweep(self) -> None:
         """Closes files until there is room for one more, or all others are held. A file that is passed over has been
@@ -97,15 +122,22 @@ class OpenFiles:
 
     def _give_way(self) -> bool:
         """Keeps fewer files open from now on, since descriptors ran out; returns whether one was closed."""
+        if not self._at_home():
+            self._ran_out = True
+        elif self._keep_fewer():
+            return True
+        with self._lock:
+            if self._reserve:
+                os.close(self._reserve.pop())
+                return True
+        return False
+
+    def _keep_fewer(self) -> bool:
+        """Returns whether one was closed."""
         before = self.count
         self._count_max = max(1, min(self._count_max, before) * 3 // 4)
         self._sweep()
-        if self.count < before:
-            return True
-        if self._reserve:
-            os.close(self._reserve.pop())
-            return True
-        return False
+        return self.count < before
 
     def _fill_reserve(self) -> None:
         """Takes descriptors for the reserve again, as far as there are any."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -113,3 +120,59 @@ def test_a_disk_that_is_no_longer_used_keeps_no_descriptors() -> None:
     del files
     gc.collect()
     assert lowest_free() == before
+
+
+def in_thread(function: Callable[[], object]) -> None:
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
+OPERATIONS: dict[str, Callable[[OpenFiles, CountedFile], object]] = {
+    "opened": lambda files, file: files.close(files.opened(os.devnull, os.O_RDONLY)),
+    "descriptor": lambda files, file: file.use(),
+    "hold and release": lambda files, file: (file.hold(), file.release()),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_another_thread_closes_no_file_for_want_of_descriptors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop may be writing into it, and its descriptor would soon be that of another file."""
+    files = OpenFiles(MAX)
+    before = [CountedFile(files) for _ in range(2 * MAX)]
+    for file in before:
+        file.hold()
+    for file in before[:MAX]:
+        file.release()
+    kept = [file for file in before if file.fd >= 0]
+    open_of_system, refused = os.open, iter([OSError(errno.EMFILE, "Too many open files")] * 3)
+
+    def opening(*args: Any, **options: Any) -> int:
+        error = next(refused, None)
+        if error is not None:
+            raise error
+        return open_of_system(*args, **options)
+
+    monkeypatch.setattr(os, "open", opening)
+    of_thread = CountedFile(files)
+    in_thread(lambda: OPERATIONS[name](files, of_thread))
+    assert all(file.fd >= 0 for file in kept)
+    monkeypatch.undo()
+    for file in before[MAX:]:
+        file.release()
+    others = [CountedFile(files) for _ in range(MAX)]
+    for file in others:
+        file.use()
+    assert sum(file.fd >= 0 for file in (*before, *others)) < MAX, "descriptors ran out, so fewer are kept from now on"
+    if name == "descriptor":
+        assert of_thread.fd >= 0, "the thread may be using it"
+    for file in (of_thread, *before, *others):
+        file.try_close()
+    assert files.count == 0
+
+
+def test_writers_and_checkpoints_where_descriptors_run_out(tmp_path: Path) -> None:
+    """Real files and threads: what an append has written is in its file, and in no other."""
+    program = Path(__file__).with_name("few_descriptors.py")
+    ran = subprocess.run([sys.executable, program, tmp_path], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
