@@ -99,7 +99,7 @@ SEAMS = {
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours
     "spark_connector/waiting.py": {"threading", "os"},  # beside calls that block, and not after a fork
     "storage/disk.py": {"os", "open", "shutil", "threading"},
-    "storage/open_files.py": {"os"},
+    "storage/open_files.py": {"threading", "os"},
     "storage/memory_disk.py": {"os"},
     "storage/worker_process.py": {"subprocess", "os"},
     "storage/worker_main.py": {"threading", "os"},

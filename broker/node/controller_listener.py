@@ -31,6 +31,8 @@ from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.direct_requests import DirectRequests
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.quorum.peer_frames import PushedBackStream
+from minikafka.controller.quorum.peer_network import peer_host
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.controller.standalone_controller import StandaloneController
 
@@ -121,8 +123,8 @@ class ControllerListener:
                     nursery.start_soon(server.serve, self._system.listen(listener), listener.name)
             else:
 
-                async def serve(stream: trio.abc.Stream) -> None:
-                    await server.serve_one(StreamTransport(stream, _peer_host(stream), "", 0), name)
+                async def serve(stream: PushedBackStream) -> None:
+                    await server.serve_one(StreamTransport(stream, peer_host(stream.stream), "", 0), name)
 
                 controller.serve_clients(serve)
             task_status.started()
@@ -140,16 +142,10 @@ class ControllerListener:
         return Server(
             dispatcher,
             size_bytes_max=number("socket.request.max.bytes"),
-            connections_max=lambda: min(number("max.connections"), self._system.connections_max),
+            connections_max=lambda: min(number("max.connections"), self._system.tools_max),
             connections_max_of=lambda host: number("max.connections.per.ip"),
             memory=RequestMemory(number("queued.max.request.bytes")),
         )
 
     def _as_services(self) -> ControllerServices:
         return self
-
-
-def _peer_host(stream: trio.abc.Stream) -> str:
-    """The address of the client; "" where the stream is none of TCP."""
-    inner = getattr(stream, "stream", None)
-    return str(inner.socket.getpeername()[0]) if isinstance(inner, trio.SocketStream) else ""

@@ -1,7 +1,8 @@
 """The descriptors of a node's process (RLIMIT_NOFILE): raised at the start, and shared between files and connections.
 
 A quarter is for files, which close when there are too many; some are for other nodes, listeners, locks and the reserve
-of the disk; the others are for clients. A client beyond is refused, before a file cannot be opened for its sake.
+of the disk; a sixteenth is for tools on the controller listener; the others are for clients. A client beyond is
+refused, before a file cannot be opened for its sake.
 """
 
 import resource
@@ -10,6 +11,7 @@ UNLIMITED = 1 << 20
 FILES_MAX = 4096
 OTHERS = 64
 CLIENTS_MIN = 16
+TOOLS_MIN = 4
 
 
 def raise_descriptor_limit() -> int:
@@ -32,4 +34,9 @@ def open_files_max(limit: int) -> int:
 
 def connections_max(limit: int) -> int:
     """How many clients to serve at a time."""
-    return max(CLIENTS_MIN, limit - open_files_max(limit) - OTHERS)
+    return max(CLIENTS_MIN, limit - open_files_max(limit) - OTHERS - tools_max(limit))
+
+
+def tools_max(limit: int) -> int:
+    """How many clients to serve at a time on the controller listener."""
+    return max(TOOLS_MIN, limit // 16)

@@ -20,7 +20,7 @@ import trio
 from minikafka.broker.node.allocator import return_large_buffers
 from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.broker.node.controller_node import ControllerNode
-from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit
+from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit, tools_max
 from minikafka.broker.node.directory_kinds import why_no_data_directory
 from minikafka.broker.node.log_writer import LogWriter
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr, wants_colors
@@ -221,6 +221,7 @@ async def _serve(
         random=random.Random(),
         log_levels=levels,
         connections_max=connections_max(descriptors),
+        tools_max=tools_max(descriptors),
         loop=watch,
     )
     if cluster_id is not None:

@@ -30,6 +30,7 @@ class System:
         open_stream: Connects to other brokers.
         log_levels: Level by logger; changed in place by AlterConfigs.
         connections_max: The most connections of clients that there are descriptors for.
+        tools_max: The most connections of clients on the controller listener that there are descriptors for.
         loop: Measures the steps of the event loop; None where nobody does.
     """
 
@@ -41,6 +42,7 @@ class System:
     open_stream: OpenStream = open_stream
     log_levels: dict[str, str] = field(default_factory=lambda: {ROOT: "INFO"})
     connections_max: int = sys.maxsize
+    tools_max: int = sys.maxsize
     loop: StepWatch | None = None
 
     def loop_rounds(self) -> int:

@@ -9,7 +9,7 @@ import trio
 from minikafka.controller.quorum.listening_sockets import listening_sockets
 from minikafka.protocol.shortened import shortened
 
-__all__ = ["Network", "TcpNetwork"]
+__all__ = ["Network", "TcpNetwork", "peer_host"]
 
 
 class Network(Protocol):
@@ -33,3 +33,13 @@ class TcpNetwork:
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
         return [trio.SocketListener(trio.socket.from_stdlib_socket(one)) for one in listening_sockets(host, port)]
+
+
+def peer_host(stream: trio.abc.Stream) -> str:
+    """The address of the other end; "" where the stream is none of TCP, or has ended."""
+    if not isinstance(stream, trio.SocketStream):
+        return ""
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return ""

@@ -30,7 +30,7 @@ from minikafka.controller.quorum.peer_frames import (
     PushedBackStream,
     is_request_of_kafka,
 )
-from minikafka.controller.quorum.peer_network import Network
+from minikafka.controller.quorum.peer_network import Network, peer_host
 from minikafka.protocol.shortened import shortened
 
 __all__ = ["FRAME_SIZE_MAX", "Peers", "ServeClient", "Unreachable"]
@@ -44,9 +44,12 @@ FIRST_BYTES_TIMEOUT_S = 10.0
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.02, 0.2
 CONNECTIONS_MAX = 2000
 CLIENTS_MAX = 500
-LOGGED_REFUSALS_MAX = 100
 """Of them those of tools, which must not keep nodes out."""
-ServeClient = Callable[[trio.abc.Stream], Awaitable[None]]
+STRANGERS_MAX = 24
+"""Connections that have not said yet what they are. Beyond, the oldest is closed: whoever means it speaks at once."""
+LOGGED_REFUSALS_MAX = 100
+WARNING_INTERVAL_S = 1.0
+ServeClient = Callable[[PushedBackStream], Awaitable[None]]
 """Serves a connection that speaks Kafka's protocol, until it ends."""
 _CONNECT_ERRORS = (OSError, MalformedFrame, ConnectionLost, trio.BrokenResourceError, trio.ClosedResourceError)
 
@@ -109,6 +112,9 @@ class Peers:
         self._backoff_s: dict[int, float] = {}
         self._logged_refusals: set[str] = set()
         self._connections = self._clients = 0
+        self._strangers: list[trio.CancelScope] = []
+        self._failed_handshakes = 0
+        self._next_warning = 0.0
         self._nursery: trio.Nursery | None = None
 
     async def run(
@@ -266,23 +272,23 @@ class Peers:
                 await trio.aclose_forcefully(stream)
 
     async def _serve_accepted(self, stream: trio.abc.Stream) -> None:
-        start = await self._first_bytes(stream)
-        if is_request_of_kafka(start):
-            await self._serve_client(PushedBackStream(stream, start))
+        greeted = None
+        with trio.CancelScope() as stranger:
+            self._strangers.append(stranger)
+            if len(self._strangers) > STRANGERS_MAX:
+                self._strangers[0].cancel()
+            try:
+                greeted = await self._greeting(stream)
+            finally:
+                self._strangers.remove(stranger)
+        if stranger.cancelled_caught:
+            self._log_failure(stream, f"it was silent, and there are more than {STRANGERS_MAX} of its kind")
+        if greeted is None:
             return
-        frames = FrameStream(stream, HANDSHAKE_SIZE_MAX, start)
-        try:
-            with trio.fail_after(CONNECT_TIMEOUT_S):
-                hello = await shake_hands(stream, frames, self._hello(None), first=False)
-        except HandshakeRefused as error:
-            self._log_refusal(str(error))
+        if greeted[1] is None:
+            await self._serve_client(PushedBackStream(stream, greeted[0]))
             return
-        except trio.TooSlowError:
-            log.warning("peer handshake failed", error="timed out")
-            return
-        except _CONNECT_ERRORS as error:
-            log.warning("peer handshake failed", error=str(error) or repr(error))
-            return
+        frames, hello = greeted
         frames.set_size_max(FRAME_SIZE_MAX)
         self._learn(hello)
         if hello.is_probe:
@@ -294,7 +300,24 @@ class Peers:
         connection = self._accepted[hello.node_id] = PeerConnection(stream, frames, hello.node_id, self._on_request)
         await self._serve(connection, self._accepted)
 
-    async def _serve_client(self, stream: trio.abc.Stream) -> None:
+    async def _greeting(self, stream: trio.abc.Stream) -> tuple[bytes, None] | tuple[FrameStream, Hello] | None:
+        """The handshake of a node, or the first bytes of a tool; None if it is neither."""
+        start = await self._first_bytes(stream)
+        if is_request_of_kafka(start):
+            return start, None
+        frames = FrameStream(stream, HANDSHAKE_SIZE_MAX, start)
+        try:
+            with trio.fail_after(CONNECT_TIMEOUT_S):
+                return frames, await shake_hands(stream, frames, self._hello(None), first=False)
+        except HandshakeRefused as error:
+            self._log_refusal(str(error))
+        except trio.TooSlowError:
+            self._log_failure(stream, "timed out")
+        except _CONNECT_ERRORS as error:
+            self._log_failure(stream, str(error) or repr(error))
+        return None
+
+    async def _serve_client(self, stream: PushedBackStream) -> None:
         if self.serve_client is None or self._clients >= CLIENTS_MAX:
             return
         self._clients += 1
@@ -333,6 +356,16 @@ class Peers:
         if hello.node_id != self._node_id:
             self.addresses.learn(hello)
             self.on_hello(hello)
+
+    def _log_failure(self, stream: trio.abc.Stream, error: str) -> None:
+        """Log a handshake that failed; what is logged has the number of those that failed since the last line."""
+        self._failed_handshakes += 1
+        if trio.current_time() >= self._next_warning:
+            log.warning(
+                "peer handshake failed", client=peer_host(stream), error=error, failed=self._failed_handshakes
+            )
+            self._failed_handshakes = 0
+            self._next_warning = trio.current_time() + WARNING_INTERVAL_S
 
     def _log_refusal(self, reason: str) -> None:
         """Log each reason once, or again after many others: they quote what strangers send."""

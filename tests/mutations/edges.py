@@ -82,8 +82,16 @@ MUTATIONS = (
     Mutation(
         "files that are no longer held stay open, however many there are",
         "storage/open_files.py",
-        "        if self.count > self._count_max:\n            self._sweep()\n\n",
+        "            if self.count > self._count_max:\n                self._sweep()\n\n",
         "\n",
+        ("tests/storage/test_open_files.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "any thread closes files for want of descriptors",
+        "storage/open_files.py",
+        "        return threading.get_ident() == self._home\n",
+        "        return True\n",
         ("tests/storage/test_open_files.py",),
         seeds=TEST_ONLY,
     ),
@@ -298,8 +306,8 @@ MUTATIONS = (
     Mutation(
         "nothing is kept back for what must be opened when descriptors run out",
         "storage/open_files.py",
-        "        if self._reserve:\n            os.close",
-        "        if self._reserve is None:\n            os.close",
+        "            if self._reserve:\n                os.close",
+        "            if self._reserve is None:\n                os.close",
         ("tests/storage/test_disk.py::test_what_must_be_opened_without_descriptors_takes_one_of_the_reserve",),
         seeds=TEST_ONLY,
     ),

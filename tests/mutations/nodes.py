@@ -22,6 +22,14 @@ _PUBLISHED = "tests/storage/test_published_bugs.py"
 MUTATIONS = (
     # -- addresses and ports --------------------------------------------------------------------------------------
     Mutation(
+        "silent connections to the controller listener are not bounded apart",
+        "controller/quorum/peers.py",
+        "if len(self._strangers) > STRANGERS_MAX:",
+        "if len(self._strangers) > CONNECTIONS_MAX:",
+        ("tests/controller/quorum/test_peers.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a node that checks its addresses accepts clients",
         _SOCKETS,
         "listen=False",

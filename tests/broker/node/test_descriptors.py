@@ -6,12 +6,19 @@ import resource
 
 import pytest
 
-from minikafka.broker.node.descriptors import FILES_MAX, connections_max, open_files_max, raise_descriptor_limit
+from minikafka.broker.node.descriptors import (
+    FILES_MAX,
+    connections_max,
+    open_files_max,
+    raise_descriptor_limit,
+    tools_max,
+)
+from minikafka.controller.quorum.peers import STRANGERS_MAX
 
 
 @pytest.mark.parametrize("limit", [256, 1024, 20_000, 1 << 20])
 def test_files_and_clients_leave_some_for_others(limit: int) -> None:
-    assert limit - open_files_max(limit) - connections_max(limit) >= 32
+    assert limit - open_files_max(limit) - connections_max(limit) - tools_max(limit) >= STRANGERS_MAX + 32
     assert open_files_max(limit) <= FILES_MAX
     assert connections_max(limit) > limit // 3
 

@@ -221,6 +221,24 @@ def test_a_silent_connection_is_closed() -> None:
     with_nodes(scenario, "a", "a")
 
 
+def test_many_silent_connections_keep_no_node_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest of them are closed."""
+    monkeypatch.setattr(peers, "STRANGERS_MAX", 3)
+
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        streams = [await network.of(9).connect("node-1", 9093) for _ in range(5)]
+        with trio.fail_after(1):
+            for stream in streams[:2]:
+                assert await stream.receive_some() == b""
+            assert (await two.peers.probe(("node-1", 9093))).node_id == 1
+            assert await streams[2].receive_some() == b""
+        with trio.move_on_after(1) as waiting:
+            await streams[3].receive_some()
+        assert waiting.cancelled_caught
+
+    with_nodes(scenario, "a", "a")
+
+
 def test_clients_leave_room_for_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "CLIENTS_MAX", 2)
     request = bytes.fromhex("00000008") + b"\x00\x12\x00\x00...."
