@@ -61,6 +61,9 @@ class DataDirectory:
         logs: the open logs in this directory.
         futures: the open future logs.
         corrupt: partitions with corrupt logs, which are not opened.
+        unopened: those with a log or future log that the start has found and that is not open: it is corrupt, cannot be
+            opened now, or the metadata have to decide about it. What its checkpoints say is kept, and a stop is not
+            clean, or the next start would trust or truncate what was never checked.
         clean: the last shutdown was clean.
         failure: the error that took the directory offline, or None.
         directory_id: from `meta.properties`; "" before `open`.
@@ -74,6 +77,7 @@ class DataDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.futures: dict[TopicPartition, Log] = {}
         self.corrupt: set[TopicPartition] = set()
+        self.unopened: set[TopicPartition] = set()
         self.clean = False
         self.broker_epoch = -1
         self.failure: Exception | None = None
@@ -264,7 +268,8 @@ class DataDirectory:
         self._collections.append(forgotten)
         try:
             for count, (key, offset) in enumerate([*kept.items()], 1):
-                if key not in self.logs and key not in self.futures and self._disk.exists(f"{self.path}/{key}"):
+                is_open = key in self.logs or key in self.futures
+                if not is_open and (key in self.unopened or self._disk.exists(f"{self.path}/{key}")):
                     offsets[key] = offset
                 if count % LOGS_AT_ONCE == 0:
                     yield nothing_to_write

@@ -10,7 +10,8 @@
 
 Whatever ends the process, one of the two is current: a log with `.future` is a copy while the partition has another
 log, and else the log of the partition. A copy that is not complete is continued after a restart. A copy without another
-log is opened only if no data directory is offline, since the log may be there.
+log is used only if no data directory is offline, since the log may be there, and if nothing is lost thereby: see
+`promote`.
 
 Source: Kafka's `LogManager.replaceCurrentWithFutureLog`, which renames the copy first: a crash leaves two logs, and the
 broker does not start.
@@ -23,8 +24,9 @@ from typing import Protocol
 import structlog
 
 from minikafka.protocol.errors import KafkaStorageError, again, without_frames
-from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.names import TopicPartition, uuid_text
 from minikafka.storage.data_directory import DataDirectory, write_prepared
+from minikafka.storage.directory_ids import MIGRATING, UNASSIGNED, is_reserved
 from minikafka.storage.directory_scan import DELETED, FUTURE_MARKER, STRAY, topic_id_in
 from minikafka.storage.disk import Disk
 from minikafka.storage.disk_errors import as_failure, is_passing
@@ -211,11 +213,13 @@ class FutureLogs:
     def _add(self, directory: DataDirectory, key: TopicPartition, log: Log) -> None:
         self.logs[key] = directory.futures[key] = log
         self._place[key] = directory
+        directory.unopened.discard(key)
 
     def remove(self, key: TopicPartition) -> DataDirectory:
         """The future log is none any more; its files stay. Returns its directory."""
         directory = self._place.pop(key)
         directory.futures.pop(key, None)
+        directory.unopened.discard(key)
         self.logs.pop(key, None)
         self.unusable.pop(key, None)
         self._unopened_paths.pop(key, None)
@@ -274,18 +278,38 @@ class FutureLogs:
         if log is not None:
             log.close(clean=False)
 
-    def promote(self, key: TopicPartition, topic_id: bytes | None) -> bool:
-        """The future log of a partition without another log becomes the log: the process ended during a swap.
+    def promote(self, key: TopicPartition, topic_id: bytes | None, assigned: bytes, *, is_needed: bool) -> bool:
+        """The future log of a partition without another log becomes the log: the process ended during a swap, or the
+        log has gone with its directory.
+
+        The metadata name the directory of a copy once it has caught up (Kafka's `recoverAbandonedFutureLogs`). Another
+        one may lack records, and is used only where others have them: they replace what follows the last common epoch.
+
+        Args:
+            assigned: the id of the directory that the metadata name for this replica.
+            is_needed: whether this replica is in sync, or eligible to lead.
 
         Returns:
-            False if it is of another topic, and was set aside.
+            False if there is none, or it is of another topic, and was set aside.
 
         Raises:
-            CorruptLog: it cannot be opened.
             KafkaError: KAFKA_STORAGE_ERROR.
         """
+        directory = self._place.get(key)
+        if directory is None:
+            return False
+        self._check_directories(key)
         if key in self.unusable:
-            raise again(self.unusable[key])
+            raise KafkaStorageError(
+                f"the log of {key} is missing, and its copy is corrupt: {self.unusable[key]}; bring back the data "
+                f"directory that had the log, or, if another replica leads, move {self._path(key)} away: restart then"
+            )
+        if is_needed and assigned not in (directory.id, UNASSIGNED, MIGRATING):
+            raise KafkaStorageError(
+                f"the log of {key} is missing, and its copy {self._path(key)} may lack acknowledged records: bring "
+                f"back the data directory that had the log{_named(assigned)}, or rename the copy to "
+                f"{directory.path}/{key} without its file {FUTURE_MARKER} to serve what it has: restart then"
+            )
         if key not in self.logs:
             self.reopen(key)
         if topic_id is not None and self.logs[key].topic_id != topic_id:
@@ -300,6 +324,11 @@ class FutureLogs:
             raise self._current[key].fail(error) from error
         self.settled(key, swap)
         return True
+
+    def _check_directories(self, key: TopicPartition) -> None:
+        failures = "; ".join(f"{one.path}: {one.failure}" for one in self._directories if one.failure is not None)
+        if failures:
+            raise KafkaStorageError(f"the future log of {key} is not used: the log may be in {failures}")
 
     def swap(self, key: TopicPartition) -> "Swap":
         """The future log, which has all records and is flushed as far as the log, takes the place of the log.
@@ -364,6 +393,10 @@ class FutureLogs:
         log = self._current.get(key)
         if log is not None and log.unsettled == swap.settle:
             log.unsettled = None
+
+
+def _named(assigned: bytes) -> str:
+    return "" if is_reserved(assigned) else f" (directory.id {uuid_text(assigned)})"
 
 
 class Swap:

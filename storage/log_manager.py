@@ -168,6 +168,7 @@ class LogManager(LogUpkeep):
     def _list(self, directory: DataDirectory, contents: dict[str, Content]) -> None:
         content = content_of(self._disk, directory, without=METADATA_TOPIC)
         contents[directory.path] = content
+        directory.unopened.update(content.logs, content.futures)
         for path in content.deleted:
             self._gone.remove_later(path)
         for path in content.strays:
@@ -204,6 +205,7 @@ class LogManager(LogUpkeep):
             self._found_corrupt(directory, key, error)
             raise
         directory.logs[key] = self.logs[key] = log
+        directory.unopened.discard(key)
         return log
 
     def _open_log(
@@ -245,6 +247,7 @@ class LogManager(LogUpkeep):
         config: LogConfig | None = None,
         assigned: bytes = UNASSIGNED,
         is_new: bool = True,
+        is_needed: bool = True,
     ) -> Log:
         """Returns the log of a partition: the open one, the existing one that `load` skipped, or a new one.
 
@@ -256,6 +259,7 @@ class LogManager(LogUpkeep):
                 with the fewest logs.
             is_new: whether the replica was never on this node. Otherwise no new log is made while a directory is
                 offline, as the records may be in that.
+            is_needed: whether this replica counts as one that has all records, see `FutureLogs.promote`.
 
         In a cordoned directory a new log is made only if all are cordoned, as in Kafka.
 
@@ -277,11 +281,8 @@ class LogManager(LogUpkeep):
             raise again(self.corrupt[key])
         if found is not None:
             return self._open_or_fail(found, key, topic_id, config)
-        if self.futures.directory_of(key) is not None:
-            if len(self.healthy) < len(self.directories):
-                raise KafkaStorageError(f"the future log of {key} is not used: the log may be in {self._failures()}")
-            if self.futures.promote(key, topic_id):
-                return self.logs[key]
+        if self.futures.promote(key, topic_id, assigned, is_needed=is_needed):
+            return self.logs[key]
         return self._create(key, self._places(key, assigned, is_new=is_new), topic_id, config)
 
     def _create(
@@ -436,6 +437,7 @@ class LogManager(LogUpkeep):
 
     def _forget(self, directory: DataDirectory, key: TopicPartition) -> None:
         """The log in a directory is no longer the partition's."""
+        directory.unopened.discard(key)
         log = directory.logs.pop(key, None)
         if log is not None:
             log.close(clean=False)

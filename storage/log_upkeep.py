@@ -218,8 +218,7 @@ class LogUpkeep:
 
     def _closing(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> Blocking[None]:
         for directory in self.directories:
-            # A clean-shutdown file would make the next start trust a corrupt log.
-            succeeded = directory.failure is None and not directory.corrupt
+            succeeded = directory.failure is None and not directory.unopened
             succeeded &= yield from close_logs(self._disk, [*directory.logs.values(), *directory.futures.values()])
             sync = partial(self._disk.sync_directory, directory.path)
             succeeded &= yield from self._written(directory, partial(_ready, sync))

@@ -354,7 +354,11 @@ class MetadataFollower:
         assigned = state.directory(self._node_id)
         try:
             opened = self._logs.create(
-                key, topic_id=topic_id, assigned=assigned, is_new=is_new and replica not in self._refused
+                key,
+                topic_id=topic_id,
+                assigned=assigned,
+                is_new=is_new and replica not in self._refused,
+                is_needed=self._node_id in (*state.isr, *state.elr),
             )
         except (KafkaError, CorruptLog) as error:
             (log.debug if replica in self._missing else log.error)(

@@ -12,6 +12,7 @@ from support.logs import SMALL, Clock, append, append_bytes, append_marker, make
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.control import ControlType
+from minikafka.storage import directory_ids
 from minikafka.storage.disk import MemoryDisk
 from minikafka.storage.disk_errors import is_passing
 from minikafka.storage.log import Log
@@ -267,6 +268,117 @@ def test_wherever_a_move_ends_the_log_is_whole(seed: int, is_power_failure: bool
             manager.close({KEY: len(found)})
         operations += 1
     assert operations > 100
+
+
+def copied(disk: MemoryDisk, end_offset: int) -> tuple[str, bytes, bytes]:
+    """A killed node with a log of three flushed records, and a flushed copy that ends there; returns the path of the
+    copy, the id of its directory, and that of the log's."""
+    manager = manage(disk)
+    log = opened(manager)
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    future = begin(manager)
+    copy(log, future, end_offset)
+    log.flush()
+    future.flush()
+    manager.write_checkpoints()
+    disk.unlock_all()
+    return future.directory, manager.directories[1].id, manager.directories[0].id
+
+
+def lose(disk: MemoryDisk) -> None:
+    """The data directory of the log is replaced by an empty one."""
+    disk.remove_tree(ONE)
+
+
+@pytest.mark.parametrize("is_needed", [True, False], ids=["needed", "not needed"])
+@pytest.mark.parametrize(
+    "assigned", ["its directory", "the lost directory", "LOST", "UNASSIGNED", "MIGRATING"]
+)
+def test_a_copy_without_its_log_is_used_if_it_has_all_records_or_others_have_them(
+    assigned: str, *, is_needed: bool
+) -> None:
+    disk = memory_disk()
+    path, its, lost = copied(disk, 2)
+    lose(disk)
+    ids = {"its directory": its, "the lost directory": lost} | {
+        "LOST": directory_ids.LOST, "UNASSIGNED": directory_ids.UNASSIGNED, "MIGRATING": directory_ids.MIGRATING
+    }  # fmt: skip
+    for _ in range(2):
+        manager = manage(disk)
+
+        def create(manager: LogManager = manager) -> Log:
+            return manager.create(
+                KEY, topic_id=TOPIC_ID, assigned=ids[assigned], is_new=False, is_needed=is_needed
+            )
+
+        if is_needed and "LOST" in assigned.upper():
+            with pytest.raises(KafkaStorageError, match=f"its copy {path} may lack acknowledged records: bring back"):
+                create()
+            assert disk.exists(path), "a later start may find the log"
+        else:
+            assert read_all(create()) == [(0, b"a"), (1, b"b")]
+        manager.close({KEY: 2})
+
+
+def test_a_copy_that_may_lack_records_is_served_after_what_the_error_says() -> None:
+    disk = memory_disk()
+    path, _, lost = copied(disk, 2)
+    lose(disk)
+    manager = manage(disk)
+    with pytest.raises(KafkaStorageError, match=r"/two/a-0 without its file \.future"):
+        manager.create(KEY, topic_id=TOPIC_ID, assigned=lost, is_new=False)
+    manager.close({})
+    disk.remove(f"{path}/.future")
+    disk.rename(path, f"{TWO}/{KEY}")
+    again = manage(disk)
+    assert read_all(again.create(KEY, topic_id=TOPIC_ID, assigned=lost, is_new=False)) == [(0, b"a"), (1, b"b")]
+
+
+@pytest.mark.parametrize("is_needed", [True, False])
+@pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
+def test_a_corrupt_copy_without_its_log_is_neither_trusted_nor_truncated_at_any_start(
+    *, is_clean: bool, is_needed: bool
+) -> None:
+    disk = memory_disk()
+    path, its, _ = copied(disk, 3)
+    lose(disk)
+    file = disk.open(f"{path}/00000000000000000000.log")
+    file.truncate(file.size_bytes // 2 + 7)
+    file.close()
+    size_bytes = disk.file_size(f"{path}/00000000000000000000.log")
+    for _ in range(3):
+        manager = manage(disk)
+        with pytest.raises(KafkaStorageError, match="its copy is corrupt: a-0 is corrupt at offset 1") as failed:
+            manager.create(KEY, topic_id=TOPIC_ID, assigned=its, is_new=False, is_needed=is_needed)
+        assert f"move {path} away" in str(failed.value)
+        if is_clean:
+            manager.close({})
+        else:
+            manager.write_checkpoints()
+            disk.unlock_all()
+    assert disk.file_size(f"{path}/00000000000000000000.log") == size_bytes
+    assert not manage(disk).clean
+
+
+@pytest.mark.parametrize("what", ["log", "copy"])
+def test_what_was_not_opened_since_the_start_is_checked_at_the_next(what: str) -> None:
+    """It was killed, then stopped cleanly without having been opened: a clean start would trust the torn end."""
+    disk = memory_disk()
+    path, *_ = copied(disk, 3)
+    at = path if what == "copy" else f"{ONE}/{KEY}"
+    file = disk.open(f"{at}/00000000000000000000.log")
+    file.append(bytes(30))
+    file.close()
+    disk.fail("open", path=f"{at}/0", code=errno.EMFILE, times=1 << 30)
+    manager = manage(disk)
+    assert KEY not in (manager.futures.logs if what == "copy" else manager.logs)
+    manager.close({})
+    disk.heal()
+    again = manage(disk)
+    assert not again.clean
+    log = again.futures.logs[KEY] if what == "copy" else again.logs[KEY]
+    assert (log.report.truncated_bytes, log.end_offset, log.recovery_point) == (30, 3, 3)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.ENOMEM])

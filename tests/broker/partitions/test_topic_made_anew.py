@@ -264,7 +264,7 @@ def test_a_topic_that_is_made_anew_has_its_own_records_only(
         assert strays(life.disk) == [], "a topic that is deleted while the node serves leaves nothing"
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "copy corrupt, alone"])
+@pytest.mark.parametrize("name", CASES)
 def test_a_topic_that_is_not_deleted_has_its_records_when_they_can_be_read_again(name: str) -> None:
     disk = first_life(has_copy=CASES[name].has_copy)
     CASES[name].change(disk)
@@ -290,3 +290,21 @@ def test_no_log_of_a_deleted_topic_stays_among_the_logs(name: str, deleted: str)
     life.stop(killed=False)
     Life(disk, gone)
     assert logs_of(disk, FIRST) == []
+
+
+@pytest.mark.parametrize(
+    ("isr", "elr", "is_served"),
+    [((NODE,), (), False), ((2, NODE), (), False), ((2,), (NODE,), False), ((2,), (), True), ((), (2,), True)],
+)
+def test_a_copy_that_may_lack_records_is_served_only_where_this_replica_may_not_lead(
+    isr: tuple[int, ...], elr: tuple[int, ...], is_served: bool
+) -> None:
+    """The directory of the log is another one now, and is the one that the metadata name."""
+    disk = first_life(has_copy=True)
+    disk.remove_tree("/a")
+    placed = PartitionRecord(FIRST, 0, (NODE, 2), isr, -1, elr=elr, directories=(b"lost" * 4, b"two " * 4))
+    life = Life(disk, [TopicRecord(FIRST, KEY.topic), placed])
+    assert life.values() == ([b"old"] * 3 if is_served else None)
+    life.stop(killed=False)
+    assert strays(disk) == []
+    assert len(logs_of(disk, FIRST)) == 1
