@@ -121,7 +121,7 @@ def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, 
             say(f"Started {shown(down)}.", as_json=as_json)
         for node_id in chosen:
             if node_id not in down:
-                nodes.wait_in_sync()
+                wait_before_restart(nodes, node_id)
                 nodes.restart(node_id)
                 say(f"Restarted node {node_id} (pid {nodes.pid(node_id)}).", as_json=as_json)
         restarted = [{"node": node_id, "pid": nodes.pid(node_id)} for node_id in chosen if node_id not in down]
@@ -130,6 +130,19 @@ def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, 
         raise click.ClickException(str(error)) from error
     finally:
         nodes.release()
+
+
+def wait_before_restart(nodes: LocalCluster, node_id: int) -> None:
+    """Wait until all replicas are in sync. Raises ClusterError that says what to do if the node itself is the cause."""
+    from minikafka.cli.cluster_layout import ClusterError
+
+    try:
+        nodes.wait_in_sync()
+    except ClusterError as error:
+        raise ClusterError(
+            f"{error}. Node {node_id} was not restarted; if it is the cause itself, as with a data directory that is "
+            f"offline: `minikafka cluster stop {node_id}`, then `minikafka cluster restart {node_id}`"
+        ) from error
 
 
 def say(line: str, *, as_json: bool) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from support.clients import eventually
 from support.command_line import Minikafka, command
 
+from minikafka.cli import local_cluster
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.cli.node_process import pid_file_of_this_process, pid_of_node, send
 from minikafka.cli.supervisor_lock import supervisor
@@ -47,7 +49,7 @@ def run_cluster(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.slow
 def test_a_cluster_is_shown_restarted_and_stopped_by_other_commands(
-    run_cluster: subprocess.Popen[str], minikafka: Minikafka, tmp_path: Path
+    run_cluster: subprocess.Popen[str], minikafka: Minikafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = ("--data-dir", str(tmp_path / "c"))
     shown = minikafka("cluster", "status", *at)
@@ -56,6 +58,14 @@ def test_a_cluster_is_shown_restarted_and_stopped_by_other_commands(
     assert (before["pid"], before["leader"], len(before["nodes"])) == (run_cluster.pid, 1, 1)
     twice = minikafka("cluster", *at)
     assert (twice.code, f"already runs in {tmp_path}/c (pid {run_cluster.pid})" in twice.err) == (1, True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local_cluster, "under_replicated", lambda admin: ["t-1"])
+        patch.setattr(LocalCluster, "wait_in_sync", partialmethod(LocalCluster.wait_in_sync, 0.1))
+        refused = minikafka("cluster", "restart", "1", *at)
+    assert (refused.code, refused.out) == (1, "")
+    assert "t-1. Node 1 was not restarted; if it is the cause itself" in refused.err
+    assert "`minikafka cluster stop 1`, then `minikafka cluster restart 1`" in refused.err
 
     restarted = json.loads(minikafka("cluster", "restart", "1", *at, "--json").out)
     after = json.loads(minikafka("cluster", "status", *at, "--json").out)
