@@ -45,7 +45,7 @@ from minikafka.cli.cluster_layout import (
     voters,
 )
 from minikafka.cli.contexts import DEFAULT_PORT
-from minikafka.cli.node_files import NodeFiles, Wanted
+from minikafka.cli.node_files import NodeFiles, Wanted, moved_from
 from minikafka.cli.node_process import has_ended, pid_of_node, send
 from minikafka.cli.tables import numbers
 from minikafka.protocol.counted import counted
@@ -383,6 +383,9 @@ class LocalCluster:
             chosen = {**settings, **of_nodes.get(node_id, {})}
             if node.metrics_port and not self._names_metrics(node_id):
                 chosen.setdefault("metrics.listener", metrics_listener(node))
+            if before := moved_from(self.config(node_id)):
+                chosen.setdefault("log.dirs", str(self.data(node_id)))
+                self.warnings.append(f"node {node_id}: log.dirs was {before}, and is {chosen['log.dirs']} from now on")
             basis = properties(node, self.nodes.values(), self.folder(node_id))
             files[self.config(node_id)] = Wanted(basis, chosen)
         self._files.write(files)

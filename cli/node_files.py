@@ -62,6 +62,18 @@ class NodeFiles:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+def moved_from(path: Path) -> str | None:
+    """The old data directory of a node whose folder was moved or copied; None for any other.
+
+    Its file still names the old one: the node would make that anew, or write into that of which it is a copy.
+    """
+    given = read_properties(path.read_bytes()).get("log.dirs", "") if path.exists() else ""
+    before, now = Path(given), path.parent / "data"
+    if before.parts[-2:] != now.parts[-2:] or "," in given or before.resolve() == now.resolve():
+        return None
+    return given if now.is_dir() or not before.is_dir() else None
+
+
 def _text(path: Path, wanted: Wanted) -> str:
     if path.exists():
         return with_settings(path.read_text(), wanted.chosen)

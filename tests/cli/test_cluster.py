@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from support.command_line import Minikafka, command
 
+from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.cluster import Stopping, exit_reason, wait_until_ready
 from minikafka.cli.cluster_layout import ClusterError
 from minikafka.cli.cluster_view import nodes_table, partitions_summary
@@ -51,6 +53,27 @@ def test_a_node_keeps_its_data_when_killed_paused_and_restarted(one: LocalCluste
     one.stop()
     assert (one.running(1), one.exit_code(1)) == (False, 0)
     assert {path.name for path in one.folder(1).iterdir()} == {"server.properties", "server.log", "data"}
+
+
+@pytest.mark.parametrize("started", [True, False])
+@pytest.mark.parametrize("how", [shutil.move, shutil.copytree])
+def test_a_cluster_that_was_moved_or_copied_uses_its_own_data(
+    how: Callable[[Path, Path], object], started: bool, tmp_path: Path
+) -> None:
+    before = LocalCluster(tmp_path / "before", brokers=2, node_settings={2: {"log.dirs": tmp_path / "disk"}})
+    if started:
+        before.data(1).mkdir()
+    how(before.directory, tmp_path / "now")
+    if how is shutil.copytree and not started:
+        before.data(1).mkdir()
+        (tmp_path / "now" / "node-1" / "data").mkdir()
+    now = LocalCluster(tmp_path / "now")
+    read = [read_properties(now.config(node).read_bytes())["log.dirs"] for node in now.node_ids]
+    assert read == [str(tmp_path / "now" / "node-1" / "data"), str(tmp_path / "disk")]
+    assert now.warnings == [f"node 1: log.dirs was {before.data(1)}, and is {now.data(1)} from now on"]
+    assert LocalCluster(tmp_path / "now").warnings == []
+    if how is shutil.copytree:
+        assert f"log.dirs={before.data(1)}\n" in before.config(1).read_text()
 
 
 @pytest.mark.slow
