@@ -200,10 +200,7 @@ class Fetcher:
 
     def at_end(self) -> bool:
         """With `stop_at`, whether all records before the ends of the assigned partitions were taken."""
-        return self._options.stop_at is not None and all(
-            one.stop_offset is not None and one.position is not None and one.position >= one.stop_offset
-            for one in self.states.values()
-        )
+        return self._options.stop_at is not None and all(one.is_at_stop(one.position) for one in self.states.values())
 
     def unvalidated(self, epoch_of: Callable[[str, int], int]) -> list[PartitionState]:
         """The partitions whose position is to be compared with the log of a new leader (KIP-320)."""
@@ -357,7 +354,7 @@ class Fetcher:
         return by_leader
 
     def _is_wanted(self, state: PartitionState, now: float) -> bool:
-        if self._options.stop_at is not None and (state.stop_offset or 0) <= (state.fetch_offset or 0):
+        if self._options.stop_at is not None and (state.stop_offset is None or state.is_at_stop(state.fetch_offset)):
             return False
         return (
             state.fetch_offset is not None
@@ -429,7 +426,7 @@ class Fetcher:
         sound = [batch for batch in wanted[: corrupt.place if corrupt else None] if batch.last_offset >= start]
         at_stop = corrupt is None and len(wanted) < len(whole)  # The end of a partition is always that of a batch.
         if sound or at_stop:
-            next_offset = stop if at_stop and stop is not None else sound[-1].next_offset
+            next_offset = max(start, stop) if at_stop and stop is not None else sound[-1].next_offset
             if (failure := self._buffer_sound(state, sound, next_offset, aborted)) is not None:
                 return failure
         if corrupt is not None:

@@ -95,6 +95,13 @@ class PartitionState:
         index = bisect_left(self._epochs, (offset, -1))
         return self._epochs[index - 1][1] if index else -1
 
+    def is_at_stop(self, offset: int | None) -> bool:
+        """With `stop_at`, whether an offset is the end. One beyond it is known to exist only by a fetch: a log that has
+        grown since has it, in any other it is out of range."""
+        if offset is None or self.stop_offset is None:
+            return False
+        return offset == self.stop_offset or self.stop_offset < offset <= self.high_watermark
+
     @property
     def ends_early(self) -> bool:
         """Whether the log is shorter than when it was assigned, and all of it was fetched: `stop_offset` is beyond."""

@@ -9,6 +9,7 @@ from support.group_members import fill
 from support.open_transaction import open_transaction
 
 from minikafka.client import Admin, Consumer, Producer, TopicPartition, blocking
+from minikafka.protocol.errors import OffsetOutOfRangeError
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +97,36 @@ async def test_an_empty_partition_and_a_start_at_the_end(bootstrap: str, topic: 
         assert await values_of(consumer) == []
         consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
         assert await values_of(consumer) == [b"0"]
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest", "none"])
+async def test_a_committed_offset_beyond_the_end_is_out_of_range(
+    bootstrap: str, topic: str, reset: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a topic was made anew: not silently nothing to read, at each run."""
+    await fill(bootstrap, topic, 1, 10)
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        await admin.alter_group_offsets(topic, {TopicPartition(topic, 0): 1_000})
+    async with reader(bootstrap, topic, group_id=topic, auto_offset_reset=reset) as consumer:
+        if reset == "none":
+            with pytest.raises(OffsetOutOfRangeError):
+                await values_of(consumer)
+            return
+        assert len(await values_of(consumer)) == (10 if reset == "earliest" else 0)
+        assert consumer.positions() == {TopicPartition(topic, 0): 10}
+    assert "offset out of range" in caplog.text
+
+
+async def test_an_offset_that_exists_by_now_is_beyond_the_end(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 1, 10)
+    async with reader(bootstrap, topic) as consumer, Producer(bootstrap_servers=bootstrap) as producer:
+        assert len(await values_of(consumer)) == 10
+        await producer.send_many(topic, [b"late"] * 10)
+        await producer.flush()
+        for offset in (15, 20):
+            consumer.seek(TopicPartition(topic, 0), offset)
+            assert await values_of(consumer) == []
+            assert consumer.positions() == {TopicPartition(topic, 0): offset}
 
 
 async def test_records_that_are_hidden_or_deleted_do_not_keep_it(bootstrap: str, topic: str) -> None:
