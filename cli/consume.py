@@ -1,22 +1,21 @@
 """`minikafka consume`: prints records as lines.
 
 Each poll takes up to POLL_RECORDS records and writes them at once. Only written records are committed: if the reader
-of the output closes the pipe (`| head`), or Ctrl-C interrupts a blocked write, the records of this write are left to
-the group, as nobody knows what was read of them, and the user is told. A worker thread writes, so that heartbeats
-continue while a pager blocks.
+of the output closes the pipe (`| head`) or the terminal, or Ctrl-C interrupts a blocked write, the records of this
+write are left to the group, as nobody knows what was read of them, and the user is told. A worker thread writes, so
+that heartbeats continue while a pager blocks.
 """
 
 from __future__ import annotations
 
-import errno
 import math
 import os
-import select
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,6 +32,7 @@ from minikafka.cli.options import (
 )
 from minikafka.cli.output import echo
 from minikafka.cli.running import Stop, run
+from minikafka.cli.standard_streams import TerminalClosed, is_closed, is_closed_terminal, is_unread, read_by_nobody
 from minikafka.cli.template import FIELDS, Render, as_they_are, for_terminal, json_line, template, value_line
 from minikafka.cli.times import KNOWN
 from minikafka.protocol.counted import counted
@@ -258,7 +258,7 @@ class Start:
 
 
 class OutputClosed(Exception):
-    """The output pipe was closed, or a signal interrupted a write."""
+    """The output was closed, or a signal interrupted a write."""
 
 
 class Printing:
@@ -272,7 +272,6 @@ class Printing:
         self._commits: str | None = None
         """The group for which what was printed is committed."""
         self._descriptor = sys.stdout.fileno()
-        self._is_terminal = os.isatty(self._descriptor)
 
     async def run(self, arguments: dict[str, Any], start: Start, bootstrap_server: str, stop: Stop) -> None:
         """Print records until a limit, the timeout or a signal. Raises click.ClickException and KafkaError."""
@@ -289,7 +288,8 @@ class Printing:
                 if not stop.signal:
                     await self._print_all(consumer, stop)
         except OutputClosed:
-            pass
+            if is_closed_terminal(self._descriptor):
+                raise TerminalClosed from None
 
     async def _print_all(self, consumer: Consumer, stop: Stop) -> None:
         idle_since = time.monotonic()
@@ -302,7 +302,7 @@ class Printing:
                 idle_since = time.monotonic()
             elif consumer.at_end():
                 return
-            elif output_closed(self._descriptor):
+            elif is_closed(self._descriptor):
                 raise OutputClosed
             elif self._timeout_ms is not None and self._wait_ms(idle_since) == 0:
                 return
@@ -320,38 +320,32 @@ class Printing:
             self._left -= len(records)
         lines = [self._render(record) for record in records]
         data = self._delimiter.join([*lines, b""])
+        is_written = Event()  # A signal may come between the end of the write and that of the wait for it.
+
+        def write() -> None:
+            write_all(self._descriptor, data)
+            is_written.set()
+
         try:
-            with stop.interruptible() as scope:
-                await run_sync(self._write_all, data, abandon_on_cancel=True)
-            if scope.cancelled_caught:
+            with stop.interruptible():
+                await run_sync(write, abandon_on_cancel=True)
+            if not is_written.is_set():
                 raise OutputClosed
         except OutputClosed:
             if self._commits is not None:
                 left = f"Not printed completely, and not committed: the last {counted(len(records), 'record')}"
-                echo(f"{left}, which group {self._commits!r} gets again.", err=True)
+                with read_by_nobody():
+                    echo(f"{left}, which group {self._commits!r} gets again.", err=True)
             raise
-
-    def _write_all(self, data: bytes) -> None:
-        try:
-            write_all(self._descriptor, data)
-        except OSError as error:
-            if error.errno != errno.EIO or not self._is_terminal:
-                raise
-            raise OutputClosed from None  # It is about to be told so by SIGHUP.
 
 
 def write_all(descriptor: int, data: bytes, write: Callable[[int, memoryview], int] = os.write) -> None:
-    """Write all bytes, blocking as long as needed. Raises OutputClosed if the pipe is closed."""
+    """Write all bytes, blocking as long as needed. Raises OutputClosed if the pipe or the terminal is closed."""
     rest = memoryview(data)
     try:
         while rest:
             rest = rest[write(descriptor, rest) :]
-    except BrokenPipeError:
+    except OSError as error:
+        if not is_unread(error):
+            raise
         raise OutputClosed from None
-
-
-def output_closed(descriptor: int) -> bool:
-    """Whether the reading end of a pipe is closed."""
-    poll = select.poll()
-    poll.register(descriptor, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

@@ -10,7 +10,15 @@ import click
 from minikafka import __version__
 from minikafka.cli.failures import closest, failures_of, wants_json
 from minikafka.cli.output import echo, echo_json
-from minikafka.cli.standard_streams import failure_before, forget_readers, open_closed, read_by_nobody
+from minikafka.cli.standard_streams import (
+    TerminalClosed,
+    failure_before,
+    forget_readers,
+    is_of_closed_terminal,
+    is_unread,
+    open_closed,
+    read_by_nobody,
+)
 
 COMMANDS = {
     "server": ("minikafka.cli.server:server", "Run a node."),
@@ -51,17 +59,21 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. What is read by nobody any more, as with `| head`, is no failure: the exit code is 0.
 
-        If the command has failed before, as it may say at its end, that failure is raised.
+        Raises TerminalClosed if a terminal is no more, and the failure if the command has failed before, as it may say
+        at its end.
         """
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError as unread:
+        except OSError as error:
+            if not is_unread(error):
+                raise
+            end = TerminalClosed() if is_of_closed_terminal(error) else click.exceptions.Exit(0)
             forget_readers()
-            failure = failure_before(unread)
+            failure = failure_before(error)
             if failure is not None:
                 raise failure from failure.__cause__
-            raise click.exceptions.Exit(0) from None
+            raise end from None
         return result
 
     def list_commands(self, ctx: click.Context) -> list[str]:

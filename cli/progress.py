@@ -7,6 +7,7 @@ import time
 from typing import Any, Protocol, Self, TextIO
 
 from minikafka.cli.redraw import is_terminal
+from minikafka.cli.standard_streams import read_by_nobody
 from minikafka.protocol.counted import counted
 
 REFRESH_S = 0.1
@@ -60,6 +61,26 @@ class PlainProgress(NoProgress):
         self._width = len(line)
 
 
+class WhileOpen(NoProgress):
+    """Shows another one until the terminal is closed: the work goes on without."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+
+    def __enter__(self) -> Self:
+        with read_by_nobody():
+            self._shown.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with read_by_nobody():
+            self._shown.__exit__(*exception)
+
+    def update(self, records: int, size_bytes: int) -> None:
+        with read_by_nobody():
+            self._shown.update(records, size_bytes)
+
+
 class RichProgress(NoProgress):
     """Shows a bar for a file, a counter for a pipe."""
 
@@ -89,8 +110,8 @@ def progress(*, size_bytes_total: int | None = None, wanted: bool = True) -> Pro
         from rich import progress as rich_progress
         from rich.console import Console
     except ImportError:
-        return PlainProgress(sys.stderr, size_bytes_total)
-    return RichProgress(rich_progress, Console(stderr=True), size_bytes_total)
+        return WhileOpen(PlainProgress(sys.stderr, size_bytes_total))
+    return WhileOpen(RichProgress(rich_progress, Console(stderr=True), size_bytes_total))
 
 
 def plain_line(records: int, size_bytes: int, size_bytes_total: int | None) -> str:

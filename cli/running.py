@@ -113,7 +113,8 @@ class Stop:
 
         await anyio.sleep(MOMENT_S)
         grace = f", and {TERM_GRACE_S} s after SIGTERM it ends anyway" if self.signal == signal.SIGTERM else ""
-        echo(f"Still {self.doing()}; another Ctrl-C ends this at once{grace}.", err=True)
+        with read_by_nobody():
+            echo(f"Still {self.doing()}; another Ctrl-C ends this at once{grace}.", err=True)
 
     async def run(self, work: Callable[[Stop], Awaitable[None]]) -> int:
         """Run `work` and handle signals. Returns the first signal, or 0. Raises the exception of `work`."""

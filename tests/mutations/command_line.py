@@ -22,6 +22,22 @@ MUTATIONS = (
         ("tests/cli/test_consume.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a write to a terminal that is closed is an error of a disk",
+        "cli/standard_streams.py",
+        "    return error.errno == errno.EIO and any(map(is_closed_terminal, OUTPUTS))\n",
+        "    return False\n",
+        ("tests/cli/test_hang_up.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "progress that cannot be shown ends the work",
+        "cli/progress.py",
+        "        with read_by_nobody():\n            self._shown.__exit__(*exception)\n",
+        "        self._shown.__exit__(*exception)\n",
+        ("tests/cli/test_hang_up.py::test_produce_goes_on_without_progress_when_the_terminal_is_closed",),
+        seeds=TEST_ONLY,
+    ),
     # -- produce -----------------------------------------------------------------------------------------------------
     Mutation(
         "all lines that are read together go to one partition",
