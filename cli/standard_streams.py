@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import click
 
 _MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
+_UNREAD = "nobody reads what is printed"
 OUTPUTS = (1, 2)
 """The descriptors of standard output and standard error."""
 _forgotten: set[int] = set()
@@ -105,10 +106,9 @@ def must_be_read() -> Iterator[None]:
     except OSError as error:
         if not is_unread(error):
             raise
-        why = TerminalClosed() if is_of_closed_terminal(error) else None
+        end = TerminalClosed() if is_of_closed_terminal(error) else click.ClickException(f"{_UNREAD}: {error}")
         forget_readers()
-        why = failure_before(error) or why or click.ClickException(f"nobody reads what is printed: {error}")
-        raise why from error
+        raise failure_before(error) or end from error
 
 
 def failure_before(error: OSError) -> Exception | None:
