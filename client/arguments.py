@@ -111,7 +111,8 @@ class ProducerArguments(ClientArguments, total=False):
     """The codec of batches. Default: "none"; Kafka's `compression.type`."""
 
     compression_level: int | None
-    """The level of the codec; None is its default, which is also Kafka's. Default: None; Kafka's
+    """The level of the codec, in the range of Kafka's option: 1 to 9 or -1 for gzip, 1 to 17 for lz4, -131072 to 22
+    for zstd, none for snappy; None is its default, which is also Kafka's. Default: None; Kafka's
     `compression.gzip.level, compression.lz4.level, compression.zstd.level`.
     """
 

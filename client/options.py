@@ -242,7 +242,8 @@ class ProducerOptions(ClientOptions):
     )
     compression_level: int | None = option(
         None, _LEVEL,
-        "The level of the codec; None is its default, which is also Kafka's.",
+        "The level of the codec, in the range of Kafka's option: 1 to 9 or -1 for gzip, 1 to 17 for lz4, -131072 to 22 "
+        "for zstd, none for snappy; None is its default, which is also Kafka's.",
         "compression.gzip.level, compression.lz4.level, compression.zstd.level",
     )
     max_request_size: int = option(
@@ -317,6 +318,7 @@ class ProducerOptions(ClientOptions):
         return -1 if self.acks == "all" else int(self.acks)
 
     def check(self, owner: str, given: frozenset[str]) -> None:
+        self._check_level(owner)
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise InvalidOption(
                 f"{owner}(delivery_timeout_ms={self.delivery_timeout_ms}): must be at least"
@@ -329,6 +331,18 @@ class ProducerOptions(ClientOptions):
             raise InvalidOption(f"{owner}({conflict or 'enable_idempotence=False'}): not allowed with transactional_id")
         if conflict:  # As in Kafka: weaker settings turn off idempotence unless it was requested explicitly.
             object.__setattr__(self, "enable_idempotence", False)
+
+    def _check_level(self, owner: str) -> None:
+        if self.compression_level is None or self.compression_type == "none":
+            return
+        from minikafka.protocol.settings.registry import NODE_SETTINGS
+
+        codec, level = self.compression_type, self.compression_level
+        setting = NODE_SETTINGS.get(f"compression.{codec}.level")
+        if setting is None or setting.valid is None:
+            raise InvalidOption(f"{owner}(compression_level={level}): {codec} has no levels")
+        if setting.valid.problem(level) is not None:
+            raise InvalidOption(f"{owner}(compression_level={level}): those of {codec} are {setting.valid.text}")
 
     def _idempotence_conflict(self) -> str | None:
         if not self.enable_idempotence:

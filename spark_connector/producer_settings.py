@@ -101,8 +101,7 @@ class ProducerSettings:
     def level(self) -> int | None:
         """The level of the codec that is set; None: the codec's default."""
         name = f"compression.{self.choice('compression.type', 'none')}.level"
-        level = self.number_or_none(name) if name in NUMBERS else None
-        return None if level == -1 and name == "compression.gzip.level" else level
+        return self.number_or_none(name) if name in NUMBERS else None
 
     def _check_together(self) -> None:
         delivery_ms = self.number_or_none("delivery.timeout.ms")

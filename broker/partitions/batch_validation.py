@@ -70,7 +70,6 @@ NO_KEY = "Compacted topic cannot accept message without key in topic partition"
 NO_TIMESTAMP = -1
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 CODECS = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE}}
-CODECS_OWN_LEVEL = -1
 LEVELS = {
     Codec.GZIP: "compression_gzip_level",
     Codec.LZ4: "compression_lz4_level",
@@ -113,7 +112,7 @@ def rules_of(config: LogConfig) -> Rules:
         timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         compacted="compact" in config.cleanup_policy,
         codec=codec,
-        codec_level=None if level == CODECS_OWN_LEVEL else level,
+        codec_level=level,
     )
 
 

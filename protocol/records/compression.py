@@ -28,6 +28,7 @@ MAX_SIZE_BYTES = 256 << 20
 """The default limit on the decompressed records of a batch."""
 TOGETHER_SIZE_BYTES = 32 << 20
 """The limit on records of several batches that the client and the Spark connector decompress together."""
+GZIP_DEFAULT_LEVEL = -1
 _FIRST_BUFFER_BYTES = 16 << 10
 _GROWTH = 8
 _GZIP_WINDOW_BITS = 16 + 15
@@ -59,12 +60,15 @@ class Codec(IntEnum):
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """Compress `data`; the range of `level` is that of `compression.<codec>.level`, None is the codec's default."""
+    """Compress `data`; the range of `level` is that of `compression.<codec>.level`, None is the codec's default.
+
+    -1 is the default of gzip, as in Kafka, and a level of zstd.
+    """
     match codec:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data, level))
+            return bytes(cramjam.gzip.compress(data, None if level == GZIP_DEFAULT_LEVEL else level))
         case Codec.SNAPPY:
             return _compress_xerial(memoryview(data))
         case Codec.LZ4:

@@ -179,3 +179,24 @@ def test_integers_of_other_libraries_and_subclasses_of_strings_are_taken() -> No
 
 class Level(IntEnum):
     ONE = 1
+
+
+LEVELS = {
+    "none": (range(-131_072, 23), "compression_level"),
+    "gzip": ((-1, *range(1, 10)), r"those of gzip are \[1,...,9\] or -1"),
+    "snappy": ((), "snappy has no levels"),
+    "lz4": (range(1, 18), r"those of lz4 are \[1,...,17\]"),
+    "zstd": (range(-131_072, 23), r"those of zstd are \[-131072,...,22\]"),
+}
+
+
+@pytest.mark.parametrize("codec", LEVELS)
+def test_a_level_is_one_of_the_codec_as_in_kafka(codec: str) -> None:
+    allowed, words = LEVELS[codec]
+    for level in (-131_073, -131_072, *range(-3, 25)):
+        if level in allowed:
+            assert make(ProducerOptions, {"compression_type": codec, "compression_level": level}, "Producer")
+        else:
+            message = words if -131_072 <= level <= 22 else "compression_level"
+            with pytest.raises(InvalidOption, match=message):
+                make(ProducerOptions, {"compression_type": codec, "compression_level": level}, "Producer")

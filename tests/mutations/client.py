@@ -43,6 +43,22 @@ _LATE = (
 
 MUTATIONS = (
     Mutation(
+        "a level of compression that its codec has not is found when the first batch is encoded",
+        "client/options.py",
+        "        self._check_level(owner)\n",
+        "",
+        ("tests/client/test_options.py::test_a_level_is_one_of_the_codec_as_in_kafka",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "level -1 of gzip is given to the codec",
+        "protocol/records/compression.py",
+        "None if level == GZIP_DEFAULT_LEVEL else level",
+        "level",
+        ("tests/protocol/records/test_compression.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a loop over records forgets a batch that an interrupted read took",
         "client/blocking/consumer.py",
         "            if self._batch is not None:\n                self._return_taken()\n",

@@ -334,7 +334,7 @@ def test_validation_rules_follow_the_topics_settings() -> None:
     rules = rules_of(LogConfig(compression_type="zstd", compression_zstd_level=5, cleanup_policy=("compact",)))
     assert (rules.codec, rules.codec_level, rules.compacted) == (Codec.ZSTD, 5, True)
     assert rules_of(LogConfig()).codec is None
-    assert rules_of(LogConfig(compression_type="gzip")).codec_level is None
+    assert rules_of(LogConfig(compression_type="zstd", compression_zstd_level=-1)).codec_level == -1
 
 
 def test_read_committed_lists_the_aborted_transactions_in_its_records() -> None:

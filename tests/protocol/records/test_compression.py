@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from minikafka.protocol.records import compression
 from minikafka.protocol.records.compression import Codec, TooMuchContent, check_lz4, compress, decompress
 from minikafka.protocol.records.record import CorruptRecords
+from minikafka.protocol.settings.registry import NODE_SETTINGS
 
 COMPRESSED = [codec for codec in Codec if codec]
 
@@ -31,11 +32,22 @@ def test_sizes_around_the_block_size(codec: Codec, size: int) -> None:
     assert bytes(decompress(codec, compress(codec, data))) == data
 
 
-@pytest.mark.parametrize("level", [1, 9])
-@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_levels(codec: Codec, level: int) -> None:
+LEVELS = {Codec.GZIP: (-1, 1, 9), Codec.LZ4: (1, 9, 17), Codec.ZSTD: (-131_072, -1, 0, 1, 22)}
+
+
+@pytest.mark.parametrize(("codec", "level"), [(codec, level) for codec, levels in LEVELS.items() for level in levels])
+def test_each_level_that_the_settings_allow_compresses(codec: Codec, level: int) -> None:
+    valid = NODE_SETTINGS[f"compression.{codec.name.lower()}.level"].valid
+    assert valid is not None
+    assert valid.problem(level) is None
     data = b"some text " * 1000
     assert bytes(decompress(codec, compress(codec, data, level))) == data
+
+
+def test_minus_one_is_the_default_of_gzip_and_a_level_of_zstd() -> None:
+    data = bytes(random.Random(1).choices(b"abcdef ghij", k=20_000))
+    assert compress(Codec.GZIP, data, -1) == compress(Codec.GZIP, data)
+    assert len(compress(Codec.ZSTD, data, -1)) > len(compress(Codec.ZSTD, data))
 
 
 def test_snappy_is_written_in_javas_framing_and_read_with_or_without() -> None:
