@@ -164,7 +164,7 @@ MUTATIONS = (
     Mutation(
         "output that nobody reads is a failure",
         "cli/main.py",
-        "            raise click.exceptions.Exit(0) from None\n",
+        "            raise end from None\n",
         "            raise\n",
         ("tests/cli/test_outputs.py::test_output_that_nobody_reads_is_no_failure",),
     ),
