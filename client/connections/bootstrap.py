@@ -100,12 +100,17 @@ async def connect_to_first(
             await anyio.sleep(pause_s(number))
             number += 1
 
-    async with task_group() as tasks:
-        for address in addresses:
-            failed = anyio.Event()
-            tasks.start_soon(attempts, address, failed)
-            with anyio.move_on_after(_CONNECT_STAGGER_S):
-                await failed.wait()
+    try:
+        async with task_group() as tasks:
+            for address in addresses:
+                failed = anyio.Event()
+                tasks.start_soon(attempts, address, failed)
+                with anyio.move_on_after(_CONNECT_STAGGER_S):
+                    await failed.wait()
+    except BaseException:
+        for connection in found:
+            connection.close()
+        raise
     for late in found[1:]:
         late.close()
     if found:
