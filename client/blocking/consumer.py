@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from minikafka.client.argument_checks import knows_arguments
@@ -15,7 +16,7 @@ from minikafka.client.argument_kinds import Natural, PartitionArgument, Positive
 from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.blocking.listener import EitherListener as Listener
 from minikafka.client.blocking.listener import Listener as BlockingListener
-from minikafka.client.blocking.listener import OnApplicationThread, wait_and_call
+from minikafka.client.blocking.listener import OnApplicationThread
 from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
@@ -69,8 +70,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
         )
         super().__init__(self._consumer)
         self._consumer._reader.by_task = False  # By thread, see `_reading`: each call is a task of its own.
-        self._lock = threading.Lock()
-        self._readers: list[_Reading] = []
+        self._readers: dict[_Reading, None] = {}
         self._taken: deque[ConsumerRecord] = deque()
         self._yielded: ConsumerRecord | None = None
         self._batch: Any = None
@@ -81,18 +81,23 @@ class Consumer(IteratedWithAsync, BlockingClient):
         return Iteration(self._iterate)
 
     def _iterate(self, block: Block) -> Generator[ConsumerRecord, None, None]:
-        with block, self._reading():
-            if self._batch is not None:
-                self._return_taken()
-            while True:
-                while self._taken:
-                    record = self._yielded = self._taken[0]
-                    del self._taken[0]  # From here to `yield` no signal is handled: that comes after calls and jumps.
-                    yield record
-                self._yielded = None
-                self._wait_and_call(self._take, _FOREVER_MS)
-                if not self._taken and super()._run(self._consumer.at_end):
-                    return
+        with block:
+            mine = _Reading(threading.get_ident())
+            try:
+                self._begin_reading(mine)
+                if self._batch is not None:
+                    self._return_taken()
+                while True:
+                    while self._taken:
+                        record = self._yielded = self._taken[0]
+                        del self._taken[0]  # From here to `yield` no signal is handled: calls and jumps do so.
+                        yield record
+                    self._yielded = None
+                    super()._wait(self._take, _FOREVER_MS)
+                    if not self._taken and super()._run(self._consumer.at_end):
+                        return
+            finally:
+                self._readers.pop(mine, None)
 
     def batches(self) -> Iterator[RecordBatch]:
         return Iteration(partial(self._each, self._consumer.batches()))
@@ -101,35 +106,38 @@ class Consumer(IteratedWithAsync, BlockingClient):
         return Iteration(partial(self._each, self._consumer.arrow_batches(columns)))
 
     def _each(self, batches: AsyncIterator[T], block: Block) -> Generator[T, None, None]:
-        with block, self._reading():
-            while True:
-                self._wait(self._take_batch, batches)
-                batch, self._batch = self._batch, None
-                if batch is None:
-                    return
-                yield batch
+        with block:
+            mine = _Reading(threading.get_ident())
+            try:
+                self._begin_reading(mine)
+                while True:
+                    if not self._wait(self._take_batch, batches):
+                        return
+                    batch, self._batch = self._batch, None
+                    if batch is not None:  # A signal handler may have had it returned.
+                        yield batch
+            finally:
+                self._readers.pop(mine, None)
 
     async def _take(self, timeout_ms: float, max_records: Positive | None = None) -> None:
         """Poll, and keep the records in the loop: an interrupted call that ended all the same has no result here."""
         records = await self._consumer.poll(timeout_ms, max_records)
         self._taken.extend(records)  # a callback of the poll may have replaced it
 
-    async def _take_batch(self, batches: AsyncIterator[Any]) -> None:
-        """As `_take`."""
+    async def _take_batch(self, batches: AsyncIterator[Any]) -> bool:
+        """As `_take`; returns whether there is one."""
         self._batch = await anext(batches, None)
+        return self._batch is not None
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Raises RuntimeError while another thread is in such a block: records would come twice."""
-        mine = _Reading(threading.get_ident())
-        try:
-            with self._lock:
-                if any(one.thread != mine.thread for one in self._readers):
-                    raise RuntimeError(f"another thread {READ_TWICE}")
-                self._readers.append(mine)
-            yield
-        finally:
-            self._readers = [one for one in self._readers if one is not mine]
+    def _begin_reading(self, mine: _Reading) -> None:
+        """Raises RuntimeError if another thread has begun before: records would come twice.
+
+        The caller removes the entry in a `finally` that begins with that: no signal is handled before.
+        """
+        self._readers[mine] = None
+        before = takewhile(lambda one: one is not mine, list(self._readers))
+        if (others := {one.thread for one in before} - {mine.thread}) and others & sys._current_frames().keys():
+            raise RuntimeError(f"another thread {READ_TWICE}")
 
     def assign(self, partitions: Iterable[PartitionArgument]) -> None:
         self._run(self._consumer.assign, partitions)
@@ -141,10 +149,10 @@ class Consumer(IteratedWithAsync, BlockingClient):
         pattern: str | None = None,
         listener: Listener | None = None,
     ) -> None:
-        portal = self._open_portal()
+        thread = self._open_thread()
         if isinstance(listener, BlockingListener):
             check_listener(listener, is_async=False)
-        called = OnApplicationThread(listener, portal) if isinstance(listener, BlockingListener) else listener
+        called = OnApplicationThread(listener, thread) if isinstance(listener, BlockingListener) else listener
         self._wait(self._consumer.subscribe, topics, pattern=pattern, listener=called)
         self._has_listener = isinstance(called, OnApplicationThread)
 
@@ -197,7 +205,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
         if offsets is None:
             self._wait(self._consumer.commit)
         else:
-            self._wait_and_call(self._consumer.commit, offsets)  # needs no position: the iteration goes on undisturbed
+            super()._wait(self._consumer.commit, offsets)  # needs no position: the iteration goes on undisturbed
 
     def beginning_offsets(self, partitions: Iterable[PartitionArgument]) -> dict[TopicPartition, int]:
         return self._wait(self._consumer.beginning_offsets, partitions)
@@ -217,19 +225,23 @@ class Consumer(IteratedWithAsync, BlockingClient):
         return self._run(self._consumer.at_end)
 
     def poll(self, timeout_ms: TimeoutMs = 0, max_records: Positive | None = None) -> list[ConsumerRecord]:
-        with self._reading():
+        mine = _Reading(threading.get_ident())
+        try:
+            self._begin_reading(mine)
             self._wait(self._take, timeout_ms, max_records)
+        finally:
+            self._readers.pop(mine, None)
         records = list(self._taken)
         self._taken = deque()
         return records
 
     def __exit__(self, *exception: Any) -> bool | None:
-        if self._portal is None:
+        if not self._is_open:
             return super().__exit__(*exception)
         try:
             self._return_taken()
             if self._has_listener:  # the thread that waits for the end of the block makes no calls
-                self._wait_and_call(self._consumer._stop, exception[1])
+                super()._wait(self._consumer._stop, exception[1])
         except BaseException as failure:
             if type(failure) is exception[0] and not isinstance(failure, Exception):  # the second Ctrl-C
                 self._abandon()
@@ -240,12 +252,6 @@ class Consumer(IteratedWithAsync, BlockingClient):
 
     def _wait(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         self._return_taken()
-        return self._wait_and_call(function, *args, **kwargs)
-
-    def _wait_and_call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Wait, and call the listener where that is due."""
-        if self._has_listener:
-            return wait_and_call(self._open_thread(), partial(function, *args, **kwargs))
         return super()._wait(function, *args, **kwargs)
 
     def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

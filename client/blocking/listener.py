@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
-from typing import TypeVar
 
 import anyio
-from anyio.from_thread import BlockingPortal
 
-from minikafka.client.blocking.loop_thread import LoopThread
+from minikafka.client.blocking.loop_thread import LoopThread, todo
 from minikafka.client.consumer import listener as async_listener
 from minikafka.client.user_code import ENDS_PROGRAM, NoException
 from minikafka.protocol.names import TopicPartition
-
-T = TypeVar("T")
-_calls: contextvars.ContextVar[SimpleQueue[Callable[[], None] | None]] = contextvars.ContextVar("calls")
-"""The calls that the application's thread makes while it waits for what is done in this context; None: it is done."""
 
 
 class Listener:
@@ -46,9 +38,9 @@ EitherListener = Listener | async_listener.Listener
 class OnApplicationThread(async_listener.Listener):
     """The async listener that has the methods of a blocking one called on the application's thread."""
 
-    def __init__(self, listener: Listener, portal: BlockingPortal) -> None:
+    def __init__(self, listener: Listener, thread: LoopThread) -> None:
         self._listener = listener
-        self._portal = portal
+        self._thread = thread
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         await self._call(partial(self._listener.on_partitions_assigned, partitions))
@@ -74,29 +66,9 @@ class OnApplicationThread(async_listener.Listener):
             except BaseException as error:  # noqa: BLE001 (likewise)
                 failures.append(NoException(error))
             finally:
-                self._portal.start_task_soon(done.set)
+                self._thread.soon(done.set)
 
-        _calls.get().put(call)
+        todo.get().put(call)
         await done.wait()
         if failures:
             raise failures[0]
-
-
-def wait_and_call(thread: LoopThread, function: Callable[[], Awaitable[T]]) -> T:
-    """Run a coroutine function on the event loop's thread, and make the calls that it needs on this thread.
-
-    Raises what either raises.
-    """
-    calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-
-    async def run() -> T:
-        _calls.set(calls)
-        return await function()
-
-    def make_calls(future: Future[T]) -> None:
-        future.add_done_callback(lambda _: calls.put(None))
-        while (call := calls.get()) is not None:
-            call()
-
-    result: T = thread.call(run, make_calls)
-    return result

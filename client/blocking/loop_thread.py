@@ -2,18 +2,25 @@
 
 The thread is a daemon: it does not keep the interpreter from ending. A call that is interrupted (by Ctrl-C, or a signal
 handler that raises) is cancelled in the loop, and calls that still wait when the client is closed end with an error.
+
+A signal handler may raise between any two instructions of a call, and may make calls itself. So threads share no locks
+here, nor what has locks inside, as `concurrent.futures.Future`: a handler that raises would leave them locked, and
+one that makes a call would wait for itself. The loop writes attributes, and wakes the thread that waits by a
+`SimpleQueue`, which is made for that.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import anyio
-from anyio.from_thread import BlockingPortal
+import sniffio
 
 from minikafka.client.user_code import ENDS_PROGRAM, NoException
 
@@ -22,42 +29,86 @@ _CANCEL_TIMEOUT_S = 1
 _INTERRUPTED_CLOSE_TIMEOUT_S = 6
 """The same for a client that is being closed: a bit more than it takes to abort a transaction or to leave a group."""
 
+Todo = SimpleQueue[Callable[[], None] | None]
+todo: contextvars.ContextVar[Todo] = contextvars.ContextVar("todo")
+"""In a call in the loop: what the thread that waits for it is to do meanwhile; None at the end."""
+
 
 class _Call:
-    """A call in the loop.
+    """What a thread waits for in the loop: a call, or another event.
 
     Attributes:
-        is_interrupted: whether it is not to begin any more.
-        ended: whether it has ended, or will not begin.
+        is_left: whether nobody waits for it any more.
+        is_over: whether it has ended, or will not begin.
+        value: what the function returned.
+        error: what it raised; None also if it was cancelled, or never began.
+        has_value: whether it has returned.
     """
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    def __init__(self, function: Callable[[], Any] = lambda: None) -> None:
         self._function = function
+        self._todo: Todo = SimpleQueue()
         self._scope: anyio.CancelScope | None = None
-        self.is_interrupted = False
-        self.ended = threading.Event()
+        self._ended: anyio.Event | None = None
+        self.is_left = False
+        self.is_over = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.has_value = False
 
-    async def run(self) -> Any:
-        """Raises what the function raises, NoException for what is none: the portal would end the loop."""
+    def begin(self) -> None:
+        """It will `run`. Called in the loop, as `cancel`, `run`, `gone` and `end`."""
+        self._scope, self._ended = anyio.CancelScope(), anyio.Event()
+
+    async def run(self) -> None:
+        """Raises KeyboardInterrupt and SystemExit, which end the loop; the rest is kept for the thread that waits."""
+        assert self._scope is not None
         try:
-            with anyio.CancelScope() as self._scope:
-                if self.is_interrupted:
-                    return None
-                value = self._function()
-                return await value if isinstance(value, Awaitable) else value
-        except (Exception, anyio.get_cancelled_exc_class(), *ENDS_PROGRAM):
+            todo.set(self._todo)
+            with self._scope:
+                if not self._scope.cancel_called:
+                    value = self._function()
+                    self.value = await value if isinstance(value, Awaitable) else value
+                    self.has_value = True
+        except anyio.get_cancelled_exc_class():
+            pass  # The client is being closed; the task has nothing more to do.
+        except ENDS_PROGRAM as error:
+            self.error = error
             raise
-        except BaseException as error:
-            raise NoException(error) from error
+        except BaseException as error:  # noqa: BLE001 (raised by the thread that waits)
+            self.error = error
         finally:
-            self.ended.set()
+            self.end()
 
     def cancel(self) -> None:
-        """Cancel it in the loop; it was not started at all if it has no scope."""
+        """Have it end soon; at once if it was not to begin yet."""
         if self._scope is None:
-            self.ended.set()
-        else:
+            self.end()
+        elif not self.is_over:
             self._scope.cancel()
+
+    def end(self) -> None:
+        """Wake up who waits for it."""
+        self.is_over = True
+        self._todo.put(None)
+        if self._ended is not None:
+            self._ended.set()
+
+    async def gone(self) -> None:
+        """Wait until it has ended, in the loop."""
+        if self._ended is not None:
+            await self._ended.wait()
+
+    def wait(self) -> None:
+        """Wait until it has ended, and do meanwhile what there is to do. Raises what that raises."""
+        while (one := self._todo.get()) is not None:
+            one()
+
+    def wait_for(self, timeout_s: float) -> None:
+        """Wait until it has ended, for a time, and do nothing meanwhile."""
+        with suppress(Empty):
+            while not self.is_over:
+                self._todo.get(timeout=timeout_s)
 
 
 class LoopThread:
@@ -71,20 +122,30 @@ class LoopThread:
     def __init__(self, client: Any, name: str) -> None:
         self._client = client
         self._name = name
-        self._opened: Future[BlockingPortal] = Future()
-        self._ended: Future[None] = Future()
+        self._calls: dict[_Call, None] = {}
+        """Those that threads wait for. It is written before `_is_over` is read, and read after that was written."""
+        self._ends: list[_Call] = []
+        """What waits for the end of the loop; likewise."""
+        self._opening = _Call()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_abandoned = False
+        self._is_stopping = False
+        self._is_over = False
         self._failure: BaseException | None = None
         self._left: tuple[Any, Any, Any] = (None, None, None)
         self._thread = threading.Thread(target=self._run, name=f"minikafka {name}", daemon=True)
 
-    def open(self) -> BlockingPortal:
+    def open(self) -> None:
         """Start the thread, and enter the client. Raises what that raises."""
-        self._thread.start()
         try:
-            return self._opened.result()
+            self._thread.start()
+            self._opening.wait()
         except BaseException:
             self._cancel(_INTERRUPTED_CLOSE_TIMEOUT_S)
             raise
+        if not self._opening.has_value:
+            assert self._failure is not None
+            raise self._failure
 
     def close(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Leave the client as a block that ends with this exception, and end the thread. Raises what that raises.
@@ -93,78 +154,118 @@ class LoopThread:
         interruption of the same type has ended the block.
         """
         try:
-            self.leave_soon(kind, error, trace)
-            self._ended.result()
+            self.soon(self.leave, kind, error, trace)
+            self._awaited_end().wait()
         except BaseException as again:
             self._cancel(0 if type(again) is kind else _INTERRUPTED_CLOSE_TIMEOUT_S)
             raise
+        if self._failure is not None:
+            raise self._failure
 
     def abandon(self) -> None:
-        """Leave the client in the background, if the program goes on."""
-        self._cancel(0)
-
-    def leave_soon(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """As `close`, without waiting."""
-        with suppress(RuntimeError):  # The loop has ended, or ends: `_ended` will say why.
-            self._portal.start_task_soon(self.leave, kind, error, trace)
+        """Leave the client in the background, if the program goes on, and nothing else has done so."""
+        if not self._is_abandoned:
+            self._cancel(0)
 
     def leave(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """As `leave_soon`, in the loop."""
+        """As `close`, in the loop, without waiting."""
         self._left = kind, error, trace
         self._leave.set()
 
     def is_current(self) -> bool:
         """Whether the calling thread is that of the loop, as in callbacks of the application."""
-        return threading.current_thread() is self._thread
+        return threading.get_ident() == self._thread.ident
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end of the thread; return whether it has ended."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        """Wait for the end of the loop; return whether it has ended."""
+        self._awaited_end().wait_for(timeout_s)
+        return self._is_over
 
-    def call(
-        self,
-        function: Callable[[], Any],
-        meanwhile: Callable[[Future[Any]], None] = lambda future: None,
-        *,
-        cancel_timeout_s: float = _CANCEL_TIMEOUT_S,
-    ) -> Any:
-        """Call a function or coroutine function in the loop, and wait for its result, after `meanwhile` on this thread.
+    def call(self, function: Callable[[], Any], *, cancel_timeout_s: float = _CANCEL_TIMEOUT_S) -> Any:
+        """Call a function or coroutine function in the loop, and wait for its result; do meanwhile what is in `todo`.
 
-        Raises what the call raises, and RuntimeError on the loop's own thread, or if the client is closed meanwhile.
-        What interrupts this thread cancels the call, and waits for its end for `cancel_timeout_s`.
+        Raises what either raises, and RuntimeError on the loop's own thread, or if the client is closed meanwhile.
+        What interrupts this thread cancels the call, and waits for its end for `cancel_timeout_s`. The next call does
+        so if that is interrupted in turn.
         """
         if self.is_current():
             raise RuntimeError(
                 f"this call of {self._name} waits for the thread that makes it: callbacks, as on_delivery, may only"
                 " call send(); have another thread do the rest"
             )
-        call, future = _Call(function), None
+        call = _Call(function)
         try:
-            future = self._portal.start_task_soon(call.run)
-            meanwhile(future)
-            return future.result()
-        except NoException as error:
-            raise error.original from None
-        except CancelledError:
-            if future is None or not future.cancelled():  # The application's code has raised it.
-                raise
-            raise RuntimeError(f"this {self._name} was closed by another thread during the call") from None
+            self._calls[call] = None
+            self.soon(self._begin, call, [one for one in list(self._calls) if one.is_left or one.is_over])
+            if self._is_over:
+                call.end()
+            call.wait()
+            result = self._result(call)
+            return result
         except BaseException:
-            call.is_interrupted = True
-            if future is None:  # The interruption came while the call was started: it may run.
-                with suppress(RuntimeError):  # The loop has ended.
-                    self._portal.start_task_soon(call.cancel)
-                    call.ended.wait(cancel_timeout_s)
-            elif future.cancel():
-                call.ended.wait(cancel_timeout_s)
+            if not call.is_over:
+                self.soon(call.cancel)
+                call.wait_for(cancel_timeout_s)
             raise
+        finally:
+            call.is_left = True  # This is done always: no signal is handled before.
+            call.error = None  # It has this frame, which has the call.
+            if call.is_over:
+                self._calls.pop(call, None)
+
+    def start(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Call a coroutine function in the loop, without waiting; what it raises is dropped."""
+        self.soon(self._begin, _Call(function), [])
+
+    def soon(self, function: Callable[..., None], *args: Any) -> None:
+        """Call a function that neither waits nor raises in the loop, unless that has ended. From any thread."""
+        if self._loop is None:
+            return
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            if not self._loop.is_closed():  # `_run` ends the calls then.
+                raise
+
+    def _result(self, call: _Call) -> Any:
+        if call.has_value:
+            return call.value
+        if call.error is None:
+            raise RuntimeError(f"this {self._name} was closed by another thread during the call")
+        if isinstance(call.error, NoException):
+            raise call.error.original from None
+        raise call.error
+
+    def _begin(self, call: _Call, interrupted: list[_Call]) -> None:
+        if self._is_stopping:
+            call.end()
+            return
+        sniffio.current_async_library_cvar.set("asyncio")  # The context is that of the calling thread.
+        for one in interrupted:
+            one.cancel()
+            self._calls.pop(one, None)
+        call.begin()
+        self._tasks.start_soon(self._run_call, call, interrupted)
+
+    async def _run_call(self, call: _Call, interrupted: list[_Call]) -> None:
+        with anyio.move_on_after(_CANCEL_TIMEOUT_S):
+            for one in interrupted:
+                await one.gone()
+        await call.run()
+
+    def _awaited_end(self) -> _Call:
+        """Ends with the loop."""
+        waiting = _Call()
+        self._ends.append(waiting)
+        if self._is_over:
+            waiting.end()
+        return waiting
 
     def _cancel(self, timeout_s: float) -> None:
         """Have what the thread does end soon, and wait for that for a time."""
-        if not self._ended.done() and hasattr(self, "_portal"):
-            with suppress(RuntimeError):  # The loop ends already.
-                self._portal.start_task_soon(self._scope.cancel)
+        self._is_abandoned = True
+        if self._loop is not None and not self._is_over:
+            self.soon(self._scope.cancel)
             self.join(timeout_s)
 
     def _run(self) -> None:
@@ -172,29 +273,30 @@ class LoopThread:
             anyio.run(self._main)
         except BaseException as error:  # noqa: BLE001 (a callback may raise SystemExit, which ends the loop)
             self._failure = error
-        if self._failure is None or not self._opened.done():
-            self._ended.set_result(None)
-        else:
-            self._ended.set_exception(self._failure)
-        if self._failure is not None and not self._opened.done():
-            self._opened.set_exception(self._failure)
+        self._is_over = True
+        for one in [self._opening, *self._ends, *self._calls]:
+            one.end()
 
     async def _main(self) -> None:
-        async with BlockingPortal() as portal:
-            self._portal, self._leave = portal, anyio.Event()
-            with anyio.CancelScope() as self._scope:
-                try:
-                    await self._live(portal)
-                except anyio.get_cancelled_exc_class():
-                    raise
-                except BaseException as error:  # noqa: BLE001 (raised by the call that waits for it)
-                    self._failure = error
-            await portal.stop(cancel_remaining=True)
+        self._leave, self._scope = anyio.Event(), anyio.CancelScope()
+        async with anyio.create_task_group() as self._tasks:
+            self._loop = asyncio.get_running_loop()
+            with self._scope:
+                if not self._is_abandoned:
+                    await self._live()
+            self._is_stopping = True
+            self._tasks.cancel_scope.cancel()
 
-    async def _live(self, portal: BlockingPortal) -> None:
-        await self._client.__aenter__()
-        self._opened.set_result(portal)
+    async def _live(self) -> None:
         try:
-            await self._leave.wait()
-        finally:
-            await self._client.__aexit__(*self._left)
+            await self._client.__aenter__()
+            self._opening.has_value = True
+            self._opening.end()
+            try:
+                await self._leave.wait()
+            finally:
+                await self._client.__aexit__(*self._left)
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:  # noqa: BLE001 (raised by the call that waits for it)
+            self._failure = error

@@ -7,12 +7,10 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, ParamSpec, Self, TypeVar
 
 import anyio
-from anyio.from_thread import BlockingPortal
 
 from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.blocking.loop_thread import LoopThread
@@ -38,7 +36,7 @@ class BlockingClient(MixedWithAsync):
     def __init__(self, client: ClusterClient) -> None:
         self._async_client = client
         self._thread: LoopThread | None = None
-        self._portal: BlockingPortal | None = None
+        self._is_open = False
         name = type(self).__name__
         self._unusable = f"this {name} is not open: use it inside `with {name}(…) as …:`"
 
@@ -46,16 +44,24 @@ class BlockingClient(MixedWithAsync):
         if self._thread is not None:
             raise RuntimeError(f"this {type(self).__name__} was already entered: create a new one")
         self._thread = LoopThread(self._async_client, type(self).__name__)
-        self._portal = self._thread.open()
-        _open_clients[self] = None
+        try:
+            self._thread.open()
+            _open_clients[self] = None
+            self._is_open = True
+        except BaseException:
+            self._thread.abandon()  # An interruption came after it was opened.
+            self._end()
+            raise
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
-        if self._portal is None:
+        if not self._is_open:
             return None
-        assert self._thread is not None
         try:
-            self._thread.close(kind, error, trace)
+            self._open_thread().close(kind, error, trace)
+        except BaseException:
+            self._open_thread().abandon()  # An interruption came before `close` had begun.
+            raise
         finally:
             self._end()
         return None
@@ -71,15 +77,9 @@ class BlockingClient(MixedWithAsync):
 
     def _end(self, unusable: str = "") -> None:
         """Every call raises this from now on; by default, that the client is closed."""
-        self._portal = None
+        _open_clients.pop(self, None)  # first, as what comes next may be interrupted
+        self._is_open = False
         self._unusable = unusable or f"this {type(self).__name__} is closed: create a new one"
-        _open_clients.pop(self, None)
-
-    def _open_portal(self) -> BlockingPortal:
-        """Raises RuntimeError outside of the `with` block, and in a forked process."""
-        if self._portal is None:
-            raise RuntimeError(self._unusable)
-        return self._portal
 
     def _wait(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a coroutine function on the event loop's thread, and wait for its result."""
@@ -92,7 +92,9 @@ class BlockingClient(MixedWithAsync):
         return result
 
     def _open_thread(self) -> LoopThread:
-        self._open_portal()
+        """Raises RuntimeError outside of the `with` block, and in a forked process."""
+        if not self._is_open:
+            raise RuntimeError(self._unusable)
         assert self._thread is not None
         return self._thread
 
@@ -115,8 +117,7 @@ def _close_open_clients() -> None:
     left = list(_open_clients)
     for client in left:
         _logger.warning("client never closed: %s", type(client).__name__)
-        with suppress(RuntimeError):  # Its thread has ended.
-            client._open_portal().start_task_soon(client._leave_at_exit)
+        client._open_thread().start(client._leave_at_exit)
     for client in left:
         client._open_thread().join(max(deadline - time.monotonic(), 0))
 

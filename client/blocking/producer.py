@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -100,11 +99,13 @@ class Producer(BlockingClient):
         self._left_bytes = self._inbox_size_bytes_max
         """Of that, since `send` last looked whether to wait; about, where several threads send."""
         self._emptying = False
+        """Whether a task was asked for that empties the inbox; a wrong guess costs a task that does nothing."""
+        self._has_task = False
+        """Whether there is such a task, in the loop."""
         self._sending: BlockingDelivery | None = None
         """That of the record that has left the inbox last."""
         self._refusals = Refusals()
         self._producer.drop_ahead = self._drop
-        self._lock = threading.Lock()
         self._on_empty: anyio.Event | None = None
 
     def send(
@@ -212,11 +213,20 @@ class Producer(BlockingClient):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self.begin()
+        begun = False
+
+        async def begin() -> None:
+            nonlocal begun
+            await self._after_emptying(self._producer.begin)
+            begun = True
+
         try:
+            self._wait(begin)
             yield
             self.commit()
         except BaseException as error:
+            if not begun:
+                raise
             try:
                 self._open_thread().call(partial(self._abort_after, error), cancel_timeout_s=0)
             except BaseException as again:
@@ -248,39 +258,46 @@ class Producer(BlockingClient):
         return self._wait(self._producer.partitions_for, topic)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
-        if kind is None and self._portal is not None:
-            self._wait(self._emptied)
+        if kind is None and self._is_open:
+            try:
+                self._wait(self._emptied)
+            except BaseException as failure:
+                super().__exit__(type(failure), failure, failure.__traceback__)
+                raise
         return super().__exit__(kind, error, trace)
 
     def _end(self, unusable: str = "") -> None:
         super()._end(unusable)
         self._refusals.clear()
         self._emptying = False  # The next `send` finds out.
-        self._lock = threading.Lock()  # Another thread may have held it at a fork.
 
     async def _finish(self) -> None:
         await self._flush()
 
     def _start_emptying(self) -> None:
-        if self._portal is None:
+        if not self._is_open:
             self._inbox.clear()
-            self._open_portal()  # Raises the error that says what to do.
-        assert self._portal is not None
-        with self._lock:
-            begin, self._emptying = not self._emptying, True
-        if not begin:
-            return
-        if self._open_thread().is_current():  # in a callback, where the portal refuses calls
-            assert self._producer._tasks is not None
-            self._producer._tasks.start_soon(self._empty)
-        else:
-            self._portal.start_task_soon(self._empty)
+        try:
+            self._emptying = True
+            self._open_thread().start(self._empty)
+        except BaseException:
+            self._emptying = False
+            raise
 
     async def _empty(self) -> None:
         """On the event loop's thread: move the records from the inbox to the async producer, in order.
 
         `_emptying` is reset before the last check of the inbox, so that a record added later starts a new task.
         """
+        if self._has_task:
+            return
+        self._has_task = True
+        try:
+            await self._send_all()
+        finally:
+            self._has_task = False
+
+    async def _send_all(self) -> None:
         send = self._producer.send
         while True:
             while self._inbox:
@@ -308,10 +325,6 @@ class Producer(BlockingClient):
             self._emptying = False
             if not self._inbox:
                 return
-            with self._lock:
-                if self._emptying:
-                    return
-                self._emptying = True
 
     def _take_behind(self, topic: str, error: KafkaError) -> list[BlockingDelivery]:
         """Remove a topic's records from the inbox: they have waited for what did not come, and each would again."""
@@ -351,7 +364,9 @@ class Producer(BlockingClient):
         return count
 
     async def _emptied(self) -> None:
-        while self._emptying or self._inbox:
+        while self._has_task or self._inbox:
+            if not self._has_task:  # An interruption may have kept `send` from starting it.
+                self._open_thread().start(self._empty)
             self._on_empty = self._on_empty or anyio.Event()
             with anyio.move_on_after(0.1):
                 await self._on_empty.wait()

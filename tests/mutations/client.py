@@ -61,7 +61,7 @@ MUTATIONS = (
     Mutation(
         "a loop over records forgets a batch that an interrupted read took",
         "client/blocking/consumer.py",
-        "            if self._batch is not None:\n                self._return_taken()\n",
+        "                if self._batch is not None:\n                    self._return_taken()\n",
         "",
         ("tests/client/consumer/test_interrupted_reads.py",),
     ),
@@ -75,8 +75,8 @@ MUTATIONS = (
     Mutation(
         "a signal between the end of the queue and the loop loses a record",
         "client/blocking/consumer.py",
-        "record = self._yielded = self._taken[0]\n                    del self._taken[0]",
-        "record = self._yielded = self._taken.popleft()\n                    str()",
+        "record = self._yielded = self._taken[0]\n                        del self._taken[0]",
+        "record = self._yielded = self._taken.popleft()\n                        str()",
         ("tests/client/consumer/test_interrupted_reads.py",),
     ),
     Mutation(

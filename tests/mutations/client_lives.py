@@ -6,6 +6,7 @@ _WAITS = ("tests/client/test_waits.py",)
 _DROPPED = ("tests/client/producer/test_dropped_records.py",)
 _ELSEWHERE = ("tests/client/test_left_elsewhere.py",)
 _TWO_ENDS = ("tests/client/producer/test_two_ends.py",)
+_SIGNALS = "tests/client/test_signals_at_any_moment.py"
 _ODD = "tests/client/connections/test_odd_answers.py"
 
 MUTATIONS = (
@@ -93,9 +94,41 @@ MUTATIONS = (
     Mutation(
         "an interrupted call goes on in the event loop",
         "client/blocking/loop_thread.py",
-        "            elif future.cancel():\n                call.ended.wait(cancel_timeout_s)\n            raise\n",
-        "            raise\n",
+        "                self.soon(call.cancel)\n                call.wait_for(cancel_timeout_s)\n",
+        "                pass\n",
         ("tests/client/consumer/test_interrupted_reads.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a call that was interrupted twice goes on in the event loop",
+        "client/blocking/loop_thread.py",
+        "if one.is_left or one.is_over]",
+        "if one.is_over]",
+        (f"{_SIGNALS}::test_a_call_that_was_interrupted_twice_is_cancelled_by_the_next_one",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "after an interrupted send records stay in the inbox",
+        "client/blocking/producer.py",
+        "            self._emptying = False\n            raise\n",
+        "            raise\n",
+        (f"{_SIGNALS}::test_records_that_were_queued_before_an_interruption_are_sent",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a client that is interrupted as it opens stays open",
+        "client/blocking/portal.py",
+        "            self._thread.abandon()  # An",
+        "            pass  # An",
+        (f"{_SIGNALS}::test_a_client_that_is_interrupted_as_it_opens_or_closes_leaves_no_thread",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a transaction that is interrupted as it begins stays open",
+        "client/blocking/producer.py",
+        "            begun = True\n",
+        "            pass\n",
+        (f"{_SIGNALS}::test_a_transaction_that_is_interrupted_is_followed_by_others",),
         TEST_ONLY,
     ),
     Mutation(
@@ -285,8 +318,8 @@ MUTATIONS = (
     Mutation(
         "what is no exception ends the loop of a blocking client",
         "client/blocking/loop_thread.py",
-        "            raise NoException(error) from error\n",
-        "            raise\n",
+        "noqa: BLE001 (raised by the thread that waits)\n            self.error = error\n",
+        "noqa: BLE001 (raised by the thread that waits)\n            raise\n",
         ("tests/client/groups/test_blocking_listeners.py",),
         TEST_ONLY,
     ),
@@ -308,17 +341,17 @@ MUTATIONS = (
     ),
     Mutation(
         "a record that a callback sends is never taken from the inbox",
-        "client/blocking/producer.py",
-        "            self._producer._tasks.start_soon(self._empty)\n",
-        "            pass\n",
+        "client/blocking/loop_thread.py",
+        "        if self._loop is None:\n",
+        "        if self._loop is None or self.is_current():\n",
         ("tests/client/test_loop_that_ends.py::test_a_callback_may_send",),
         TEST_ONLY,
     ),
     Mutation(
         "nobody is told that an event loop has ended",
         "client/blocking/loop_thread.py",
-        "            self._ended.set_exception(self._failure)\n",
-        "            pass\n",
+        "        if self._failure is not None:\n            raise self._failure\n",
+        "",
         ("tests/client/test_loop_that_ends.py",),
         TEST_ONLY,
     ),

@@ -12,9 +12,8 @@ ALLOWED = {
     "connections/seams.py": {"os", "time", "sniffio"},
     "connections/asyncio_socket.py": {"asyncio", "sniffio"},
     "connections/trio_socket.py": {"trio", "socket"},
-    "blocking/producer.py": {"threading"},
     "blocking/consumer.py": {"threading"},
-    "blocking/loop_thread.py": {"threading"},
+    "blocking/loop_thread.py": {"threading", "asyncio", "sniffio"},
     "blocking/portal.py": {"os", "time"},
 }
 WORLD = {"time", "asyncio", "trio", "sniffio", "threading", "socket", "uuid", "os", "subprocess", "tempfile", "shutil"}

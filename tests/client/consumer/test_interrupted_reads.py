@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import dis
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from types import FrameType
 from typing import Any
 
 import anyio
 import pytest
+from support.interruptions import Signal
 
 from minikafka.client import TopicPartition, blocking
+from minikafka.client.blocking.loop_thread import _Call
 
 VALUES = [b"0", b"1", b"2", b"3"]
 READS: dict[str, Callable[[blocking.Consumer], Iterator[Any]]] = {
@@ -138,61 +137,21 @@ def test_what_an_interrupted_read_took_comes_with_the_next_read_of_any_kind(
     assert values(next({**READS, **POLLS}[later](consumer)))[0] == VALUES[0]
 
 
-class Signal:
-    """A trace function: KeyboardInterrupt at the n-th point of the consumer's code where CPython looks for signals."""
-
-    LOOKED_AFTER = ("RESUME", "CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
-
-    def __init__(self, number: int) -> None:
-        self._left = number
-        self._last: dict[FrameType, str] = {}
-
-    @property
-    def came(self) -> bool:
-        return self._left <= 0
-
-    @contextmanager
-    def within(self) -> Iterator[None]:
-        sys.settrace(self)
-        try:
-            yield
-        finally:
-            sys.settrace(None)
-
-    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.endswith("/client/blocking/consumer.py") or self.came:
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._in_frame
-
-    def _in_frame(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "opcode" and not self.came:
-            before = self._last.get(frame, "")
-            self._last[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-            if before.startswith(self.LOOKED_AFTER) and not before.endswith("NO_INTERRUPT"):
-                self._left -= 1
-                if self.came:
-                    raise KeyboardInterrupt
-        return self._in_frame
-
-
 @pytest.mark.parametrize("read", READS)
 def test_ctrl_c_at_any_moment_of_a_loop_loses_no_record(consumer: blocking.Consumer, read: str) -> None:
     number, came = 0, True
     while came:
         number += 1
-        interruption = Signal(number)
+        interruption = Signal(number, where=lambda path: path.endswith("/client/blocking/consumer.py"))
         assert read_all(consumer, read, interruption.within) == VALUES, f"interrupted at point {number}"
         came = interruption.came
     assert number > 4 * len(VALUES)
 
 
 def waits_for_a_result(thread: threading.Thread) -> bool:
-    """Whether it is in `Future.result`."""
+    """Whether it is in a call of the loop, and waits."""
     frame = sys._current_frames().get(thread.ident or 0)
-    while frame is not None and frame.f_code is not Future.result.__code__:
-        frame = frame.f_back
-    return frame is not None
+    return frame is not None and frame.f_code is _Call.wait.__code__
 
 
 @pytest.mark.parametrize("consumer", [None], indirect=True)
@@ -228,8 +187,8 @@ def test_a_read_that_is_interrupted_while_it_is_started_does_not_go_on(
     consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would take records, and others could not read."""
-    portal = consumer._open_portal()
-    start = portal.start_task_soon
+    thread = consumer._open_thread()
+    start = thread.soon
 
     def interrupted_start(*args: Any) -> Any:
         monkeypatch.undo()
@@ -239,7 +198,7 @@ def test_a_read_that_is_interrupted_while_it_is_started_does_not_go_on(
     assert next(iter(consumer)).value == VALUES[0]
     consumer.seek_to_end()
     assert consumer.poll(0) == []
-    monkeypatch.setattr(portal, "start_task_soon", interrupted_start)
+    monkeypatch.setattr(thread, "soon", interrupted_start)
     with pytest.raises(KeyboardInterrupt):
         consumer.poll(60_000)
     assert consumer.poll(10) == []

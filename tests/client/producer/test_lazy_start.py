@@ -91,6 +91,10 @@ def test_records_are_delivered_once_the_broker_comes(kind: str, flavour: str) ->
         opened.append(len(network.brokers[0].requests))
         network.brokers[0].alive = True
 
+    async def come_later() -> None:
+        await anyio.sleep(0.1)
+        come()
+
     async def main() -> bool:
         async with Producer("a:1", **options) as producer, anyio.create_task_group() as tasks:
 
@@ -109,7 +113,7 @@ def test_records_are_delivered_once_the_broker_comes(kind: str, flavour: str) ->
 
     def main_blocking() -> bool:
         with blocking.Producer("a:1", **options) as producer:
-            producer._open_portal().start_task_soon(lambda: anyio.sleep(0.1)).add_done_callback(lambda done: come())
+            producer._open_thread().start(come_later)
             with producer.transaction() if kind == "transactional" else nullcontext():
                 delivery = producer.send("t", b"1")
             assert delivery.result(END_TIMEOUT_S * 1000).offset == 0
