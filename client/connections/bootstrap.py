@@ -115,8 +115,13 @@ async def connect_to_first(
         late.close()
     if found:
         return found[0]
-    for error in failures.values():
+    raise _failure(list(failures.values()))
+
+
+def _failure(failures: Sequence[KafkaError]) -> KafkaError:
+    """What no address being reachable means: the first error that is not of the network, or one that names all."""
+    for error in failures:
         if not isinstance(error, NetworkError):
-            raise error
-    reasons = "; ".join(error.message for error in failures.values())
-    raise NetworkError(f"{reasons}; check the address, and that a broker is running there")
+            return error
+    reasons = "; ".join(error.message for error in failures)
+    return NetworkError(f"{reasons}; check the address, and that a broker is running there")
