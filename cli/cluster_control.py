@@ -167,9 +167,12 @@ def cluster_at(context: click.Context, data_dir: Path | None) -> LocalCluster:
             or f"no cluster in {directory}: `minikafka cluster --data-dir {directory}` creates one and runs it"
         )
     try:
-        return LocalCluster(directory)
+        nodes = LocalCluster(directory)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
+    for warning in nodes.warnings:
+        echo(warning, err=True)
+    return nodes
 
 
 def asked(nodes: LocalCluster) -> tuple[QuorumDescription | None, list[Topic], str]:

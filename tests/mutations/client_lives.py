@@ -117,7 +117,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a client that is interrupted as it opens stays open",
-        "client/blocking/portal.py",
+        "client/blocking/blocking_client.py",
         "            self._thread.abandon()  # An",
         "            pass  # An",
         (f"{_SIGNALS}::test_a_client_that_is_interrupted_as_it_opens_or_closes_leaves_no_thread",),
@@ -149,7 +149,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a forked process does not know that its clients have no threads",
-        "client/blocking/portal.py",
+        "client/blocking/blocking_client.py",
         "os.register_at_fork(after_in_child=_forget_open_clients)\n",
         "",
         ("tests/client/test_lives.py",),

@@ -7,6 +7,14 @@ _CONTROL = "tests/cli/test_cluster_control.py"
 
 MUTATIONS = (
     Mutation(
+        "a cluster whose folder was moved goes on with the data at the old place",
+        "cli/local_cluster.py",
+        "            if before := moved_from(self.config(node_id)):\n",
+        "            if before := None:\n",
+        ("tests/cli/test_cluster.py::test_a_cluster_that_was_moved_or_copied_uses_its_own_data",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a mistyped setting is reset without a word",
         "cli/options.py",
         "        if one not in known and (known or kind == \"broker\"):\n",

@@ -238,7 +238,7 @@ MUTATIONS = (
     Mutation(
         "the first bytes of a client's connection are lost",
         "controller/quorum/peers.py",
-        "PushedBackStream(stream, greeted[0])",
+        "PushedBackStream(stream, start)",
         'PushedBackStream(stream, b"")',
         ("tests/controller/quorum/test_peers.py",),
     ),

@@ -14,7 +14,7 @@ ALLOWED = {
     "connections/trio_socket.py": {"trio", "socket"},
     "blocking/consumer.py": {"threading"},
     "blocking/loop_thread.py": {"threading", "asyncio", "sniffio"},
-    "blocking/portal.py": {"os", "time"},
+    "blocking/blocking_client.py": {"os", "time"},
 }
 WORLD = {"time", "asyncio", "trio", "sniffio", "threading", "socket", "uuid", "os", "subprocess", "tempfile", "shutil"}
 

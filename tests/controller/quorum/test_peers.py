@@ -226,14 +226,21 @@ def test_many_silent_connections_keep_no_node_out(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(peers, "STRANGERS_MAX", 3)
 
     async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
-        streams = [await network.of(9).connect("node-1", 9093) for _ in range(5)]
+        streams: list[trio.abc.Stream] = []
+
+        async def connect() -> None:
+            streams.append(await network.of(9).connect("node-1", 9093))
+
+        async with trio.open_nursery() as connecting:
+            for _ in range(50):  # At the same time: all are there before the first is closed.
+                connecting.start_soon(connect)
         with trio.fail_after(1):
-            for stream in streams[:2]:
+            for stream in streams[:-3]:
                 assert await stream.receive_some() == b""
             assert (await two.peers.probe(("node-1", 9093))).node_id == 1
-            assert await streams[2].receive_some() == b""
+            assert await streams[-3].receive_some() == b""
         with trio.move_on_after(1) as waiting:
-            await streams[3].receive_some()
+            await streams[-2].receive_some()
         assert waiting.cancelled_caught
 
     with_nodes(scenario, "a", "a")
