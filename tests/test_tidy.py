@@ -70,6 +70,7 @@ IMPORTS_TRIO = {
     "controller/quorum/peer_connection.py",
     "controller/quorum/peer_frames.py",
     "controller/quorum/peer_network.py",
+    "controller/quorum/strangers.py",
     "controller/quorum/peers.py",
     "controller/quorum/quorum_wait.py",
     "controller/quorum/applied_offset.py",

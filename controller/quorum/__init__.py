@@ -24,6 +24,7 @@ The files:
 - `peer_connection.py`: requests and responses on one connection.
 - `peer_frames.py`: the frame format, and reading frames from a stream.
 - `peer_network.py`: opening connections and listeners; TCP, or memory in tests.
+- `strangers.py`: bounds accepted connections without a handshake.
 - `listening_sockets.py`: sockets at every address that a listener's host stands for, for brokers too.
 - `quorum_settings.py`: `controller.quorum.*`, parsed.
 - `quorum_description.py`, `describe_quorum.py`: the leader's view of its replicas, for DescribeQuorum.

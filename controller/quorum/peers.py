@@ -31,6 +31,7 @@ from minikafka.controller.quorum.peer_frames import (
     is_request_of_kafka,
 )
 from minikafka.controller.quorum.peer_network import Network, peer_host
+from minikafka.controller.quorum.strangers import STRANGERS_MAX, Strangers
 from minikafka.protocol.shortened import shortened
 
 __all__ = ["FRAME_SIZE_MAX", "Peers", "ServeClient", "Unreachable"]
@@ -45,8 +46,6 @@ BACKOFF_S_MIN, BACKOFF_S_MAX = 0.02, 0.2
 CONNECTIONS_MAX = 2000
 CLIENTS_MAX = 500
 """Of them those of tools, which must not keep nodes out."""
-STRANGERS_MAX = 24
-"""Connections that have not said yet what they are. Beyond, the oldest is closed: whoever means it speaks at once."""
 LOGGED_REFUSALS_MAX = 100
 WARNING_INTERVAL_S = 1.0
 ServeClient = Callable[[PushedBackStream], Awaitable[None]]
@@ -112,7 +111,7 @@ class Peers:
         self._backoff_s: dict[int, float] = {}
         self._logged_refusals: set[str] = set()
         self._connections = self._clients = 0
-        self._strangers: dict[trio.CancelScope, None] = {}
+        self._strangers = Strangers()
         self._failed_handshakes = 0
         self._next_warning = 0.0
         self._nursery: trio.Nursery | None = None
@@ -257,7 +256,8 @@ class Peers:
 
     async def _accept_on(self, listener: trio.abc.Listener[trio.abc.Stream]) -> None:
         assert self._nursery is not None, "run has begun"
-        await trio.serve_listeners(self._accept, [listener], handler_nursery=self._nursery)
+        admitting = self._strangers.admitting(listener)
+        await trio.serve_listeners(self._accept, [admitting], handler_nursery=self._nursery)
 
     async def _accept(self, stream: trio.abc.Stream) -> None:
         if self._connections >= CONNECTIONS_MAX:
@@ -273,18 +273,10 @@ class Peers:
 
     async def _serve_accepted(self, stream: trio.abc.Stream) -> None:
         greeting = None
-        with trio.CancelScope() as stranger:
-            self._strangers[stranger] = None
-            if len(self._strangers) > STRANGERS_MAX:
-                oldest = next(iter(self._strangers))
-                del self._strangers[oldest]
-                oldest.cancel()
-            try:
-                greeting = await self._greeting(stream)
-            finally:
-                self._strangers.pop(stranger, None)
+        with self._strangers.one() as stranger:
+            greeting = await self._greeting(stream)
         if stranger.cancelled_caught:
-            self._log_failure(stream, f"the oldest of more than {STRANGERS_MAX} connections without a handshake")
+            self._log_failure(stream, f"closed for another: {STRANGERS_MAX} connections are open without a handshake")
         if greeting is None:
             return
         if isinstance(greeting, PushedBackStream):

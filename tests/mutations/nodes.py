@@ -23,9 +23,17 @@ MUTATIONS = (
     # -- addresses and ports --------------------------------------------------------------------------------------
     Mutation(
         "silent connections to the controller listener are not bounded apart",
-        "controller/quorum/peers.py",
-        "if len(self._strangers) > STRANGERS_MAX:",
-        "if len(self._strangers) > CONNECTIONS_MAX:",
+        "controller/quorum/strangers.py",
+        "while len(self._since) >= STRANGERS_MAX:",
+        "while False:",
+        ("tests/controller/quorum/test_peers.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "connections that wait since a stall are closed before what they have sent is read",
+        "controller/quorum/strangers.py",
+        "            if left_s > 0:\n",
+        "            if left_s > SILENT_S:\n",
         ("tests/controller/quorum/test_peers.py",),
         seeds=TEST_ONLY,
     ),

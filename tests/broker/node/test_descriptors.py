@@ -13,7 +13,7 @@ from minikafka.broker.node.descriptors import (
     raise_descriptor_limit,
     tools_max,
 )
-from minikafka.controller.quorum.peers import STRANGERS_MAX
+from minikafka.controller.quorum.strangers import STRANGERS_MAX
 
 
 @pytest.mark.parametrize("limit", [256, 1024, 20_000, 1 << 20])

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from support.memory_network import MemoryNetwork
 
-from minikafka.controller.quorum import peers
+from minikafka.controller.quorum import peers, strangers
 from minikafka.controller.quorum.handshake import ConnectionLost, Hello, hello_map
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_frames import encode_frame
@@ -223,18 +223,11 @@ def test_a_silent_connection_is_closed() -> None:
 
 def test_many_silent_connections_keep_no_node_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest of them are closed."""
-    monkeypatch.setattr(peers, "STRANGERS_MAX", 3)
+    monkeypatch.setattr(strangers, "STRANGERS_MAX", 3)
 
     async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
-        streams: list[trio.abc.Stream] = []
-
-        async def connect() -> None:
-            streams.append(await network.of(9).connect("node-1", 9093))
-
-        async with trio.open_nursery() as connecting:
-            for _ in range(50):  # At the same time: all are there before the first is closed.
-                connecting.start_soon(connect)
-        with trio.fail_after(1):
+        streams = [await network.of(9).connect("node-1", 9093) for _ in range(50)]
+        with trio.fail_after(2):
             for stream in streams[:-3]:
                 assert await stream.receive_some() == b""
             assert (await two.peers.probe(("node-1", 9093))).node_id == 1
@@ -242,6 +235,21 @@ def test_many_silent_connections_keep_no_node_out(monkeypatch: pytest.MonkeyPatc
         with trio.move_on_after(1) as waiting:
             await streams[-2].receive_some()
         assert waiting.cancelled_caught
+
+    with_nodes(scenario, "a", "a")
+
+
+def test_nodes_that_connected_during_a_stall_are_all_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are accepted at the same time; none is silent."""
+    monkeypatch.setattr(strangers, "STRANGERS_MAX", 3)
+    hello = encode_frame(hello_map(Hello(77, None, "a", {})))
+
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        streams = [await network.of(9).connect("node-1", 9093) for _ in range(50)]
+        for stream in streams:
+            await stream.send_all(hello)
+        for stream in streams:
+            assert await stream.receive_some() != b""
 
     with_nodes(scenario, "a", "a")
 
