@@ -16,6 +16,8 @@ from minikafka.broker.connections.transport import Transport
 log = structlog.get_logger("minikafka.server")
 
 WARNING_INTERVAL_S = 1.0
+ACCEPTED_IN_A_STEP = 32
+"""A millisecond or two. One at a time would leave more clients in the kernel's queue than fit into it."""
 
 
 class Server:
@@ -62,9 +64,11 @@ class Server:
             nursery.start_soon(listening.run)
             try:
                 while True:
-                    accepted = await listening.accept()
-                    if accepted is not None and not self._admit(nursery, accepted, listener_name):
-                        await trio.lowlevel.checkpoint()  # Clients that connect without end must not starve others.
+                    for _ in range(ACCEPTED_IN_A_STEP):
+                        accepted = await listening.accept()
+                        if accepted is not None:
+                            self._admit(nursery, accepted, listener_name)
+                    await trio.lowlevel.checkpoint()  # Clients that connect without end must not starve others.
             finally:
                 listening.close()
 
@@ -74,12 +78,10 @@ class Server:
         if connection is not None:
             await self._serve(connection, transport.peer_host)
 
-    def _admit(self, nursery: trio.Nursery, transport: Transport, listener_name: str) -> bool:
+    def _admit(self, nursery: trio.Nursery, transport: Transport, listener_name: str) -> None:
         connection = self._connection(transport, listener_name)
-        if connection is None:
-            return False
-        nursery.start_soon(self._serve, connection, transport.peer_host)
-        return True
+        if connection is not None:
+            nursery.start_soon(self._serve, connection, transport.peer_host)
 
     def _connection(self, transport: Transport, listener_name: str) -> Connection | None:
         """A connection to be served, which counts from now on; None where it was refused."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import socket
 import struct
@@ -16,7 +17,7 @@ import trio.testing
 from minikafka.broker.connections.long_polls import Receiver
 from minikafka.broker.connections.ready_sockets import Turn
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo
-from minikafka.broker.connections.server import Server
+from minikafka.broker.connections.server import ACCEPTED_IN_A_STEP, Server
 from minikafka.broker.connections.tcp_listening import TcpListening, listen_on_tcp
 from minikafka.broker.connections.transport import Transport
 from minikafka.broker.settings.listeners import Listener
@@ -112,6 +113,41 @@ def test_connections_above_the_limits_are_closed_and_the_others_end_with_the_ser
         assert arrivals.closed
         assert all(client.closed for client in clients)
         assert not serving.connections
+
+    trio.run(main)
+
+
+class Crowd(Arrivals):
+    """A listener where a client always waits, up to `clients` of them."""
+
+    def __init__(self, clients: int) -> None:
+        super().__init__()
+        self.clients = clients
+
+    async def accept(self) -> Transport | None:
+        if not self.clients:
+            await trio.sleep_forever()
+        self.clients -= 1
+        return SilentClient("two")
+
+
+@pytest.mark.parametrize("connections_max", [3, 1_000])
+def test_clients_that_connect_without_end_leave_each_other_task_its_turn(connections_max: int) -> None:
+    async def main() -> None:
+        crowd, waited = Crowd(1_000), []
+        serving = Server(
+            NoRequests(),
+            size_bytes_max=100,
+            connections_max=lambda: connections_max,
+            connections_max_of=lambda host: connections_max,
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serving.serve, crowd, "PLAINTEXT")
+            while crowd.clients:
+                waited.append(crowd.clients)
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        assert max(before - after for before, after in itertools.pairwise(waited)) <= 2 * ACCEPTED_IN_A_STEP
 
     trio.run(main)
 
