@@ -86,7 +86,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
             try:
                 self._begin_reading(mine)
                 if self._batch is not None:
-                    self._return_taken()
+                    super()._run(self._return_taken)
                 while True:
                     while self._taken:
                         record = self._yielded = self._taken[0]
@@ -239,7 +239,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
         if not self._is_open:
             return super().__exit__(*exception)
         try:
-            self._return_taken()
+            super()._run(self._return_taken)
             if self._has_listener:  # the thread that waits for the end of the block makes no calls
                 super()._wait(self._consumer._stop, exception[1])
         except BaseException as failure:
@@ -251,20 +251,23 @@ class Consumer(IteratedWithAsync, BlockingClient):
         return super().__exit__(*exception)
 
     def _wait(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        self._return_taken()
-        return super()._wait(function, *args, **kwargs)
+        return super()._wait(self._after_returning, partial(function, *args, **kwargs))
 
     def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return super()._run(self._after_returning, partial(function, *args, **kwargs))
+
+    def _after_returning(self, function: Callable[[], T]) -> T:
+        """Called in the loop, where calls that were interrupted have ended: these may have taken records until then."""
         self._return_taken()
-        return super()._run(function, *args, **kwargs)
+        return function()
 
     def _return_taken(self) -> None:
-        """Seek back to the first record of each partition that was taken but not yielded, also in a batch."""
-        if self._taken or self._yielded is not None or self._batch is not None:
-            super()._run(self._seek_back)
+        """In the loop: seek back to the first record of each partition that was taken but not yielded, also in a batch.
 
-    def _seek_back(self) -> None:
-        """The record that was yielded last may still be being processed: it does not count as processed."""
+        The record that was yielded last may still be being processed: it does not count as processed.
+        """
+        if not self._taken and self._yielded is None and self._batch is None:
+            return
         taken, self._taken = self._taken, deque()
         last, self._yielded = self._yielded, None
         fetcher = self._consumer._fetcher

@@ -55,7 +55,8 @@ with Producer(bootstrap, linger_ms=0) as producer, Consumer(bootstrap_servers=bo
     producer.flush()
     offset = producer.send_and_wait(topic, b"last", partition=0).offset
     consumer.seek((topic, 0), offset)
-    assert [one.value for one in consumer.poll(20_000)] == [b"last"]
+    found = [(one.offset, one.value) for one in consumer.poll(20_000)]
+    assert found == [(offset, b"last")], (found, offset)
 print("ended")
 """
 

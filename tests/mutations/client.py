@@ -77,7 +77,7 @@ MUTATIONS = (
     Mutation(
         "a loop over records forgets a batch that an interrupted read took",
         "client/blocking/consumer.py",
-        "                if self._batch is not None:\n                    self._return_taken()\n",
+        "                if self._batch is not None:\n                    super()._run(self._return_taken)\n",
         "",
         ("tests/client/consumer/test_interrupted_reads.py",),
     ),
@@ -96,10 +96,17 @@ MUTATIONS = (
         ("tests/client/consumer/test_interrupted_reads.py",),
     ),
     Mutation(
+        "what an interrupted read takes while it ends is returned after the next call",
+        "client/blocking/consumer.py",
+        "        self._return_taken()\n        return function()\n",
+        "        result = function()\n        self._return_taken()\n        return result\n",
+        ("tests/client/consumer/test_interrupted_reads.py",),
+    ),
+    Mutation(
         "an interrupted read of a batch is not taken back",
         "client/blocking/consumer.py",
-        "or self._yielded is not None or self._batch is not None:",
-        "or self._yielded is not None:",
+        "and self._yielded is None and self._batch is None:",
+        "and self._yielded is None:",
         ("tests/client/consumer/test_interrupted_reads.py",),
     ),
     Mutation(

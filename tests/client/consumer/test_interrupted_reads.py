@@ -202,3 +202,62 @@ def test_a_read_that_is_interrupted_while_it_is_started_does_not_go_on(
     with pytest.raises(KeyboardInterrupt):
         consumer.poll(60_000)
     assert consumer.poll(10) == []
+
+
+@pytest.fixture
+def ends_late(consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`consumer.poll` is interrupted, again while that waits for its end, and takes a record when the next call comes."""
+    thread, poll, resumed = consumer._open_thread(), consumer._consumer.poll, anyio.Event()
+    begin, wait_for = thread._begin, _Call.wait_for
+
+    def begin_next(*args: Any) -> None:
+        begin(*args)
+        if has_begun.is_set():
+            resumed.set()
+
+    has_begun = threading.Event()
+
+    async def late(*args: Any) -> Any:
+        has_begun.set()
+        with anyio.CancelScope(shield=True):
+            await resumed.wait()
+            return await poll(*args)
+
+    def wait(self: _Call) -> None:
+        monkeypatch.setattr(_Call, "wait", original)
+        assert has_begun.wait(10)
+        raise KeyboardInterrupt
+
+    def wait_again(self: _Call, timeout_s: float) -> None:
+        monkeypatch.setattr(_Call, "wait_for", wait_for)
+        raise KeyboardInterrupt
+
+    original = _Call.wait
+    monkeypatch.setattr(thread, "_begin", begin_next)
+    monkeypatch.setattr(consumer._consumer, "poll", late)
+    monkeypatch.setattr(_Call, "wait", wait)
+    monkeypatch.setattr(_Call, "wait_for", wait_again)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.poll(60_000)
+    monkeypatch.setattr(consumer._consumer, "poll", poll)
+
+
+def test_a_seek_holds_after_a_read_that_was_interrupted_twice_and_ends_late(
+    consumer: blocking.Consumer, topic: str, ends_late: None
+) -> None:
+    consumer.seek((topic, 0), 2)
+    assert consumer.positions() == {TopicPartition(topic, 0): 2}
+    assert values(consumer.poll(10_000)) == [VALUES[2]]
+
+
+def test_what_a_read_took_that_was_interrupted_twice_and_ends_late_is_not_committed(
+    consumer: blocking.Consumer, topic: str, ends_late: None
+) -> None:
+    consumer.commit()
+    assert consumer.committed((topic, 0))[TopicPartition(topic, 0)].offset == 0
+
+
+def test_what_a_read_took_that_was_interrupted_twice_and_ends_late_comes_again(
+    consumer: blocking.Consumer, ends_late: None
+) -> None:
+    assert values(consumer.poll(10_000)) == [VALUES[0]]
