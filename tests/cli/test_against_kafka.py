@@ -60,8 +60,8 @@ def test_every_client_command_against_apache_kafka(
         assert ran.err.startswith("2 records to t")
         read = ("consume", "t", "--from-beginning", *at)
         assert sorted(minikafka(*read, "-n", "2", "--format", "%k=%v").lines) == ["a=1", "b=2"]
-        first = minikafka(*read, "--group", "g", "-n", "1").lines
-        assert sorted(first + minikafka(*read, "--group", "g", "-n", "1").lines) == ["1", "2"]
+        runs = [minikafka(*read, "--group", "g", "-n", "1") for _ in range(2)]
+        assert sorted(ran.lines[0] for ran in runs) == ["1", "2"], runs
         shift = ("groups", "reset-offsets", "g", "--all-topics", "--shift-by", "-1", "--execute")
         assert minikafka(*shift, *at).code == 0
         lags = json.loads(minikafka("groups", "lag", "g", "--json", *at).out)
