@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from minikafka.client.blocking import Admin, Consumer
 TESTS = Path(__file__).parents[1]
 END_TIMEOUT_S = 60
 """The programs end within a few seconds; this is how long they have got on a busy machine."""
+TIMEOUT_MS = {"well": 60_000, "killed": 2_500, "frozen": 2_500}
+"""Of the programs' calls, by what becomes of the broker."""
 COMPLAINTS = ("Traceback", "never awaited", "never retrieved", "Unraisable", "Exception ignored", "Fatal Python error")
 BROKER = {
     "well": lambda node: None,
@@ -40,16 +42,17 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
         yield one
 
 
-def start(where: str, what: str, address: str) -> subprocess.Popen[str]:
+def start(where: str, what: str, address: str, timeout_ms: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "support.lives", address, where, what, where.replace(" ", "-")]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONWARNINGS": "default::RuntimeWarning"}
+    settings = {"PYTHONPATH": str(TESTS), "LIVES_TIMEOUT_MS": str(timeout_ms)}
+    environment = {**os.environ, **settings, "PYTHONWARNINGS": "default::RuntimeWarning"}
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen(command, text=True, env=environment, **pipes)
 
 
-def outcomes(what: str, node: NodeProcess, happens: Callable[[NodeProcess], None]) -> dict[str, Any]:
+def outcomes(what: str, node: NodeProcess, broker: str) -> dict[str, Any]:
     """Run one program for each place; return the outcomes and complaints by place."""
-    programs = {place: start(place, what, node.bootstrap) for place in PLACES}
+    programs = {place: start(place, what, node.bootstrap, TIMEOUT_MS[broker]) for place in PLACES}
     said: dict[str, Any] = {}
     try:
         for place, program in programs.items():
@@ -58,7 +61,7 @@ def outcomes(what: str, node: NodeProcess, happens: Callable[[NodeProcess], None
             while (line := program.stdout.readline()) != "ready\n":
                 assert line, f"{place}: {program.communicate()[1]}"
                 said[place].append(line.strip())
-        happens(node)
+        BROKER[broker](node)
         for program in programs.values():
             assert program.stdin is not None
             program.stdin.write("go\n")
@@ -86,7 +89,7 @@ def expected(place: str, what: str, broker: str) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("what", "broker"), CASES)
 def test_every_program_ends(what: str, broker: str, node: NodeProcess) -> None:
-    said = outcomes(what, node, BROKER[broker])
+    said = outcomes(what, node, broker)
     wrong = {place: lines for place, lines in said.items() if not expected(place, what, broker) <= set(lines)}
     assert not wrong, wrong
     kinds = {f"{kind} " for kind in KINDS} | {"child"}

@@ -1,10 +1,10 @@
-"""Programs that use clients and end: `python -m support.lives HOST:PORT WHERE WHAT NAME`.
+"""Programs that use clients and end: `python -m support.lives HOST:PORT WHERE WHAT NAME`, and `LIVES_TIMEOUT_MS`.
 
 Each has a producer, a transactional producer, a consumer in a group and an admin client, and opens them before it
 prints `ready`. After a line on its standard input it uses them (WHAT: "idle" or "in flight"), and ends. It prints what
 came of each: `KIND OUTCOME`, "ok" or the class of an error. WHERE says in what they live, and how the program ends.
 
-The time-outs are short, so that a program whose broker is away ends soon.
+The environment gives their time-outs: short ones where the broker goes away, so that the program ends soon.
 """
 
 from __future__ import annotations
@@ -28,8 +28,13 @@ from minikafka.client import blocking
 
 KINDS = ("producer", "transactional", "consumer", "admin")
 RECORDS = 10
-_TIMEOUTS = {"request_timeout_ms": 1_000, "default_api_timeout_ms": 1_500, "socket_connection_setup_timeout_ms": 10_000}
-_SENDING = {"max_block_ms": 1_500, "delivery_timeout_ms": 1_500, "linger_ms": 0}
+_TIMEOUT_MS = int(os.environ.get("LIVES_TIMEOUT_MS", "60000"))
+_TIMEOUTS = {
+    "request_timeout_ms": _TIMEOUT_MS * 2 // 3,
+    "default_api_timeout_ms": _TIMEOUT_MS,
+    "socket_connection_setup_timeout_ms": 10_000,
+}
+_SENDING = {"max_block_ms": _TIMEOUT_MS, "delivery_timeout_ms": _TIMEOUT_MS, "linger_ms": 0}
 
 
 def make(kind: str, module: Any, address: str, name: str) -> Any:

@@ -206,7 +206,7 @@ def test_a_read_that_is_interrupted_while_it_is_started_does_not_go_on(
 
 @pytest.fixture
 def ends_late(consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`consumer.poll` is interrupted, again while that waits for its end, and takes a record when the next call comes."""
+    """A poll was interrupted, again while that waited for its end, and takes a record when the next call comes."""
     thread, poll, resumed = consumer._open_thread(), consumer._consumer.poll, anyio.Event()
     begin, wait_for = thread._begin, _Call.wait_for
 
