@@ -1,4 +1,4 @@
-"""The list of files in `ARCHITECTURE.md`, made from the first line of each module's docstring.
+"""The list of files, `docs/files.md`, made from the first line of each module's docstring.
 
     PYTHONPATH=tests python -m support.file_list        writes it anew
 
@@ -12,34 +12,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "ARCHITECTURE.md"
+PAGE = ROOT / "docs" / "files.md"
 PACKAGES = ("protocol", "storage", "controller", "client", "broker", "cli", "spark_connector")
 FOLDERS = (*PACKAGES, "docker", "bench", "examples")
 MESSAGES = ROOT / "protocol" / "messages"
-BEGIN = "<!-- Written by `make pages` from the docstrings of the modules: change those. -->\n"
-END = "<!-- End of the list of files. -->\n"
+HEAD = """\
+# Every file
+
+Each package's docstring is a tour and ends in *Caveats*. Its tests are in `tests/`, in a folder of the same name.
+
+<!-- Written by `make pages` from the docstrings of the modules: change those. -->
+
+"""
 
 
 def main() -> None:
-    before, _, after = parts(PAGE.read_text())
-    PAGE.write_text(before + file_list() + after)
-
-
-def list_in(page: str) -> str:
-    """The list in the page, between its two comments."""
-    return parts(page)[1]
-
-
-def parts(page: str) -> tuple[str, str, str]:
-    """The page up to the list, the list, and the rest."""
-    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    return page[:begin], page[begin:end], page[end:]
+    PAGE.write_text(file_list())
 
 
 def file_list() -> str:
-    """The list as it should be: a heading for each package, a line for each file."""
+    """The page as it should be: a heading for each package, a line for each file."""
     lines = [line for top in FOLDERS for folder in folders(ROOT / top) for line in section(folder)]
-    return "\n" + "\n".join(lines) + "\n"
+    return HEAD + "\n".join(lines)
 
 
 def folders(top: Path) -> list[Path]:
@@ -48,8 +42,9 @@ def folders(top: Path) -> list[Path]:
 
 def section(folder: Path) -> Iterator[str]:
     tour = folder / "__init__.py"
-    about = f": {summary(tour)}" if tour.exists() else ""
-    yield f"**`{folder.relative_to(ROOT).as_posix()}/`**{about}\n"
+    yield f"## {folder.relative_to(ROOT).as_posix()}/\n"
+    if tour.exists():
+        yield f"{summary(tour)}\n"
     files = [path for path in sorted(folder.glob("*.py")) if path != tour]
     if any(is_api(path) for path in files):
         yield "- `<api>.py`: one module per API"
