@@ -73,13 +73,12 @@ def cluster(
       minikafka cluster --brokers 5 --controllers 3 --set log.retention.ms=3600000
       minikafka cluster --brokers 3 --controllers 3 --isolated
     """
-    from minikafka.cli.cluster_layout import ClusterError
     from minikafka.cli.local_cluster import LocalCluster
     from minikafka.cli.supervisor_lock import supervising
 
     if context.invoked_subcommand is not None:
         return
-    try:
+    with told(data_dir):
         nodes = LocalCluster(
             data_dir,
             brokers=brokers,
@@ -93,14 +92,28 @@ def cluster(
             echo(warning, err=True)
         with must_be_read(), taken_back_unless_started(nodes), supervising(nodes.directory), signals() as stopping:
             number = run(nodes, stopping, attach=attach)
-    except ClusterError as error:
-        raise click.ClickException(str(error)) from error
     if number == signal.SIGINT:
         raise click.exceptions.Exit(128 + number)
 
 
 for subcommand in (status, stop, restart):
     cluster.add_command(subcommand)
+
+
+@contextmanager
+def told(directory: Path) -> Iterator[None]:
+    """A block whose errors are those of a cluster in a directory. Raises click.ClickException."""
+    from minikafka.broker.node.full_disk import why_full
+    from minikafka.cli.cluster_layout import ClusterError
+
+    try:
+        yield
+    except ClusterError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        if why := why_full(error, str(directory)):
+            raise click.ClickException(f"{directory} cannot be written: {why}") from error
+        raise
 
 
 @contextmanager

@@ -38,28 +38,50 @@ class NodeFiles:
     _replaced: dict[Path, str] = field(default_factory=dict[Path, str])
 
     def write(self, files: Mapping[Path, Wanted]) -> None:
-        """Make or change files. Raises ClusterError, before the first is written, if a node cannot start with one."""
+        """Make or change files.
+
+        Raises ClusterError, before the first is written, if a node cannot start with one. Raises OSError if one cannot
+        be written; then all are taken back.
+        """
         texts = {path: _text(path, wanted) for path, wanted in files.items() if wanted.chosen or not path.exists()}
         checked = [one for path, text in texts.items() for one in _warnings(path, text, files[path].chosen)]
         self.warnings += dict.fromkeys(checked)
+        try:
+            self._write(texts)
+        except OSError:
+            self.take_back()
+            raise
+
+    def _write(self, texts: Mapping[Path, str]) -> None:
         for path, text in texts.items():
-            if path.exists():
-                self._replaced[path] = path.read_text()
-            else:
-                self._make(path.parent)
-            path.write_text(text)
+            before = path.read_text() if path.exists() else None
+            self._make(path.parent)
+            _replace(path, text)
+            if before is not None:
+                self._replaced[path] = before
 
     def take_back(self) -> None:
         """Remove the folders that were made, with all that nodes have written there, and undo other changes."""
         for folder in self._new_folders:
             shutil.rmtree(folder, ignore_errors=True)
         for path, text in self._replaced.items():
-            path.write_text(text)
+            _replace(path, text)
 
     def _make(self, folder: Path) -> None:
         missing = [one for one in (folder, *folder.parents) if not one.exists()]
         self._new_folders += missing[-1:]
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all. Raises OSError, which names the file."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        new.write_text(text)
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def moved_from(path: Path) -> str | None:

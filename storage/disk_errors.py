@@ -33,7 +33,11 @@ def is_passing(error: BaseException) -> bool:
 
 def as_failure(error: Exception) -> Exception:
     """The error of a change that was interrupted half-way and cannot be undone: a failure of the disk."""
-    return OSError(errno.EIO, f"interrupted half-way: {error}") if is_passing(error) else error
+    if not is_passing(error):
+        return error
+    failure = OSError(errno.EIO, f"interrupted half-way: {error}")
+    failure.__cause__ = error
+    return failure
 
 
 @contextmanager

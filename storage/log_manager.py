@@ -110,7 +110,7 @@ class LogManager(LogUpkeep):
             found = contents[directory.path].futures if directory.path in contents else {}
             self._at_start(directory, partial(self.futures.load, directory, found))
         if not self.healthy:
-            raise KafkaStorageError(f"no data directory can be used: {self._failures()}")
+            raise KafkaStorageError(f"no data directory is usable: {self._failures()}") from self.directories[0].failure
         self.clean = all(directory.failure is None and directory.clean for directory in self.directories)
         epochs = {directory.broker_epoch for directory in self.directories}
         self.previous_broker_epoch = epochs.pop() if self.clean and len(epochs) == 1 else -1

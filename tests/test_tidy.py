@@ -89,6 +89,7 @@ IMPORTS_TRIO = {
 SEAMS = {
     "broker/node/main.py": {"time", "random", "os"},
     "broker/node/log_writer.py": {"threading", "os"},  # beside the loop, which must not wait for a reader
+    "broker/node/full_disk.py": {"os"},  # asks the file system how much room is left
     "broker/node/start_errors.py": {"os"},  # asks the machine why a start of `main.py` failed
     "broker/node/holders.py": {"os"},  # likewise
     "broker/node/stack_sampler.py": {"threading"},  # an aid to find the cause of long steps; off unless asked for

@@ -11,6 +11,7 @@ randomness, network). No other file obtains them from the machine, so that a sim
     log_writer.py           a thread that writes the log, so that a reader that does not read holds up nobody
     node.py                 a node that serves clients: the order of start and stop
     broker_parts.py         creates and connects its parts; the services of handlers
+    full_disk.py            the words for a disk without room
     start_errors.py         why a node cannot start, in the words of its settings
     directory_kinds.py      whose a directory is: of a cluster, of one of its nodes, or of a single node
     holders.py              which process has a port or a lock

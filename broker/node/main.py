@@ -22,6 +22,7 @@ from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_i
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit, tools_max
 from minikafka.broker.node.directory_kinds import why_no_data_directory
+from minikafka.broker.node.full_disk import first_of, full_disk_behind
 from minikafka.broker.node.log_writer import LogWriter
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr, wants_colors
 from minikafka.broker.node.node import Node
@@ -118,8 +119,7 @@ def _run(settings: NodeConfig, levels: dict[str, str], outputs: Outputs, *, in_c
             import_module("minikafka.broker.node.metrics_parts")  # takes long: here no client waits
         trio.run(_serve, settings, levels, cluster_id, watch, outputs, instruments=[watch])
     except (*_REFUSALS, OSError, BaseExceptionGroup) as error:
-        cause = cause_of(error)
-        raise (CannotStart(why_not_started(cause, settings)) if isinstance(cause, OSError) else cause) from error
+        raise why_ended(error, settings) from error
 
 
 def _step_watch() -> StepWatch:
@@ -180,9 +180,16 @@ def cause_of(error: BaseException) -> BaseException:
 
     It is a `CannotStart` where the data is unusable or the cluster refused the registration.
     """
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = first_of(error)
     return CannotStart(str(error)) if isinstance(error, _REFUSALS) else error
+
+
+def why_ended(error: BaseException, config: NodeConfig) -> BaseException:
+    """The exception to end with: a `CannotStart` in the words of the settings, unless it is a bug."""
+    cause = cause_of(error)
+    if isinstance(cause, CannotStart):
+        cause = full_disk_behind(error) or cause
+    return CannotStart(why_not_started(cause, config)) if isinstance(cause, OSError) else cause
 
 
 def make_node(config: NodeConfig, system: System) -> Node | ControllerNode:

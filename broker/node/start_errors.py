@@ -2,11 +2,11 @@
 
 import errno
 import os
-import pwd
 import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from minikafka.broker.node.full_disk import FULL, existing, free_bytes, user, why_full
 from minikafka.broker.node.holders import holder_of_lock, holder_of_port
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.protocol.counted import counted
@@ -14,7 +14,6 @@ from minikafka.protocol.counted import counted
 __all__ = ["why_not_started"]
 
 _REFUSED = (errno.EACCES, errno.EPERM)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def why_not_started(error: OSError, config: NodeConfig) -> str:
@@ -65,71 +64,40 @@ def _directories(config: NodeConfig) -> Iterator[tuple[str, str]]:
 
 
 def _directory_of(error: OSError, config: NodeConfig) -> tuple[str, str] | None:
-    """The data directory that an error is about, and its setting; of errors without a file the one that is full."""
+    """The data directory that an error is about, and its setting; of those of a full disk that name no file, the one
+    with the least room."""
     if isinstance(error.filename, str):
         inside = [one for one in _directories(config) if f"{error.filename}/".startswith(f"{one[0]}/")]
         above = [one for one in _directories(config) if one[0].startswith(f"{error.filename}/")]
         return max(inside, key=lambda one: len(one[0]), default=above[0] if above else None)
-    if error.errno in _FULL:
-        return next((one for one in _directories(config) if _is_full(one[0])), None)
-    return None
-
-
-def _is_full(path: str) -> bool:
-    try:
-        found = os.statvfs(_existing(path))
-    except OSError:
-        return False
-    return not found.f_bavail or (not found.f_favail and found.f_files > 0)
+    return min(_directories(config), key=lambda one: free_bytes(one[0])) if error.errno in FULL else None
 
 
 def _reason(error: OSError, path: str, option: str) -> str:
-    existing = _existing(path)
+    at = existing(path)
     if isinstance(error, BlockingIOError):
         holder = holder_of_lock(str(error.filename)) or "another process"
         return f"{holder} uses it; stop that node, or set another {option}"
-    if not existing.is_dir():
-        return f"{existing} is a file; move it away, or set another {option}"
+    if not at.is_dir():
+        return f"{at} is a file; move it away, or set another {option}"
     if error.errno in _REFUSED:
-        return f"{_user()} may not write to {_refused_part(error, existing)}, or set another {option}"
+        return f"{user()} may not write to {_refused_part(error, at)}, or set another {option}"
     if error.errno == errno.EROFS:
-        return f"the file system of {existing} is read-only; mount it for writing, or set another {option}"
-    if error.errno in _FULL:
-        return f"the disk of {existing} is full; make room, nothing is lost"
-    if error.errno == errno.ENOENT and str(existing) != path:
-        return f"it cannot be made in {existing}; make it, or set another {option}"
+        return f"the file system of {at} is read-only; mount it for writing, or set another {option}"
+    if why := why_full(error, path):
+        return why
+    if error.errno == errno.ENOENT and str(at) != path:
+        return f"it cannot be made in {at}; make it, or set another {option}"
     where = f" ({error.filename})" if error.filename not in (None, path) else ""
     return f"{error.strerror}{where}"
 
 
-def _existing(path: str) -> Path:
-    """The path, or the nearest of its parents that exists."""
-    at = Path(path)
-    while at != at.parent:
-        try:
-            at.lstat()
-        except OSError:
-            at = at.parent
-        else:
-            break
-    return at
-
-
-def _refused_part(error: OSError, existing: Path) -> str:
+def _refused_part(error: OSError, at: Path) -> str:
     """The file that exists, but belongs to somebody else, otherwise the directory; and what lets the node write."""
-    named = Path(str(error.filename or existing))
-    part = named if os.path.lexists(named) else existing
+    named = Path(str(error.filename or at))
+    part = named if os.path.lexists(named) else at
     owner = part.lstat().st_uid
     return (
-        f"{part}, which belongs to {_user(owner)}: change its owner (`chown -R {os.geteuid()} {part}`), "
+        f"{part}, which belongs to {user(owner)}: change its owner (`chown -R {os.geteuid()} {part}`), "
         f"run the node as its owner (in a container `--user {owner}`)"
     )
-
-
-def _user(number: int | None = None) -> str:
-    """A user by name, or by number where there is no name; None is the user of this process."""
-    number = os.geteuid() if number is None else number
-    try:
-        return f"user {pwd.getpwuid(number).pw_name}"
-    except KeyError:
-        return f"user {number}"

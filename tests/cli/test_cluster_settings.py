@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,35 @@ def test_a_start_that_fails_takes_its_settings_back(minikafka: Minikafka, tmp_pa
     assert "cannot listen on 192.0.2.1:90" in ran.err
     assert "earlier start" not in ran.err
     assert texts(cluster) == before
+
+
+def test_a_disk_that_is_full_at_the_nth_file_leaves_the_settings_as_they_were(
+    minikafka: Minikafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = LocalCluster(tmp_path / "old", brokers=3)
+    before = texts(cluster)
+    write = Path.write_text
+    for number in range(3):
+        left = [0]
+
+        def write_some(path: Path, text: str, left: list[int] = left) -> int:
+            left[0] -= 1
+            if left[0] == -1:
+                write(path, text[:10])
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(path, text)
+
+        monkeypatch.setattr(Path, "write_text", write_some)
+        for directory in ("old", "new"):
+            left[0] = number
+            words = ("--brokers", "3", "--data-dir", str(tmp_path / directory), "--set", "log.roll.ms=5")
+            ran = minikafka("cluster", *words)
+            assert (ran.code, ran.out) == (1, "")
+            place, file = tmp_path / directory, tmp_path / directory / f"node-{number + 1}" / "server.properties"
+            assert ran.err.startswith(f"Error: {place} cannot be written: the disk of {tmp_path}"), ran.err
+            assert f" is full for {file}, " in ran.err
+            assert ran.err.endswith(" free; make room, nothing is lost\n")
+        monkeypatch.undo()
+        assert texts(cluster) == before
+        assert sorted(one.name for one in cluster.config(1).parent.iterdir()) == ["server.properties"]
+        assert not (tmp_path / "new").exists()

@@ -229,7 +229,7 @@ MUTATIONS = (
     Mutation(
         "a cluster that cannot start keeps the settings of the attempt",
         "cli/node_files.py",
-        "            path.write_text(text)\n\n    def _make",
+        "            _replace(path, text)\n\n    def _make",
         "            pass\n\n    def _make",
         ("tests/cli/test_cluster_settings.py::test_a_start_that_fails_takes_its_settings_back",),
     ),

@@ -20,6 +20,22 @@ _CRASH = "tests/storage/test_crash.py"
 _PUBLISHED = "tests/storage/test_published_bugs.py"
 
 MUTATIONS = (
+    # -- a full disk at the start ---------------------------------------------------------------------------------
+    Mutation(
+        "a node whose log met a full disk ends without naming the directory",
+        "broker/node/main.py",
+        "cause = full_disk_behind(error) or cause",
+        "pass",
+        ("tests/broker/node/test_full_disk.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a file of settings is written half on a full disk",
+        "cli/node_files.py",
+        "        new.write_text(text)\n        new.replace(path)\n",
+        "        path.write_text(text)\n",
+        ("tests/cli/test_cluster_settings.py::test_a_disk_that_is_full_at_the_nth_file_leaves_the_settings_as_they_were",),
+    ),
     # -- addresses and ports --------------------------------------------------------------------------------------
     Mutation(
         "silent connections to the controller listener are not bounded apart",

@@ -338,7 +338,7 @@ def test_without_an_online_directory_no_log_is_created() -> None:
     disk = memory_disk()
     manager = manage(disk, load=False)
     disk.fail("mkdir", path="/data")
-    with pytest.raises(KafkaStorageError, match=r"no data directory can be used: /data: .*injected fault"):
+    with pytest.raises(KafkaStorageError, match=r"no data directory is usable: /data: .*injected fault"):
         manager.load()
     with pytest.raises(KafkaStorageError, match="all data directories"):
         manager.create(A)

@@ -258,5 +258,5 @@ def test_a_directory_whose_marker_could_not_be_removed_is_not_used() -> None:
     managed(disk, "/data").close({})
     disk.fail("sync", path="/data", code=errno.ENOSPC)
     manager = LogManager(disk, ["/data"], now_ms=Clock(), random=Random(1), node_id=1, cluster_id="one")
-    with pytest.raises(KafkaStorageError, match="no data directory can be used"):
+    with pytest.raises(KafkaStorageError, match="no data directory is usable"):
         manager.load()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import resource
 import socket
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.node import start_errors
+from minikafka.broker.node import full_disk, start_errors
 from minikafka.broker.node.holders import holder_of_lock, holder_of_port
 from minikafka.broker.node.start_errors import why_not_started
 from minikafka.broker.settings.node_config import NodeConfig, load_config
@@ -129,7 +130,7 @@ def test_the_place_of_a_setting_is_the_one_that_counts() -> None:
 def test_a_directory_that_may_not_be_written_names_user_and_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start_errors, "_user", lambda number=None: "user kafka" if number is None else "user root")
+    monkeypatch.setattr(start_errors, "user", lambda number=None: "user kafka" if number is None else "user root")
     uid, owner = os.geteuid(), tmp_path.stat().st_uid
     error = PermissionError(errno.EACCES, "Permission denied", f"{tmp_path}/sub/data")
     assert why_not_started(error, config(tmp_path / "sub" / "data")) == (
@@ -147,23 +148,32 @@ def test_a_directory_that_may_not_be_written_names_user_and_place(
     ("code", "said"),
     [
         (errno.EROFS, "the file system of {} is read-only; mount it for writing, or set another log.dirs"),
-        (errno.ENOSPC, "the disk of {} is full; make room, nothing is lost"),
+        (errno.ENOSPC, "the disk of {} is full for {}/data/x, 1,234 bytes free; make room, nothing is lost"),
+        (
+            errno.EDQUOT,
+            "user kafka has no room left for {0}/data/x: the disk quota is used up; make room, nothing is lost",
+        ),
         (errno.EIO, "Input/output error ({}/data/x)"),
     ],
 )
-def test_what_is_wrong_with_a_disk_is_said(code: int, said: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_disk_is_said(
+    code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(full_disk, "free_bytes", lambda path: 1234)
+    monkeypatch.setattr(full_disk, "user", lambda number=None: "user kafka")
     error = OSError(code, os.strerror(code), f"{tmp_path}/data/x")
-    expected = f"data directory {tmp_path}/data (log.dirs) cannot be used: {said.format(tmp_path)}"
+    expected = f"data directory {tmp_path}/data (log.dirs) cannot be used: {said.format(tmp_path, tmp_path)}"
     assert why_not_started(error, config(tmp_path / "data")) == expected
 
 
 def test_a_full_disk_is_found_though_the_error_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start_errors, "_is_full", lambda path: path.endswith("second"))
+    monkeypatch.setattr(start_errors, "free_bytes", lambda path: 7 if path.endswith("second") else math.inf)
     error = OSError(errno.ENOSPC, "No space left on device")
     said = why_not_started(error, config(tmp_path / "first", tmp_path / "second"))
     assert said.startswith(f"data directory {tmp_path}/second (log.dirs) cannot be used: the disk of")
-    monkeypatch.setattr(start_errors, "_is_full", lambda path: False)
-    assert why_not_started(error, config(tmp_path)) == "No space left on device"
+    monkeypatch.setattr(full_disk, "free_bytes", lambda path: math.inf)
+    said = why_not_started(error, config(tmp_path))
+    assert said.endswith(f"the disk of {tmp_path} is full; make room, nothing is lost")
 
 
 def test_the_metadata_directory_is_told_from_others(tmp_path: Path) -> None:
