@@ -19,6 +19,7 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     fetch_session.py       fetch sessions: requests that contain only changes (KIP-227)
     partition_state.py     the positions of one partition, and what fetches of it have to respect
     chunk.py               records of one partition from a fetch response, decoded on first access
+    large_batch.py         slices of a batch that has too many records to be decoded at once
     position_validation.py detects truncated logs after elections (KIP-320): `LogTruncationError`
     interception.py        calls interceptors (KIP-42)
     deserialization.py     deserializers; `RecordDeserializationError` names a record that has no value
@@ -31,8 +32,8 @@ the broker knows whether it is out of range.
 Caveats:
     * `stop_at`: if an unclean election shortens a log below the end that was found, the iteration waits until the log
       is as long again. A member of a group under the consumer protocol ends without partitions after two heartbeats.
-    * The records of a batch are decoded together, also for `poll(max_records=1)`: millions of tiny records in a batch
-      of 2 MB take a gigabyte of memory. `fetch_max_bytes` does not bound that.
+    * Records are decoded up to 50,000 at a time, also for `poll(max_records=1)`, and those of a larger batch in slices.
+      A compressed batch is decompressed as a whole, once; it may have 256 MiB then, and is corrupt above.
     * A member under the consumer protocol whose cluster was replaced by an empty one does not join again: it logs a
       warning every ten seconds. A member under the classic protocol joins again.
     * `unsubscribe()` in `on_partitions_revoked` calls that listener again, until Python raises RecursionError.

@@ -8,6 +8,7 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, TypeVar
 
 from minikafka.client.consumer.deserialization import RecordDeserializationError, deserialization_error, deserialized
+from minikafka.client.consumer.large_batch import LargeBatch
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.options import ConsumerOptions
 from minikafka.client.records import ConsumerRecord
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CHUNK_SIZE_BYTES = 512 << 10
 """The approximate size of the batches decoded at once, which should stay in a processor's cache."""
+CHUNK_COUNT_MAX = 50_000
+"""The records decoded at once. Each takes some hundred bytes, however small it is on the wire."""
 
 
 class Chunk:
@@ -31,6 +34,7 @@ class Chunk:
     Attributes:
         next_offset: the offset after the chunk, including records that are hidden from the user.
         ends_response: whether it is the last chunk of a fetch response.
+        size_bytes: the size of the batches that end in it, as they were received.
         taken: the number of records returned to the user.
         by_list: whether the records were taken as a list, all of which may still be being processed.
         failure: why the records end before the chunk does: the next one cannot be deserialized.
@@ -38,8 +42,8 @@ class Chunk:
     """
 
     __slots__ = (
-        "_batches", "_options", "_records", "by_list", "corruption", "ends_response", "era", "failure", "next_offset",
-        "state", "taken",
+        "_batches", "_large", "_options", "_records", "by_list", "corruption", "ends_response", "era", "failure",
+        "next_offset", "size_bytes", "state", "taken",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +55,8 @@ class Chunk:
         *,
         ends_response: bool = True,
         corruption: CorruptRecords | None = None,
+        size_bytes: int | None = None,
+        large: LargeBatch | None = None,
     ) -> None:
         self.state = state
         self.corruption = corruption
@@ -61,11 +67,18 @@ class Chunk:
         self.by_list = False
         self._options = options
         self._batches = some
+        self._large = large
+        self.size_bytes = sum(batch.size_bytes for batch in some) if size_bytes is None else size_bytes
         self._records: list[ConsumerRecord] | None = None
         self.failure: RecordDeserializationError | None = None
 
     def split(self) -> tuple[Chunk, Chunk]:
-        """Two chunks in place of one too large to be decoded at once; records already taken precede the position."""
+        """Two chunks in place of one too large to be decoded at once; records already taken precede the position.
+
+        Raises CorruptMessageError.
+        """
+        if len(self._batches) < 2:
+            return self._checked(self._cut, may_split=False)
         middle = len(self._batches) // 2
         first, second = self._batches[:middle], self._batches[middle:]
         return (
@@ -73,10 +86,19 @@ class Chunk:
             Chunk(self.state, second, self.next_offset, self._options, ends_response=self.ends_response),
         )
 
-    @property
-    def size_bytes(self) -> int:
-        """The size of the batches, as they were received."""
-        return sum(batch.size_bytes for batch in self._batches)
+    def _cut(self) -> tuple[Chunk, Chunk]:
+        """A slice of the only batch, and the rest; slices before the position are dropped."""
+        large, start = self._large or LargeBatch(self._batches[0], MAX_SIZE_BYTES), self.state.position or 0
+        piece = large.cut()
+        while piece.next_offset <= start and large.has_records:
+            piece = large.cut()
+        return (
+            Chunk(self.state, [piece], piece.next_offset, self._options, ends_response=False, size_bytes=0),
+            Chunk(
+                self.state, [], self.next_offset, self._options, ends_response=self.ends_response,
+                size_bytes=self.size_bytes, large=large,
+            ),
+        )  # fmt: skip
 
     @property
     def is_stale(self) -> bool:
@@ -94,7 +116,7 @@ class Chunk:
 
     def _materialize(self) -> list[ConsumerRecord]:
         tp, start = self.state.tp, self.state.position
-        columns = self._checked(lambda size: decode_columns(self._batches, max_size_bytes=size))
+        columns = self._decoded(lambda size: decode_columns(self._batches, max_size_bytes=size))
         first = bisect_left(columns.offsets, start) if start is not None else 0
         options, known = self._options, columns.headers
         keys = deserialized(columns.keys(), first, options.key_deserializer, tp.topic, known)
@@ -117,24 +139,31 @@ class Chunk:
         from minikafka.client.consumer.arrow_batches import records_from
 
         start = self._records[self.taken - 1].offset + 1 if self._records and self.taken else self.state.position
-        return self._checked(
+        return self._decoded(
             lambda size: records_from(self._batches, start or 0, *self.state.tp, columns, max_size_bytes=size)
         )
 
-    def _checked(self, decode: Callable[[int], T]) -> T:
-        """Call `decode` with the maximum decompressed size."""
-        together = len(self._batches) > 1
+    def _decoded(self, decode: Callable[[int], T]) -> T:
+        """Call `decode` with the maximum decompressed size. Raises TooMuchContent and CorruptMessageError."""
+        count = sum([batch.record_count for batch in self._batches])
+        if self.corruption is None and (count > CHUNK_COUNT_MAX or (self._large and self._large.has_records)):
+            raise TooMuchContent(f"more than {CHUNK_COUNT_MAX} records are not decoded at once")
+        return self._checked(lambda: decode(TOGETHER_SIZE_BYTES), may_split=True)
+
+    def _checked(self, decode: Callable[[], T], *, may_split: bool) -> T:
+        """Call `decode`. The error has no cause, as that one's traceback would keep the content of the batches."""
+        why = str(self.corruption)
         try:
-            if self.corruption is not None:
-                raise self.corruption
-            return decode(TOGETHER_SIZE_BYTES if together else MAX_SIZE_BYTES)
+            if self.corruption is None:
+                return decode()
         except CorruptRecords as error:
-            if together and isinstance(error, TooMuchContent):
+            if may_split and isinstance(error, TooMuchContent):
                 raise
-            raise CorruptMessageError(
-                f"{self.state.tp}: corrupt records at offset {self.state.position}: {error};"
-                f" seek to {self.next_offset} to skip them"
-            ) from error
+            why = str(error)
+        raise CorruptMessageError(
+            f"{self.state.tp}: corrupt records at offset {self.state.position}: {why};"
+            f" seek to {self.next_offset} to skip them"
+        )
 
     @property
     def position(self) -> int:
@@ -156,14 +185,21 @@ class Chunk:
 
 
 def portions(some: list[Batch]) -> Iterator[list[Batch]]:
-    """Consecutive batches in portions of about CHUNK_SIZE_BYTES."""
+    """Consecutive batches in portions of about CHUNK_SIZE_BYTES, and of CHUNK_COUNT_MAX records at most.
+
+    A batch that has more is a portion by itself.
+    """
     portion: list[Batch] = []
-    size_bytes = 0
+    size_bytes = count = 0
     for batch in some:
+        if portion and count + batch.record_count > CHUNK_COUNT_MAX:
+            yield portion
+            portion, size_bytes, count = [], 0, 0
         portion.append(batch)
         size_bytes += batch.size_bytes
+        count += batch.record_count
         if size_bytes >= CHUNK_SIZE_BYTES:
             yield portion
-            portion, size_bytes = [], 0
+            portion, size_bytes, count = [], 0, 0
     if portion:
         yield portion

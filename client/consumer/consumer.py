@@ -385,7 +385,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         try:
             return look()
         except KafkaError as error:
-            self._failures.of_position(self._fetcher.skip(), error)
+            self._failures.of_position(self._fetcher.skip(), error.with_traceback(None))  # which keeps the records
             return None
 
     # Internals.

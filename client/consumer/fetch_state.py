@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.consumer.chunk import Chunk, portions
@@ -30,6 +30,7 @@ from minikafka.protocol.types import NIL_UUID
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
+T = TypeVar("T")
 RESPONSES_AHEAD = 2
 """The number of responses that may be buffered for one partition: the one being read, and one ahead."""
 _BUSY_WAIT_MS = 20
@@ -230,10 +231,8 @@ class Fetcher:
             chunk = self.current = self.current or self._oldest()
             if chunk is None:
                 return None
-            try:
-                records = chunk.records
-            except TooMuchContent:
-                self._split(chunk)
+            records = self._or_split(chunk, lambda chunk: chunk.records)
+            if records is None:
                 continue
             if chunk.taken < len(records):
                 return chunk
@@ -243,14 +242,18 @@ class Fetcher:
             self.finish(chunk)
             chunk.state.processed = chunk.state.position
 
-    def _split(self, chunk: Chunk) -> None:
-        """Continue with the first half of the current chunk."""
+    def _or_split(self, chunk: Chunk, decode: Callable[[Chunk], T]) -> T | None:
+        """`decode` of the current chunk; None if it is too large to be decoded at once: its first part is current."""
+        try:
+            return decode(chunk)
+        except TooMuchContent:
+            pass  # What follows is not raised from here: this error's traceback keeps what was decompressed.
         if chunk.taken:
             chunk.state.position = chunk.position
             self._count(chunk, chunk.taken)
-        first, second = chunk.split()
-        self.current = first
+        self.current, second = chunk.split()
         self.chunks.appendleft(second)
+        return None
 
     def _oldest(self) -> Chunk | None:
         """The oldest chunk of a partition that is not paused."""
@@ -287,10 +290,8 @@ class Fetcher:
         """Take the rest of a chunk as an Arrow record batch. Raises CorruptMessageError, TimestampOverflow."""
         while (chunk := self.current or self._oldest()) is not None:
             self.current = chunk
-            try:
-                batch = chunk.arrow(columns)
-            except TooMuchContent:
-                self._split(chunk)
+            batch = self._or_split(chunk, lambda chunk: chunk.arrow(columns))
+            if batch is None:
                 continue
             self.finish(chunk, batch.num_rows)
             if batch.num_rows:

@@ -21,7 +21,7 @@ from crc32c import crc32c
 from minikafka.protocol.records.batch import HEADER_SIZE, LENGTH_MIN, MAGIC, Batch, parse_header
 from minikafka.protocol.records.compression import Buffer, decompress, too_much
 from minikafka.protocol.records.numpy_varints import Array, read_short_varints, read_varints
-from minikafka.protocol.records.record import RECORD_SIZE_MIN, CorruptRecords, read_varint
+from minikafka.protocol.records.record import RECORD_SIZE_MIN, CorruptRecords, record_starts
 
 _HEADER = np.dtype([
     ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4"),
@@ -30,8 +30,6 @@ _HEADER = np.dtype([
 ])  # fmt: skip
 _LENGTH_TO_MAGIC = struct.Struct(">iib")
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
-_LOW_HALF = [((byte & 0x7F) >> 1) + 2 for byte in range(256)]
-"""The contribution of the first byte of a two-byte length to the distance to the next record."""
 _ALIKE_MIN = 8
 """The number of batches of the same size from which `locate_alike` is faster than the other methods."""
 _ALIKE_COUNT_MIN, _ALIKE_COUNT_MAX = 16, 512
@@ -381,22 +379,7 @@ def _sparse(wanted: Array) -> Array:
 
 def _record_starts(data: bytes, count: int) -> list[int]:
     """The starts of `count` records that fill `data`. Negative lengths are detected by the caller."""
-    starts: list[int] = []
-    append, low_half, position = starts.append, _LOW_HALF, 0
-    try:
-        for _ in range(count):
-            append(position)
-            byte = data[position]
-            if byte < 0x80:
-                position += (byte >> 1) + 1
-            elif (high := data[position + 1]) < 0x80:
-                position += low_half[byte] + (high << 6)
-            else:
-                length, position = read_varint(data, position)
-                position += abs(length)
-    except IndexError:
-        position = -1
-    if position != len(data):
+    starts = record_starts(data, count)
+    if len(starts) <= count or starts.pop() != len(data):
         raise CorruptRecords(f"the last {count} records do not fill their batch")
     return starts
-

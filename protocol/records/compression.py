@@ -108,7 +108,8 @@ def _decompress_into(into: Callable[[Buffer, bytearray], int], data: Buffer, max
     while True:
         buffer = bytearray(size)
         try:
-            return memoryview(buffer)[: into(data, buffer)]
+            del buffer[into(data, buffer) :]  # which gives back the rest, as it may be kept
+            return buffer
         except cramjam.DecompressionError as error:
             if "whole buffer" not in str(error):
                 raise

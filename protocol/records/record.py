@@ -81,7 +81,33 @@ def _read_long_varint(data: bytes, position: int, size_bytes_max: int) -> tuple[
 
 _BYTES = [bytes((number,)) for number in range(256)]
 _VARINTS = [varint(value) for value in range(_TABLE_SIZE)]
+_LOW_HALF = [((byte & 0x7F) >> 1) + 2 for byte in range(256)]
+"""The contribution of the first byte of a two-byte length to the distance to the next record."""
 _ZIGZAG = [(number >> 1) ^ -(number & 1) for number in range(128)]
+
+
+def record_starts(data: bytes, count: int) -> list[int]:
+    """The starts of the first `count` records of `data`, and behind them the end of the last one.
+
+    Only lengths are read. There are fewer if the data end before the length of a record; the last end may lie beyond
+    the data; a negative length is not noticed.
+    """
+    starts, position = [0], 0
+    append, low_half = starts.append, _LOW_HALF
+    try:
+        for _ in range(count):
+            byte = data[position]
+            if byte < 0x80:
+                position += (byte >> 1) + 1
+            elif (high := data[position + 1]) < 0x80:
+                position += low_half[byte] + (high << 6)
+            else:
+                length, position = read_varint(data, position)
+                position += abs(length)
+            append(position)
+    except IndexError:
+        pass
+    return starts
 
 
 def encode_records(records: Sequence[Record], deltas: Sequence[int], base_timestamp: int) -> bytes:

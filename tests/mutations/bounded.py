@@ -1,10 +1,11 @@
 """Planted bugs in what bounds a node's memory and time: what stays of a refused request, or is kept for a client."""
 
-from mutations import Mutation
+from mutations import TEST_ONLY, Mutation
 
 _FREED = "tests/broker/connections/test_frames_are_freed.py"
 _PATTERNS = "tests/broker/coordinator/groups/consumer/test_subscription_pattern.py"
 _LARGE = "tests/broker/connections/test_large_messages.py"
+_SLICES = "tests/client/consumer/test_large_batches.py"
 _UNSENT = "tests/broker/connections/test_unsent_responses.py"
 
 MUTATIONS = (
@@ -455,5 +456,29 @@ MUTATIONS = (
         "        if named in self._seen:\n",
         "        self._seen.add(named)\n        if named in self._seen:\n",
         ("tests/broker/apis/test_repeats.py",),
+    ),
+    Mutation(
+        "the records of a large batch are decoded at once",
+        "client/consumer/chunk.py",
+        "count > CHUNK_COUNT_MAX or (",
+        "count > 1 << 40 or (",
+        (f"{_SLICES}::test_columns_are_cut_into_slices_as_well",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the offsets of a slice are not compared with those of the one before",
+        "client/consumer/large_batch.py",
+        "if not self._delta < first_delta",
+        "if not -1 < first_delta",
+        (f"{_SLICES}::test_offsets_increase_from_slice_to_slice",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an error that is raised later keeps the records by its traceback",
+        "client/consumer/consumer.py",
+        "error.with_traceback(None)",
+        "error",
+        (f"{_SLICES}::test_an_error_that_the_application_keeps_does_not_keep_the_records",),
+        seeds=TEST_ONLY,
     ),
 )

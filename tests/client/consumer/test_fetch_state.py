@@ -91,7 +91,7 @@ def test_a_chunk_too_large_to_decompress_is_decoded_in_two_parts(monkeypatch: py
 
 
 def test_a_batch_that_exceeds_the_decompression_limit_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_module, "TOGETHER_SIZE_BYTES", 5000)
+    monkeypatch.setattr(chunk_module, "TOGETHER_SIZE_BYTES", 500)
     monkeypatch.setattr(chunk_module, "MAX_SIZE_BYTES", 1000)
     made = fetcher((TP, 0))
     answer(made, ask(made), records=zeros(0) + zeros(100))
