@@ -1,8 +1,7 @@
 """One client's connection: reads frames, sends responses, one request at a time, in order.
 
-A connection waits in `Transport.wait_while`, which calls its *turn* when bytes have arrived. The turn answers at once
-what can be answered at once. All else is left to the connection's task: a request that waits, a large one, a response
-that the socket does not take.
+A connection waits in `Transport.wait_while`, which calls its *turn* when bytes have arrived. The turn answers what can
+be answered at once, the connection's task the rest: requests that wait or are large, what the socket does not take.
 
 As in Apache Kafka, the next request is not decoded before the last one is answered; that is all the flow control there
 is. A malformed request ends the connection: where the next frame begins could not be trusted. A client over its quota
@@ -19,6 +18,7 @@ import trio
 
 from minikafka.broker.connections.before_waiting import BeforeWaiting
 from minikafka.broker.connections.long_polls import Parked, Receiver
+from minikafka.broker.connections.ready_sockets import TURN_S
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.request_memory import HeldRoom, RequestMemory
 from minikafka.broker.connections.request_times import Measured, RequestTimes
@@ -30,7 +30,6 @@ from minikafka.protocol.message import MalformedMessage
 
 log = structlog.get_logger("minikafka.connection")
 
-REQUESTS_BETWEEN_CHECKPOINTS = 64
 UNCOUNTED_SIZE_BYTES_MAX = GROWTH_SIZE_BYTES
 """Up to this size the requests that wait for others (`LONG_POLLS`) need no room in `RequestMemory`: requests that hold
 it may wait for them, as a Produce waits for the Fetches of followers."""
@@ -242,7 +241,8 @@ class Connection:
                     ready += parts
                     size_bytes += sum(map(len, parts))
                     answered = done
-                    if self._throttle_ms or size_bytes >= READY_BYTES_MAX or done == REQUESTS_BETWEEN_CHECKPOINTS:
+                    is_over = done < len(frames) and self._current_time() - began_s > TURN_S
+                    if is_over or self._throttle_ms or size_bytes >= READY_BYTES_MAX:
                         break
                     continue
                 if times is not None:
@@ -352,12 +352,12 @@ class Connection:
         request may have been started already.
         """
         ready: list[Any] = []
-        size_bytes = 0
+        size_bytes, end_s = 0, self._current_time() + TURN_S
         is_alone = len(frames) + (started is not None) == 1
-        for number, (frame, answering) in enumerate(self._answers(frames, started)):
-            if size_bytes >= READY_BYTES_MAX or (ready and number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
+        for frame, answering in self._answers(frames, started):
+            if size_bytes >= READY_BYTES_MAX or (ready and self._current_time() > end_s):
                 await self._send_before(ready, answering)
-                ready, size_bytes = [], 0
+                ready, size_bytes, end_s = [], 0, self._current_time() + TURN_S
             parts, throttle_ms = await self._after(ready, answering)
             ready += parts
             if self._times is not None:

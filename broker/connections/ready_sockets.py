@@ -19,7 +19,7 @@ Turn = Callable[[], bool]
 
 EVENTS_MAX = 256
 TURN_S = 0.002
-"""How long turns are called before other tasks run."""
+"""How long turns are called, and requests of one connection that arrived together answered, before other tasks run."""
 
 
 class ReadySockets:

@@ -17,6 +17,20 @@ _LARGE_TESTS = "tests/broker/connections/test_large_messages.py"
 
 MUTATIONS = (
     Mutation(
+        "requests that arrive together are all answered in one step",
+        "broker/connections/connection.py",
+        "done < len(frames) and self._current_time() - began_s > TURN_S",
+        "False",
+        ("tests/broker/connections/test_connection.py",),
+    ),
+    Mutation(
+        "clients that connect without end are accepted in one step",
+        "broker/connections/server.py",
+        "                    await trio.lowlevel.checkpoint()  # Clients",
+        "                    # Clients",
+        ("tests/broker/connections/test_server.py",),
+    ),
+    Mutation(
         "long transactional ids are matched by a large pattern in the event loop's thread",
         "broker/coordinator/transactions/transaction_coordinator.py",
         "        if needed > WORK_AT_ONCE:\n",

@@ -282,6 +282,44 @@ def test_a_connection_that_breaks_while_a_request_waits_is_closed() -> None:
     trio.run(main)
 
 
+class Slow(Echo):
+    """Each request takes a millisecond of the clock that it is given."""
+
+    clock: trio.testing.MockClock
+
+    def answer_now(
+        self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
+    ) -> Answer | Coroutine[Any, Any, Answer] | Parked:
+        answer = super().answer_now(frame, connection, receiver)
+        if isinstance(answer, tuple):
+            self.clock.jump(0.001)
+        return answer
+
+    async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
+        self.clock.jump(0.001)
+        return await super().answer(frame, connection)
+
+
+def test_requests_that_arrive_together_leave_other_tasks_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are: by time, as some take longer than others."""
+    monkeypatch.setitem(globals(), "Echo", Slow)
+
+    async def main() -> None:
+        async with connected() as (client, echo, _):
+            answered: list[int] = []
+            await client.send_all(b"".join(framed(ECHO + bytes([number])) for number in range(40)))
+            while len(echo.seen) < 40:
+                answered.append(len(echo.seen))
+                await trio.lowlevel.checkpoint()
+            answered.append(len(echo.seen))
+            assert max(after - before for before, after in itertools.pairwise(answered)) <= 2 * 3
+            for number in range(40):
+                assert await read_frame(client) == ECHO + bytes([number])
+
+    Slow.clock = trio.testing.MockClock()
+    trio.run(main, clock=Slow.clock)
+
+
 @pytest.mark.parametrize("bad", [b"\xff\xff\xff\xff", (1001).to_bytes(4, "big"), b"\0\0\0\2\0\3"])
 def test_requests_before_a_malformed_one_are_answered(bad: bytes) -> None:
     async def main() -> None:
