@@ -328,6 +328,13 @@ class LocalCluster:
                 time.sleep(0.05)
 
     def __enter__(self) -> Self:
+        others = [node_id for node_id in self.node_ids if node_id not in self._processes and self.running(node_id)]
+        if others:
+            self.take_back()
+            raise ClusterError(
+                f"node {others[0]} of {self.directory} is already running (pid {self.pid(others[0])}), and another "
+                "program may use it: stop it there or by `minikafka cluster stop`, or use a directory of its own"
+            )
         if any(map(self.running, self.node_ids)):
             return self
         try:
@@ -373,7 +380,7 @@ class LocalCluster:
     def take_back(self) -> None:
         """Undo what the constructor wrote: new folders, with all that nodes have written there, and changed settings.
 
-        No node may run.
+        No node of a new folder may run.
         """
         self._files.take_back()
 

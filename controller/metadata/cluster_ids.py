@@ -13,7 +13,7 @@ from random import Random
 
 import structlog
 
-from minikafka.controller.raft.election_state import FILE_NAME
+from minikafka.controller.raft.election_state import FILE_NAME, UnreadableElectionState, fixed_voters
 from minikafka.protocol.names import uuid_from_text, uuid_text
 from minikafka.storage.checkpoint_files import META_PROPERTIES, BrokenCheckpoint, read_properties
 from minikafka.storage.data_directory import WrongDirectory
@@ -115,13 +115,24 @@ def check_standalone(disk: Disk, directory: str) -> None:
     """Check that a metadata directory can be that of a node that is the whole cluster, without a quorum.
 
     Raises:
-        WrongDirectory: it is one of a dynamic quorum (KIP-853), whose log names its voters.
+        WrongDirectory: it is one of a node of several, whose voters know nothing of what this one would write; one of
+            a dynamic quorum (KIP-853), whose log names its voters; or its election state is damaged.
         OSError: it cannot be read.
     """
     path = f"{directory}/{METADATA_TOPIC}-0"
     state = f"{path}/{FILE_NAME}"
-    is_voted = disk.exists(state) and b'"data_version":1' in disk.read_bytes(state)
-    if is_voted or disk.exists(f"{path}/{0:020d}-{0:010d}.checkpoint"):
+    data = disk.read_bytes(state) if disk.exists(state) else b""
+    try:
+        voters = fixed_voters(data) if data else []
+    except UnreadableElectionState as error:
+        raise WrongDirectory(f"{path}: {error}") from error
+    if len(voters) > 1:
+        raise WrongDirectory(
+            f"the metadata log in {directory} is of a quorum of several nodes ({', '.join(map(str, voters))}): start "
+            "this node with the server.properties of that cluster, which names them in controller.quorum.voters; a "
+            "node alone needs a directory of its own"
+        )
+    if b'"data_version":1' in data or disk.exists(f"{path}/{0:020d}-{0:010d}.checkpoint"):
         raise WrongDirectory(
             f"the metadata log in {directory} names the voters of its quorum (kraft.version 1): set "
             "controller.quorum.bootstrap.servers, and a listener named in controller.listener.names"

@@ -93,6 +93,20 @@ def decode_election_state(data: bytes) -> ElectionState:
     return ElectionState(epoch, voted_for, leader, _directory_of(fields) if version == DYNAMIC else NO_DIRECTORY)
 
 
+def fixed_voters(data: bytes) -> list[int]:
+    """The voters that the settings named when the file was written; none in a dynamic quorum.
+
+    Raises:
+        UnreadableElectionState: the file is damaged or of another version.
+    """
+    decode_election_state(data)
+    voters = json.loads(data).get("currentVoters") or []
+    try:
+        return sorted({int(voter["voterId"]) for voter in voters})
+    except (TypeError, KeyError, ValueError) as error:
+        raise UnreadableElectionState(f"{FILE_NAME} has invalid voters: {voters!r}") from error
+
+
 def _directory_of(fields: Mapping[str, Any]) -> bytes:
     text = fields.get("votedDirectoryId")
     try:

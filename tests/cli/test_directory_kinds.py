@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,3 +106,18 @@ def test_a_data_directory_may_be_named_like_the_folder_of_a_node(tmp_path: Path)
     assert why_no_data_directory(directory)
     (directory / "meta.properties").write_text("version=1\nnode.id=1\n")
     assert why_no_data_directory(directory) == ""
+
+
+def test_a_cluster_whose_nodes_run_elsewhere_is_refused_and_left_as_it_is(several: Path) -> None:
+    """It would be stopped at the end of the block, under those who use it."""
+    config = several / "node-1" / "server.properties"
+    before = config.read_text()
+    like_a_node = [sys.executable, "-c", "input()", "server", "--config", str(config)]
+    with subprocess.Popen(like_a_node, stdin=subprocess.PIPE) as running:
+        (several / "node-1" / "pid").write_text(f"{running.pid}\n")
+        cluster = LocalCluster(several, settings={"num.partitions": 7})
+        with pytest.raises(ClusterError, match=rf"node 1 of .* is already running \(pid {running.pid}\)"), cluster:
+            raise AssertionError("the block was entered")
+        assert running.poll() is None
+        assert config.read_text() == before
+        running.kill()

@@ -254,3 +254,33 @@ def test_a_node_that_is_the_whole_cluster_refuses_the_directory_of_a_dynamic_quo
             check_standalone(cluster.disk(2), "/data")
 
     run(scenario, voters=1, dynamic=True)
+
+
+def test_a_node_that_is_the_whole_cluster_refuses_the_directory_of_one_of_several() -> None:
+    """It would acknowledge what the others know nothing of."""
+
+    async def scenario(cluster: Controllers) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.leader()
+        for node_id in (1, 2, 3):
+            with pytest.raises(WrongDirectory, match=r"several nodes \(1, 2, 3\).*server\.properties"):
+                check_standalone(cluster.disk(node_id), "/data")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        b"{",
+        b'{"data_version":7}',
+        b'{"leaderId":1,"leaderEpoch":5,"votedId":1,"currentVoters":[{"id":1}],"data_version":0}',
+    ],
+)
+def test_a_node_that_is_the_whole_cluster_refuses_a_damaged_election_state(state: bytes) -> None:
+    disk = MemoryDisk()
+    disk.make_directory("/data")
+    disk.make_directory("/data/__cluster_metadata-0")
+    disk.write_atomically("/data/__cluster_metadata-0/quorum-state", state)
+    with pytest.raises(WrongDirectory, match="quorum-state"):
+        check_standalone(disk, "/data")
