@@ -241,6 +241,6 @@ def test_a_blocking_consumer_that_was_too_slow_does_not_commit(
         else:
             eventually(lambda: consumer.poll(500, max_records=10))
         eventually(lambda: not admin.describe_group(topic).members)
-        with pytest.raises(UnknownMemberIdError, match="not a member"):
+        with pytest.raises(UnknownMemberIdError):  # Of the broker, if the member has not yet read that it has left.
             consumer.commit()
         assert consumer.committed((topic, 0)) == {}
