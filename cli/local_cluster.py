@@ -81,6 +81,8 @@ class LocalCluster:
     Attributes:
         was_ready: whether nodes that were waited for have all been ready; nothing is taken back after that.
 
+    The `with` block raises ClusterError if a node already runs that this object has not started.
+
     Raises ClusterError, before anything is written, for an impossible layout, another port than that of an existing
     cluster, settings with which a node cannot start, or the directory of a node; TypeError or ValueError, which names
     the argument, for one that is not what it may be.

@@ -83,7 +83,7 @@ def run(recording: Recording, folder: Path, *arguments: str) -> None:
 
 
 def record(recording: Recording, folder: Path) -> None:
-    """The whole scene."""
+    """Start the cluster, read, kill the leader, and show the brokers."""
     arguments = ("cluster", "--brokers", "3", "--data-dir", "three")
     recording.add("minikafka " + " ".join(arguments) + " &", "in")
     cluster = start(arguments, folder, stderr=subprocess.DEVNULL)

@@ -17,7 +17,7 @@ log = structlog.get_logger("minikafka.server")
 
 WARNING_INTERVAL_S = 1.0
 ACCEPTED_IN_A_STEP = 32
-"""A millisecond or two. One at a time would leave more clients in the kernel's queue than fit into it."""
+"""It takes a millisecond or two. One at a time would overflow the kernel's queue when many clients connect at once."""
 
 
 class Server:

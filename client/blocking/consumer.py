@@ -257,7 +257,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
         return super()._run(self._after_returning, partial(function, *args, **kwargs))
 
     def _after_returning(self, function: Callable[[], T]) -> T:
-        """Called in the loop, where calls that were interrupted have ended: these may have taken records until then."""
+        """In the loop, after the end of calls that were interrupted, which may have taken records until then."""
         self._return_taken()
         return function()
 

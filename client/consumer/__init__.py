@@ -36,6 +36,12 @@ Caveats:
       A compressed batch is decompressed as a whole, once; it may have 256 MiB then, and is corrupt above.
     * A member under the consumer protocol whose cluster was replaced by an empty one does not join again: it logs a
       warning every ten seconds. A member under the classic protocol joins again.
+    * Responses to a Fetch that cannot be used (batches of magic 0 or 1, an incomplete batch only, retriable errors of a
+      partition) are asked for again without a word, and some of them without a pause.
+    * A consumer without a group whose topic is deleted waits without a word; so does a member under the consumer
+      protocol that has read nothing.
+    * A closed consumer keeps what it had buffered until Python's collector of garbage runs. That is up to two responses
+      for each partition, which `fetch_max_bytes` does not bound together.
     * `unsubscribe()` in `on_partitions_revoked` calls that listener again, until Python raises RecursionError.
     * Up to ten partitions of a broker are fetched without a session: the request is short, and it needs none of the
       broker's slots.
