@@ -1,19 +1,19 @@
 """`ElectionCounter`: the elections of leaders that the active controller decided, counted as their records are applied.
 
-The image has only the outcome: whether an election was unclean follows from the ISR before it, which is kept here.
+The image has only the outcome: whether an election was unclean follows from the state before it, which is kept here.
 Source: Kafka's `ControllerMetadataMetricsPublisher`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 from minikafka.broker.metrics.family import Collector, Family, total
-from minikafka.controller.metadata.image import NO_LEADER, Image
+from minikafka.controller.metadata.image import NO_LEADER, Image, PartitionState, changed, created
+from minikafka.controller.metadata.partition_changes import elects_cleanly
 from minikafka.controller.metadata.records import PartitionChange, PartitionRecord, Record, RemoveTopic
 
 __all__ = ["ElectionCounter"]
 
-Members = tuple[tuple[int, ...], tuple[int, ...]]
-"""The ISR, and the eligible leader replicas."""
+UNKNOWN = PartitionState(NO_LEADER, 0, 0, (), ())
 STATS = "kafka_controller_controllerstats"
 
 
@@ -27,10 +27,7 @@ class ElectionCounter:
 
     def __init__(self, image: Image, is_active: Callable[[], bool]) -> None:
         self._is_active = is_active
-        self._members: dict[bytes, dict[int, Members]] = {
-            topic.id: {index: (one.isr, one.elr) for index, one in enumerate(topic.partitions)}
-            for topic in image.topics.values()
-        }
+        self._before = {topic.id: dict(enumerate(topic.partitions)) for topic in image.topics.values()}
         self._all = self._eligible = self._unclean = 0
 
     async def applied(self, records: Sequence[Record]) -> None:
@@ -40,23 +37,20 @@ class ElectionCounter:
                 case PartitionChange():
                     self._changed(record)
                 case PartitionRecord():
-                    self._members.setdefault(record.topic_id, {})[record.partition] = record.isr, record.elr
+                    self._before.setdefault(record.topic_id, {})[record.partition] = created(record)
                 case RemoveTopic():
-                    self._members.pop(record.topic_id, None)
+                    self._before.pop(record.topic_id, None)
                 case _:
                     pass
 
     def _changed(self, change: PartitionChange) -> None:
-        partitions = self._members.setdefault(change.topic_id, {})
-        isr, elr = partitions.get(change.partition, ((), ()))
-        if change.leader is not None and change.leader != NO_LEADER and self._is_active():
+        partitions = self._before.setdefault(change.topic_id, {})
+        before = partitions.get(change.partition, UNKNOWN)
+        partitions[change.partition] = after = changed(before, change)
+        if change.leader is not None and after.leader != NO_LEADER and self._is_active():
             self._all += 1
-            self._eligible += change.leader not in isr and change.leader in elr
-            self._unclean += change.leader not in isr and change.leader not in elr
-        partitions[change.partition] = (
-            isr if change.isr is None else change.isr,
-            elr if change.elr is None else change.elr,
-        )
+            self._eligible += after.leader not in before.isr and after.leader in before.elr
+            self._unclean += not elects_cleanly(before, after)
 
     def collector(self) -> Collector:
         """The counts."""

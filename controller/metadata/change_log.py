@@ -11,7 +11,8 @@ from collections.abc import Generator, Iterator, Sequence
 
 import structlog
 
-from minikafka.controller.metadata.image import NO_LEADER, Image, PartitionState
+from minikafka.controller.metadata.image import NO_LEADER, Image, PartitionState, changed
+from minikafka.controller.metadata.partition_changes import completes_reassignment, elects_cleanly
 from minikafka.controller.metadata.records import (
     BrokerChange,
     BrokerRecord,
@@ -117,35 +118,31 @@ class MetadataChanges:
         if topic is None or change.partition >= len(topic.partitions):
             return  # The partition is new, too.
         before = topic.partitions[change.partition]
-        if change.leader is not None and change.leader != before.leader:
-            self._leaders(before, change.leader).add(topic.name, change.partition)
+        after = changed(before, change)
+        if after.leader != before.leader:
+            self._leaders(before, after).add(topic.name, change.partition)
         if change.isr is not None:
             for node_id in set(before.isr).difference(change.isr):
                 self._shrunk.setdefault(node_id, Group()).add(topic.name, change.partition)
             for node_id in set(change.isr).difference(before.isr):
                 self._expanded.setdefault(node_id, Group()).add(topic.name, change.partition)
-        group = self._reassignment(before, change)
+        group = self._reassignment(before, after)
         if group is not None:
             group.add(topic.name, change.partition)
 
-    def _leaders(self, before: PartitionState, leader: int) -> Group:
-        if leader == NO_LEADER:
+    def _leaders(self, before: PartitionState, after: PartitionState) -> Group:
+        if after.leader == NO_LEADER:
             return self._leaderless
-        is_clean = leader in before.isr or leader in before.elr
-        return (self._elected if is_clean else self._unclean).setdefault(leader, Group())
+        return (self._elected if elects_cleanly(before, after) else self._unclean).setdefault(after.leader, Group())
 
-    def _reassignment(self, before: PartitionState, change: PartitionChange) -> Group | None:
+    def _reassignment(self, before: PartitionState, after: PartitionState) -> Group | None:
         """The group of a partition of which a reassignment begins or ends with a change."""
-        adding = before.adding_replicas if change.adding_replicas is None else change.adding_replicas
-        removing = before.removing_replicas if change.removing_replicas is None else change.removing_replicas
-        was, is_now = bool(before.adding_replicas or before.removing_replicas), bool(adding or removing)
-        if is_now:
-            return None if (adding, removing) == (before.adding_replicas, before.removing_replicas) else self._begun
-        if not was:
+        was, now = _reassigned(before), _reassigned(after)
+        if was == now:
             return None
-        replicas = before.replicas if change.replicas is None else change.replicas
-        is_done = set(before.adding_replicas) <= set(replicas) and not set(before.removing_replicas) & set(replicas)
-        return self._completed if is_done else self._cancelled
+        if any(now):
+            return self._begun
+        return self._completed if completes_reassignment(before, after) else self._cancelled
 
     # -- the lines -----------------------------------------------------------------------------------------------
 
@@ -245,3 +242,7 @@ def _is_secret(record: ConfigRecord) -> bool:
         return False
     setting = NODE_SETTINGS.get(listener_base_name(record.name) or record.name)
     return setting is None or setting.sensitive
+
+
+def _reassigned(state: PartitionState) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return state.adding_replicas, state.removing_replicas

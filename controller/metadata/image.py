@@ -28,7 +28,10 @@ from minikafka.controller.metadata.records import (
 )
 from minikafka.storage.directory_ids import MIGRATING, UNASSIGNED, is_online
 
-__all__ = ["Entity", "Image", "PartitionState", "Topic", "changed", "moved_directories", "unify_collision_characters"]
+__all__ = [
+    "Entity", "Image", "PartitionState", "Topic", "changed", "created", "moved_directories",
+    "unify_collision_characters",
+]  # fmt: skip
 
 Entity = tuple[tuple[str, str | None], ...]
 """The entity of a quota: sorted pairs of type and name."""
@@ -214,20 +217,7 @@ class Image:
     def _add_partition(self, record: PartitionRecord) -> None:
         partitions = self.topics_by_id[record.topic_id].partitions
         assert record.partition == len(partitions), "partitions are in order"
-        partitions.append(
-            PartitionState(
-                leader=record.leader,
-                leader_epoch=record.leader_epoch,
-                partition_epoch=record.partition_epoch,
-                replicas=record.replicas,
-                isr=record.isr,
-                adding_replicas=record.adding_replicas,
-                removing_replicas=record.removing_replicas,
-                elr=record.elr,
-                last_known_elr=record.last_known_elr,
-                directories=record.directories,
-            )
-        )
+        partitions.append(created(record))
 
     def _change_partition(self, record: PartitionChange) -> None:
         partitions = self.topics_by_id[record.topic_id].partitions
@@ -254,6 +244,22 @@ class Image:
             log_dirs=_or(record.log_dirs, broker.log_dirs),
             cordoned=_or(record.cordoned, broker.cordoned),
         )
+
+
+def created(record: PartitionRecord) -> PartitionState:
+    """The state of a new partition."""
+    return PartitionState(
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        replicas=record.replicas,
+        isr=record.isr,
+        adding_replicas=record.adding_replicas,
+        removing_replicas=record.removing_replicas,
+        elr=record.elr,
+        last_known_elr=record.last_known_elr,
+        directories=record.directories,
+    )
 
 
 def changed(old: PartitionState, change: PartitionChange) -> PartitionState:

@@ -363,9 +363,17 @@ MUTATIONS = (
     Mutation(
         "an unclean election is logged as a clean one",
         "controller/metadata/change_log.py",
-        "        is_clean = leader in before.isr or leader in before.elr\n",
-        "        is_clean = True\n",
+        "self._elected if elects_cleanly(before, after)",
+        "self._elected if True",
         ("tests/controller/metadata/test_change_log.py::test_lost_records_and_missing_leaders_are_warnings",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the end of a reassignment is taken for an unclean election",
+        "controller/metadata/partition_changes.py",
+        " or completes_reassignment(before, after)\n",
+        "\n",
+        ("tests/controller/metadata/test_partition_changes.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(

@@ -17,6 +17,13 @@ _LARGE_TESTS = "tests/broker/connections/test_large_messages.py"
 
 MUTATIONS = (
     Mutation(
+        "retention deletes of many partitions in one step",
+        "storage/log_upkeep.py",
+        "                if found or number",
+        "                if again or number",
+        ("tests/storage/test_log_manager.py",),
+    ),
+    Mutation(
         "requests that arrive together are all answered in one step",
         "broker/connections/connection.py",
         "done < len(frames) and self._current_time() - began_s > TURN_S",

@@ -20,6 +20,7 @@ from minikafka.storage.directory_scan import parse_directory_name
 from minikafka.storage.disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_manager import LogManager
+from minikafka.storage.log_upkeep import LOGS_AT_ONCE, SEGMENTS_AT_ONCE
 
 A, B = TopicPartition("a", 0), TopicPartition("b.c-d", 12)
 TOPIC_ID = bytes(range(16))
@@ -394,11 +395,35 @@ def test_retention_deletes_some_segments_at_a_time_and_passes_over_a_log_that_is
             append(log, b"x" * 200)
     steps = manager.run_retention(lambda key: 100)
     next(steps)
-    assert manager.logs[A].start_offset == 64
+    assert manager.logs[A].start_offset == SEGMENTS_AT_ONCE
     assert manager.logs[B].start_offset == 0
     manager.delete(B)
     at_once(steps)
     assert manager.logs[A].start_offset >= 99
+
+
+@pytest.mark.parametrize("segments", [1, 3, SEGMENTS_AT_ONCE + 1])
+def test_retention_pauses_after_each_log_of_which_it_deletes_something(segments: int) -> None:
+    """Not after those that it only looks at."""
+    config = LogConfig(segment_bytes=300, retention_bytes=0, retention_ms=-1)
+    manager = LogManager(
+        memory_disk(), ["/data"], now_ms=lambda: 0, random=Random(1), config_of=lambda topic: config
+    )
+    manager.load()
+    logs = [manager.create(TopicPartition("a", index)) for index in range(LOGS_AT_ONCE)]
+    old = logs[::16]
+    for log in old:
+        for _ in range(segments):
+            append(log, b"x" * 200)
+    starts, pauses = [log.start_offset for log in logs], 0
+    for _ in manager.run_retention(lambda key: segments):
+        found = [log.start_offset for log in logs]
+        deleted = [after - before for before, after in zip(starts, found, strict=True) if after > before]
+        assert len(deleted) <= 1
+        assert sum(deleted) <= SEGMENTS_AT_ONCE
+        starts, pauses = found, pauses + 1
+    assert [log.start_offset for log in old] == [segments] * len(old)
+    assert pauses == len(old) * (1 if segments < SEGMENTS_AT_ONCE else 2) + 1
 
 
 def test_load_skips_the_metadata_log() -> None:
