@@ -1,22 +1,31 @@
 """Replays the log of a coordinator's partition into the state of its shard, in steps. Pure.
 
-Where only the last record of a key counts, as after compaction, a record that a later one of the same read replaces is
-neither decoded nor applied.
+A log may have very many batches of a record, or batches of very many: what both cost is counted together, and large
+batches are decoded in slices. Where only the last record of a key counts, as after compaction, a record that a later
+one of the same read replaces is neither decoded nor applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any, Protocol
 
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.protocol.records.batch import Batch, batches
+from minikafka.protocol.records.compression import MAX_SIZE_BYTES
 from minikafka.protocol.records.control import ControlType, parse_end_transaction
+from minikafka.protocol.records.large_batch import LargeBatch
+from minikafka.protocol.records.record import Record
 
 NO_PRODUCER = -1
-RECORDS_AT_ONCE = 512
-"""Records that are decoded and applied between two pauses: 5 ms."""
-READ_AT_ONCE = 4096
-"""Records that are read between two pauses."""
+WORK_AT_ONCE = 2048
+"""Between two pauses, 5 ms: each record that is read counts once, and in addition what follows."""
+BATCH_WORK = APPLY_WORK = 4
+"""Of each batch, and of each record that is applied."""
+VALUE_BYTES = 16
+"""So many bytes of a value that is applied count once: they may be the partitions of a transaction."""
+SLICE_RECORDS = 512
+"""Records of a batch that are decoded at a time."""
 
 LastRecords = dict[bytes, tuple[bytes | None, int]]
 """The last value of each key, and the record's offset, in the order of the offsets."""
@@ -54,51 +63,67 @@ def replay(state: ReplayedState, data: bytes | memoryview, from_offset: int) -> 
     """
     read_to = from_offset
     last: LastRecords = {}
-    read = 0
+    pauses = Pauses(WORK_AT_ONCE)
     for batch in batches(data):
         if batch.next_offset <= read_to:
             continue
         read_to = batch.next_offset
-        read += max(batch.record_count, 1)
         if batch.is_control or batch.is_transactional or not state.last_record_counts:
-            yield from _apply_last(state, last)
-            yield from _apply(state, batch, from_offset)
+            yield from _apply_last(state, last, pauses)
+            yield from _apply(state, batch, from_offset, pauses)
         else:
-            _read(batch, from_offset, last)
-        if read > READ_AT_ONCE:
-            read = 0
+            yield from _read(batch, from_offset, last, pauses)
+        if pauses.is_due(items=BATCH_WORK):
             yield
-    yield from _apply_last(state, last)
+    yield from _apply_last(state, last, pauses)
     return read_to
 
 
-def _read(batch: Batch, from_offset: int, last: LastRecords) -> None:
-    for record in batch.records():
-        if record.key is not None and record.offset >= from_offset:
-            last.pop(record.key, None)
-            last[record.key] = record.value, record.offset
+def _slices(batch: Batch) -> Iterator[list[Record]]:
+    """The records, up to `SLICE_RECORDS` at a time."""
+    if batch.record_count <= SLICE_RECORDS:
+        yield batch.records()
+        return
+    large = LargeBatch(batch, MAX_SIZE_BYTES, SLICE_RECORDS)
+    while large.has_records:
+        yield large.cut().records()
 
 
-def _apply_last(state: ReplayedState, last: LastRecords) -> Generator[None, None, None]:
-    for number, (key, (value, offset)) in enumerate(last.items(), 1):
+def _read(batch: Batch, from_offset: int, last: LastRecords, pauses: Pauses) -> Generator[None, None, None]:
+    for records in _slices(batch):
+        for record in records:
+            if record.key is not None and record.offset >= from_offset:
+                last.pop(record.key, None)
+                last[record.key] = record.value, record.offset
+        if pauses.is_due(items=len(records)):
+            yield
+
+
+def _apply_last(state: ReplayedState, last: LastRecords, pauses: Pauses) -> Generator[None, None, None]:
+    for key, (value, offset) in last.items():
         known = state.decode(key, value)
         if known is not None:
             state.apply(*known, offset, NO_PRODUCER)
-        if number % RECORDS_AT_ONCE == 0:
+        if pauses.is_due(items=_apply_work(value)):
             yield
     last.clear()
 
 
-def _apply(state: ReplayedState, batch: Batch, from_offset: int) -> Generator[None, None, None]:
+def _apply(state: ReplayedState, batch: Batch, from_offset: int, pauses: Pauses) -> Generator[None, None, None]:
     if batch.is_control:
         marker = parse_end_transaction(batch)
         if marker is not None:
             state.end_transaction(batch.producer_id, committed=marker.type is ControlType.COMMIT)
         return
     producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER
-    for number, record in enumerate(batch.records(), 1):
-        known = None if record.key is None else state.decode(record.key, record.value)
-        if known is not None and record.offset >= from_offset:
-            state.apply(*known, record.offset, producer_id)
-        if number % RECORDS_AT_ONCE == 0:
-            yield
+    for records in _slices(batch):
+        for record in records:
+            known = None if record.key is None else state.decode(record.key, record.value)
+            if known is not None and record.offset >= from_offset:
+                state.apply(*known, record.offset, producer_id)
+            if pauses.is_due(items=1 + _apply_work(record.value)):
+                yield
+
+
+def _apply_work(value: bytes | None) -> int:
+    return APPLY_WORK + len(value or b"") // VALUE_BYTES

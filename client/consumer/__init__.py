@@ -19,7 +19,6 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     fetch_session.py       fetch sessions: requests that contain only changes (KIP-227)
     partition_state.py     the positions of one partition, and what fetches of it have to respect
     chunk.py               records of one partition from a fetch response, decoded on first access
-    large_batch.py         slices of a batch that has too many records to be decoded at once
     position_validation.py detects truncated logs after elections (KIP-320): `LogTruncationError`
     interception.py        calls interceptors (KIP-42)
     deserialization.py     deserializers; `RecordDeserializationError` names a record that has no value

@@ -8,7 +8,6 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, TypeVar
 
 from minikafka.client.consumer.deserialization import RecordDeserializationError, deserialization_error, deserialized
-from minikafka.client.consumer.large_batch import LargeBatch
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.options import ConsumerOptions
 from minikafka.client.records import ConsumerRecord
@@ -16,6 +15,7 @@ from minikafka.protocol.errors import CorruptMessageError
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.column_codec import decode_columns
 from minikafka.protocol.records.compression import MAX_SIZE_BYTES, TOGETHER_SIZE_BYTES, TooMuchContent
+from minikafka.protocol.records.large_batch import LargeBatch
 from minikafka.protocol.records.record import CorruptRecords
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ CHUNK_SIZE_BYTES = 512 << 10
 """The approximate size of the batches decoded at once, which should stay in a processor's cache."""
 CHUNK_COUNT_MAX = 50_000
 """The records decoded at once. Each takes some hundred bytes, however small it is on the wire."""
+SLICE_COUNT_MAX = 20_000
+"""The records of a slice of a batch that has more."""
 
 
 class Chunk:
@@ -88,7 +90,8 @@ class Chunk:
 
     def _cut(self) -> tuple[Chunk, Chunk]:
         """A slice of the only batch, and the rest; slices before the position are dropped."""
-        large, start = self._large or LargeBatch(self._batches[0], MAX_SIZE_BYTES), self.state.position or 0
+        large = self._large or LargeBatch(self._batches[0], MAX_SIZE_BYTES, SLICE_COUNT_MAX)
+        start = self.state.position or 0
         piece = large.cut()
         while piece.next_offset <= start and large.has_records:
             piece = large.cut()

@@ -9,6 +9,7 @@ control batches (`control`).
 
     record.py          `Record`; the reference encoder and decoder, plain loops
     batch.py           `Batch`: a header and a view over bytes; parse, verify, encode, patch in place
+    large_batch.py     `LargeBatch`: cuts a batch of too many records into slices
     compression.py     gzip, snappy, lz4 and zstd, with bounded output
     control.py         control batches: transaction markers
     columns.py         `Columns`: the records of some batches as one list per field

@@ -467,7 +467,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the offsets of a slice are not compared with those of the one before",
-        "client/consumer/large_batch.py",
+        "protocol/records/large_batch.py",
         "if not self._delta < first_delta",
         "if not -1 < first_delta",
         (f"{_SLICES}::test_offsets_increase_from_slice_to_slice",),

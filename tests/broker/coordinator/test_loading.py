@@ -9,7 +9,7 @@ from support.coordinator_node import MemoryLogs, MemoryNode
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue
-from minikafka.broker.coordinator.replay import RECORDS_AT_ONCE
+from minikafka.broker.coordinator.replay import APPLY_WORK, WORK_AT_ONCE
 from minikafka.broker.coordinator.runtime import Status
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.names import TopicPartition
@@ -85,7 +85,7 @@ def test_partitions_load_one_after_the_other_in_steps(monkeypatch: pytest.Monkey
     loading = Loading(monkeypatch)
     trio.run(loading.run)
     assert len(loading.applied) == sum(loading.steps) == PARTITIONS * PER_PARTITION
-    assert max(loading.steps) <= 2 * RECORDS_AT_ONCE, "in each round a step, before or after the other task's"
+    assert max(loading.steps) <= 2 * WORK_AT_ONCE // APPLY_WORK, "a step in each round, before or after the other's"
     assert len(loading.reads) > 2 * PARTITIONS
     for order in (runs(loading.reads), runs(loading.applied)):
         assert sorted(order) == list(range(PARTITIONS)), "no partition is loaded while another one is"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
 from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue
-from minikafka.broker.coordinator.replay import READ_AT_ONCE, RECORDS_AT_ONCE, replay
+from minikafka.broker.coordinator.replay import APPLY_WORK, BATCH_WORK, SLICE_RECORDS, VALUE_BYTES, WORK_AT_ONCE, replay
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.group_records import OffsetCommitKey
-from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.protocol.records.batch import Batch, batches, encode_batch
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 
@@ -100,9 +101,77 @@ def test_only_the_last_record_of_a_key_is_applied_with_the_same_result(seed: int
     assert len(together.offsets) == len(one_by_one.offsets)
 
 
-def test_many_keys_take_pauses() -> None:
-    keys = list(range(10 * RECORDS_AT_ONCE))
-    assert in_steps(shard(), commits(0, keys)) == (len(keys), 10 + len(keys) // READ_AT_ONCE)
+class Counted:
+    """A state that keeps nothing, and the work since the last pause and in all."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, last_record_counts: bool) -> None:
+        self.last_record_counts = last_record_counts
+        self.work = self.work_max = self.work_in_all = 0
+        self.applied: list[int] = []
+        decode = Batch.records
+
+        def records(batch: Batch) -> list[Record]:
+            found = decode(batch)
+            self._worked(BATCH_WORK + len(found))
+            return found
+
+        monkeypatch.setattr(Batch, "records", records)
+
+    def _worked(self, work: int) -> None:
+        self.work += work
+        self.work_in_all += work
+        self.work_max = max(self.work_max, self.work)
+
+    def decode(self, key: bytes, value: bytes | None) -> tuple[Any, Any | None]:
+        self._worked(APPLY_WORK + len(value or b"") // VALUE_BYTES)
+        return key, value
+
+    def apply(self, key: Any, value: Any | None, record_offset: int, producer_id: int) -> None:
+        self.applied.append(record_offset)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        self._worked(BATCH_WORK)
+
+
+def log_of(count: int, together: int, value_size: int, *, transactional: bool) -> bytes:
+    """So many records, some in each batch; each has a key of its own."""
+    log = b""
+    for first in range(0, count, together):
+        records = [Record(offset, 1, b"%d" % offset, bytes(value_size)) for offset in range(first, first + together)]
+        log += encode_batch(
+            records,
+            base_offset=first,
+            producer_id=7 if transactional else NO_PRODUCER,
+            producer_epoch=0 if transactional else -1,
+            base_sequence=0 if transactional else -1,
+            transactional=transactional,
+        )
+    return log
+
+
+@pytest.mark.parametrize("last_record_counts", [True, False])
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize(
+    ("count", "together", "value_size"),
+    [(5000, 1, 10), (4900, 7, 10), (10_000, 10_000, 10), (1 + SLICE_RECORDS, 1 + SLICE_RECORDS, 10), (300, 3, 10_000)],
+    ids=["one-record batches", "small batches", "one batch", "one record more than a slice", "long values"],
+)
+def test_whatever_a_log_consists_of_no_step_is_long(
+    count: int, together: int, value_size: int, *, transactional: bool, last_record_counts: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    log = log_of(count, together, value_size, transactional=transactional)
+    state, pauses = Counted(monkeypatch, last_record_counts=last_record_counts), 0
+    for _ in replay(state, log, 0):
+        state.work, pauses = 0, pauses + 1
+    assert state.applied == list(range(count))
+    assert state.work_max <= WORK_AT_ONCE + SLICE_RECORDS + BATCH_WORK + APPLY_WORK + value_size // VALUE_BYTES
+    assert pauses <= state.work_in_all // WORK_AT_ONCE, "not without need"
+
+
+def test_very_many_markers_take_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = b"".join(marker(offset, 7, ControlType.ABORT) for offset in range(WORK_AT_ONCE))
+    assert sum(1 for _ in replay(Counted(monkeypatch, last_record_counts=True), log, 0)) == BATCH_WORK
 
 
 def test_many_commits_of_few_keys_take_pauses_and_are_applied_once() -> None:
@@ -117,7 +186,7 @@ def test_many_commits_of_few_keys_take_pauses_and_are_applied_once() -> None:
     state.apply = counted  # type: ignore[method-assign]
     end, pauses = in_steps(state, log)
     assert (end, len(applied)) == (100_000, 100)
-    assert pauses >= 100_000 // (READ_AT_ONCE + 100)
+    assert pauses >= 100_000 // WORK_AT_ONCE
 
 
 def test_records_before_the_offset_are_not_applied_again() -> None:

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from support.scripted_cluster import ScriptedCluster, on_virtual_time
 
 from minikafka.client.consumer import chunk as chunk_module
-from minikafka.client.consumer import large_batch
 from minikafka.client.consumer.arrow_batches import COLUMNS
 from minikafka.client.consumer.chunk import Chunk
 from minikafka.client.consumer.deserialization import RecordDeserializationError
 from minikafka.client.consumer.fetch_state import Fetcher
-from minikafka.client.consumer.large_batch import LargeBatch
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.errors import CorruptMessageError
 from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records import large_batch
 from minikafka.protocol.records.batch import Batch, batches, encode_batch, parse_header
 from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.records.large_batch import LargeBatch
 from minikafka.protocol.records.record import CorruptRecords, Record
 
 from .test_fetch_state import TP, answer, ask, fetcher
@@ -41,7 +41,7 @@ RECORDS = st.builds(
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_module, "CHUNK_COUNT_MAX", COUNT_MAX)
-    monkeypatch.setattr(large_batch, "SLICE_COUNT_MAX", SLICE)
+    monkeypatch.setattr(chunk_module, "SLICE_COUNT_MAX", SLICE)
     monkeypatch.setattr(large_batch, "SLICE_SIZE_BYTES", 300)
 
 
@@ -134,7 +134,7 @@ def damaged(change: dict[str, Any]) -> Batch:
 
 
 def cut_up(batch: Batch) -> None:
-    rest = LargeBatch(batch, 1 << 20)
+    rest = LargeBatch(batch, 1 << 20, SLICE)
     while rest.has_records:
         rest.cut()
 
@@ -151,7 +151,7 @@ def test_what_is_wrong_with_the_whole_is_noticed(change: dict[str, Any]) -> None
 def test_offsets_increase_from_slice_to_slice() -> None:
     records = [Record(0, 0, None, b"value") for _ in range(8)]
     deltas = [0, 1, 2, 3, 3, 4, 5, 6]
-    rest = LargeBatch(parse_header(encode_batch(records, deltas=deltas)), 1 << 20)
+    rest = LargeBatch(parse_header(encode_batch(records, deltas=deltas)), 1 << 20, SLICE)
     assert rest.cut().record_count == SLICE
     with pytest.raises(CorruptRecords, match="not increasing"):
         rest.cut()

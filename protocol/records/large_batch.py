@@ -13,8 +13,6 @@ from minikafka.protocol.records.record import (
     record_starts,
 )
 
-SLICE_COUNT_MAX = 20_000
-"""The records of a slice."""
 SLICE_SIZE_BYTES = 1 << 20
 """A slice has no record that begins behind so many bytes."""
 _UNCOMPRESSED = ~0x07
@@ -26,14 +24,15 @@ class LargeBatch:
     Args:
         batch: its records are not looked at before they are cut off.
         max_size_bytes: of the decompressed records.
+        count_max: the records of a slice.
 
     Raises CorruptRecords for invalid compression and an impossible count, TooMuchContent above `max_size_bytes`.
     """
 
-    __slots__ = ("_batch", "_count", "_data", "_delta", "_position")
+    __slots__ = ("_batch", "_count", "_count_max", "_data", "_delta", "_position")
 
-    def __init__(self, batch: Batch, max_size_bytes: int) -> None:
-        self._batch = batch
+    def __init__(self, batch: Batch, max_size_bytes: int, count_max: int) -> None:
+        self._batch, self._count_max = batch, count_max
         self._data = memoryview(decompress(batch.codec, batch.payload, max_size_bytes))
         self._count = batch.record_count
         self._position = 0
@@ -64,7 +63,7 @@ class LargeBatch:
     def _scan(self) -> tuple[int, int, int]:
         """How many records the next slice has, where the last one begins, and where it ends."""
         begun, left_bytes = self._position, len(self._data) - self._position
-        starts = record_starts(bytes(self._data[begun : begun + SLICE_SIZE_BYTES]), min(self._count, SLICE_COUNT_MAX))
+        starts = record_starts(bytes(self._data[begun : begun + SLICE_SIZE_BYTES]), min(self._count, self._count_max))
         count = len(starts) - 1
         if starts[-1] > left_bytes or (count == self._count) != (starts[-1] == left_bytes):
             raise CorruptRecords(f"{counted(self._batch.record_count, 'record')} do not fill their batch")
