@@ -13,7 +13,7 @@ from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.classic_membership import ClassicMembership, ErrorAction, State
 from minikafka.client.groups.group_session import GroupSession, Member, PollOverdue
 from minikafka.client.options import ConsumerOptions
-from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.errors import KafkaError, RebalanceInProgressError, error_for
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest
 from minikafka.protocol.names import TopicPartition
 
@@ -89,6 +89,8 @@ class ClassicGroup(GroupSession):
         if membership.is_leader:
             counts = await self._member.partition_counts(membership.group_topics)
         assigned = membership.synced(await self._request(membership.sync_request(counts), wait_ms))
+        self._joins += 1
+        self._succeeded()
         await self._apply(assigned)
         self.counts.rebalances_ms.add((anyio.current_time() - began) * 1000)
 
@@ -107,6 +109,7 @@ class ClassicGroup(GroupSession):
         await self._assign(added, assigned)
         if removed:
             membership.state = State.UNJOINED
+            await self._join_again(RebalanceInProgressError(f"group {self.group_id!r}: partitions are to be given up"))
 
     async def _send_heartbeat(self) -> None:
         """Send one while a rebalance waits. Raises KafkaError if the membership is lost."""
@@ -123,6 +126,8 @@ class ClassicGroup(GroupSession):
                 raise error_for(response.error_code, f"group {self.group_id!r}: {error}")
             if action is ErrorAction.FIND_COORDINATOR:
                 self._cluster.forget_coordinator(self.group_id)
+        else:
+            self._joins = 0
 
     async def _heartbeat(self) -> None:
         membership = self.membership
@@ -135,6 +140,7 @@ class ClassicGroup(GroupSession):
         response = await self._heartbeat_request(membership.heartbeat_request(), self._options.session_timeout_ms)
         if response.error_code:
             raise error_for(response.error_code, f"group {self.group_id!r}: {error_for(response.error_code)}")
+        self._joins = 0
 
     async def leave(self) -> None:
         """See `GroupSession`. A static member keeps its place (KIP-345)."""

@@ -52,6 +52,11 @@ _REACTIONS = {
 }
 
 
+def is_join(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a heartbeat is that of a member which joins."""
+    return request.member_epoch == _JOINING
+
+
 class ConsumerMembership:
     """One member.
 
@@ -60,7 +65,7 @@ class ConsumerMembership:
         epoch: the member epoch; -1 while this is no member.
         target: the partitions that the coordinator wants this member to have; None until it has told.
         owned: the partitions that this member has.
-        heartbeat_interval_ms: as the coordinator wants it.
+        heartbeat_interval_ms: as the coordinator wants it; as before if it names none, or one that cannot be.
     """
 
     def __init__(self, options: ConsumerOptions, randomness: random.Random) -> None:
@@ -119,7 +124,8 @@ class ConsumerMembership:
         self._pattern_was_sent = self._pattern_was_sent or pattern is not None
         self.member_id = response.member_id or self.member_id
         self.epoch = response.member_epoch
-        self.heartbeat_interval_ms = response.heartbeat_interval_ms or self.heartbeat_interval_ms
+        if response.heartbeat_interval_ms > 0:
+            self.heartbeat_interval_ms = response.heartbeat_interval_ms
         if response.assignment is not None:
             self.target = {
                 one.topic_id: tuple(sorted(one.partitions)) for one in response.assignment.topic_partitions
@@ -153,9 +159,14 @@ class ConsumerMembership:
             instance_id=self._options.group_instance_id,
         )
 
-    @staticmethod
-    def reaction_to(error: KafkaError) -> Reaction:
-        """The reaction to an error of a heartbeat."""
+    def reaction_to(self, error: KafkaError) -> Reaction:
+        """The reaction to an error of a heartbeat.
+
+        A group that has lost its member, as in a cluster that was made anew, is joined again, where Kafka's client
+        fails. One that does not let it join is not to be had: it may be of the classic protocol.
+        """
+        if error.code == ErrorCode.GROUP_ID_NOT_FOUND and self.epoch > _JOINING:
+            return Reaction.REJOIN
         return _REACTIONS.get(error.code, Reaction.FAIL)
 
     def failed(self, error: KafkaError) -> Reaction:

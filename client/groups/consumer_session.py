@@ -13,7 +13,7 @@ import anyio
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.seams import Seams
 from minikafka.client.escaped_log import escaped
-from minikafka.client.groups.consumer_membership import Assigned, ConsumerMembership, Reaction
+from minikafka.client.groups.consumer_membership import Assigned, ConsumerMembership, Reaction, is_join
 from minikafka.client.groups.group_session import GroupSession, Member, PollOverdue
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
@@ -114,6 +114,7 @@ class ConsumerGroup(GroupSession):
             self.membership.missed_answer()
             raise
         self.membership.answered(request, response, subscription)
+        self._joins = self._joins + 1 if is_join(request) else 0
         self._note_epoch(before)
 
     def _note_epoch(self, before: tuple[int, str]) -> None:

@@ -26,6 +26,8 @@ from minikafka.protocol.names import TopicPartition
 
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _PURPOSE = "group"
+_JOINS_AT_ONCE = 2
+"""Joins in a row, without a heartbeat that succeeds between them, before the next one waits: a usual rebalance."""
 
 
 class Member(Protocol):
@@ -108,6 +110,8 @@ class GroupSession(ABC):
         self._changed = anyio.Event()
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
         self._failures = 0
+        self._joins = 0
+        """Those that succeeded since the last heartbeat that did."""
 
     @property
     @abstractmethod
@@ -255,8 +259,8 @@ class GroupSession(ABC):
         self._member.fail(error)
 
     async def _join_again(self, error: KafkaError) -> None:
-        """At once, as the coordinator asks for it; after a time if it has just answered an attempt with an error."""
-        if self._failures:
+        """At once, as the coordinator asks for it; after a time if the last attempt, or the last few, led to nothing."""
+        if self._failures or self._joins > _JOINS_AT_ONCE:
             await self._back_off(error)
         else:
             self._failures = 1
@@ -268,7 +272,7 @@ class GroupSession(ABC):
         if self.failing_since is None:
             self.failing_since = anyio.current_time()
         _logger.info("group request failed, retrying: group %r: %s", self.group_id, error)
-        await anyio.sleep(self._backoff.delay_ms(self._failures) / 1000)
+        await anyio.sleep(self._backoff.delay_ms(max(self._failures, self._joins - _JOINS_AT_ONCE)) / 1000)
         self._failures += 1
 
     async def _heartbeat_request(self, request: Any, timeout_ms: float) -> Any:

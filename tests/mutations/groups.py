@@ -10,7 +10,33 @@ _CLASSIC_MACHINE = ("tests/broker/coordinator/groups/test_group_machine.py",)
 _MACHINE = ("tests/broker/coordinator/groups/consumer/test_consumer_group_machine.py",)
 _MIGRATION_MACHINE = ("tests/broker/coordinator/groups/test_migration_machine.py",)
 
+_JOINS = "tests/client/groups/test_joins_in_a_row.py"
+
 MUTATIONS = (
+    Mutation(
+        "a member that is fenced at once after each join joins again without a pause",
+        "client/groups/group_session.py",
+        "        if self._failures or self._joins > _JOINS_AT_ONCE:\n",
+        "        if self._failures:\n",
+        (_JOINS,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a heartbeat interval that cannot be is kept",
+        "client/groups/consumer_membership.py",
+        "        if response.heartbeat_interval_ms > 0:\n",
+        "        if response.heartbeat_interval_ms:\n",
+        (f"{_JOINS}::test_a_heartbeat_interval_that_cannot_be_counts_as_none",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a member whose group is unknown gives up",
+        "client/groups/consumer_membership.py",
+        "        if error.code == ErrorCode.GROUP_ID_NOT_FOUND and self.epoch > _JOINING:\n",
+        "        if error.code == ErrorCode.GROUP_ID_NOT_FOUND and self.epoch < _JOINING:\n",
+        (f"{_JOINS}::test_a_member_of_the_consumer_protocol_that_is_fenced_at_once",),
+        seeds=TEST_ONLY,
+    ),
     Mutation(
         "a member that its group has removed joins again in silence",
         "client/groups/group_session.py",
