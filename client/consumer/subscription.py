@@ -193,8 +193,9 @@ class Subscriptions:
                         tasks.start_soon(last, some)
             if group is not None and group.known and self._listener is not None:
                 lost, unlimited = group.member[0] < 0, left_by is None or isinstance(left_by, Exception)
+                known, group.known = group.known, []  # The listener may call `unsubscribe`.
                 with last_call(limit, self._cluster.waits, unlimited=unlimited):
-                    await self._notify_revoked(self._listener, group.known, lost=lost, settled_only=not everything)
+                    await self._notify_revoked(self._listener, known, lost=lost, settled_only=not everything)
         finally:
             self._group = None
             if group is not None:

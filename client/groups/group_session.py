@@ -84,7 +84,7 @@ class GroupSession(ABC):
     """A consumer's membership of a group: the background task that keeps it.
 
     Attributes:
-        known: the assigned partitions, as far as the consumer was told of them.
+        known: the assigned partitions, as far as the consumer was told of them, without those it is being told to lose.
         pending: the call that the application has to make next.
         last_error: the one that requests are repeated after, or None.
         ended_by: the error that has ended the membership for good, or None.
@@ -180,14 +180,12 @@ class GroupSession(ABC):
         kept = [tp for tp in self.known if tp not in partitions]
 
         async def call() -> None:
+            before, self.known = self.known, kept
             try:
                 await self._member.partitions_revoked(partitions, lost=lost)
             except anyio.get_cancelled_exc_class():
+                self.known = before
                 raise
-            except BaseException:
-                self.known = kept
-                raise
-            self.known = kept
 
         await self._tell(call)
 
@@ -259,7 +257,7 @@ class GroupSession(ABC):
         self._member.fail(error)
 
     async def _join_again(self, error: KafkaError) -> None:
-        """At once, as the coordinator asks for it; after a time if the last attempt, or the last few, led to nothing."""
+        """At once, as the coordinator asks for it; after a time if the last ones led to nothing."""
         if self._failures or self._joins > _JOINS_AT_ONCE:
             await self._back_off(error)
         else:

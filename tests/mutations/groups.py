@@ -22,6 +22,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a listener is told again of partitions that it is being told of, if it unsubscribes",
+        "client/consumer/subscription.py",
+        "                known, group.known = group.known, []  # The listener may call `unsubscribe`.\n",
+        "                known = group.known\n",
+        ("tests/client/groups/test_leaving_in_callbacks.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a heartbeat interval that cannot be is kept",
         "client/groups/consumer_membership.py",
         "        if response.heartbeat_interval_ms > 0:\n",
