@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -49,9 +50,12 @@ class Home:
 
     Attributes:
         is_trio: whether that is trio's.
+        on_fork: called in a forked process: it has nothing there that leaves out `check`.
     """
 
     def __init__(self) -> None:
+        self.on_fork: Callable[[], None] = lambda: None
+        _homes.add(self)
         self.is_trio = sniffio.current_async_library() == "trio"
         if self.is_trio:
             from minikafka.client.connections.trio_socket import current_task, running_loop
@@ -72,6 +76,17 @@ class Home:
                 "this client was opened in another event loop, thread or process, where its tasks are: use it there,"
                 " or open another client here"
             )
+
+
+_homes: weakref.WeakSet[Home] = weakref.WeakSet()
+
+
+def _tell_homes() -> None:
+    for one in list(_homes):
+        one.on_fork()
+
+
+os.register_at_fork(after_in_child=_tell_homes)
 
 
 def reason_of(error: BaseException) -> str:

@@ -463,7 +463,8 @@ class Producer(ClusterClient):
     async def _start(self, tasks: TaskGroup) -> None:
         self._sender = Sender(self.cluster, self._accumulator, self._options, tasks, self._backoff)
         self._sender.on_update = self._update_targets
-        self._sender.on_end = self._targets.clear  # `send` looks whether the producer can still be used.
+        # Then `send` looks whether the producer can still be used.
+        self._sender.on_end = self.cluster.home.on_fork = self._targets.clear
         await self._sender.start()
 
     async def _stop(self, left_by: BaseException | None) -> None:

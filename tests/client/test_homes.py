@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -58,6 +59,48 @@ async def test_a_call_in_another_thread_or_loop_raises(minikafka_bootstrap: str,
             await anyio.to_thread.run_sync(thread.join)
         assert [type(error) for error in raised] == [RuntimeError]
         assert "another event loop, thread or process" in str(raised[0])
+
+
+FORKED = {name: one for name, one in CALLS.items() if name != "a known topic"} | {
+    "a batch that is open": (Producer, lambda one: one.send("homes", b"1")),
+    "many in a batch that is open": (Producer, lambda one: one.send_many("homes", [b"1", b"2"])),
+}
+
+
+def begun_in_a_child(call: Callable[[], Any]) -> str:
+    """What the first step of a call does in a forked process."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        said = "it waits"
+        try:
+            call().send(None)
+        except BaseException as error:  # noqa: BLE001 (this process ends, and the other one looks at it)
+            said = repr(error)
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        return pipe.read().decode()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", FORKED)
+async def test_a_call_in_a_forked_process_raises_and_the_parent_goes_on(minikafka_bootstrap: str, name: str) -> None:
+    kind, call = FORKED[name]
+    options = {"linger_ms": 60_000} if kind is Producer else {}
+    async with kind(bootstrap_servers=minikafka_bootstrap, **options) as one:
+        if kind is Producer:
+            await one.send("homes", b"0")
+        said = begun_in_a_child(lambda: call(one))
+        assert said.startswith("RuntimeError("), said
+        assert "another event loop, thread or process" in said or "no running event loop" in said
+        if kind is Producer:
+            delivery = await one.send("homes", b"2")
+            with anyio.fail_after(20):
+                await one.flush()
+                await delivery
 
 
 def test_a_client_outlives_no_event_loop(minikafka_bootstrap: str) -> None:

@@ -413,4 +413,11 @@ MUTATIONS = (
         "                if False:\n",
         ("tests/client/test_added_voters.py::test_a_voter_that_is_not_ready_is_asked_about_once",),
     ),
+    Mutation(
+        "a producer's batches that are open take records in a forked process",
+        "client/connections/seams.py",
+        "        one.on_fork()\n",
+        "        pass\n",
+        ("tests/client/test_homes.py::test_a_call_in_a_forked_process_raises_and_the_parent_goes_on",),
+    ),
 )
