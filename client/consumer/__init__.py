@@ -15,7 +15,8 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     background_fetch.py    the background task: Fetch requests, errors
     missing_offsets.py     start offsets, and the ends to stop at
     failures.py            errors of the background for the next request, unless a seek makes them moot
-    fetch_state.py         planned fetches and buffered chunks; aborted transactions
+    fetch_state.py         planned fetches and buffered chunks
+    fetched_chunks.py      what the bytes of a response become; aborted transactions
     fetch_session.py       fetch sessions: requests that contain only changes (KIP-227)
     partition_state.py     the positions of one partition, and what fetches of it have to respect
     chunk.py               records of one partition from a fetch response, decoded on first access
@@ -35,8 +36,7 @@ Caveats:
       A compressed batch is decompressed as a whole, once; it may have 256 MiB then, and is corrupt above.
     * A member under the consumer protocol whose cluster was replaced by an empty one does not join again: it logs a
       warning every ten seconds. A member under the classic protocol joins again.
-    * Responses to a Fetch that cannot be used (batches of magic 0 or 1, an incomplete batch only, retriable errors of a
-      partition) are asked for again without a word, and some of them without a pause.
+    * Batches of magic 0 or 1, which brokers before Kafka 4 may still have, are not read: CorruptMessageError.
     * A consumer without a group whose topic is deleted waits without a word; so does a member under the consumer
       protocol that has read nothing.
     * A closed consumer keeps what it had buffered until Python's collector of garbage runs. That is up to two responses

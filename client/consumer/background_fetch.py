@@ -29,6 +29,7 @@ from minikafka.client.metrics import Distribution
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import (
     BrokerNotAvailableError,
+    CorruptMessageError,
     KafkaError,
     OffsetOutOfRangeError,
     error_for,
@@ -39,6 +40,8 @@ from minikafka.protocol.names import TopicPartition
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _PURPOSE = "fetch"
 _VERSION_WITH_SESSIONS, _VERSION_WITH_IDS = 7, 13
+_VAIN_MAX = 2
+"""So many responses in a row may come early without bringing anything; the next requests are sent after a backoff."""
 
 
 class FetchLoop:
@@ -68,6 +71,8 @@ class FetchLoop:
         self._arrival = anyio.Event()
         self._in_flight: dict[int, float] = {}
         """By node, when the Fetch request without a response was sent, on the event loop's clock."""
+        self._in_vain: dict[int, int] = {}
+        """By node, how many of its last responses came before their time, and brought nothing."""
         self._connecting: dict[int, None] = {}
         self._sessions: dict[int, FetchSession] = {}
         self._missing = MissingOffsets(cluster, fetcher, options, tasks, self._backoff, failures, self._changed)
@@ -110,7 +115,8 @@ class FetchLoop:
             return None
         stuck: dict[TopicPartition, str] = {}
         for tp, state in self._fetcher.states.items():
-            if not (state.paused or state.buffered or state.fetch_offset is None):
+            is_looked_for = state.fetch_offset is None and not state.resets
+            if not (state.paused or state.buffered or is_looked_for):
                 why = self._why_stuck(state, now)
                 stuck |= {} if why is None else {tp: why}
         nothing = self._fetcher.why_nothing
@@ -123,7 +129,7 @@ class FetchLoop:
         return Awaited(f"records of {listed(map(str, stuck))}", why, self._unavailable_since)
 
     def _why_stuck(self, state: PartitionState, now: float) -> str | None:
-        """Why a partition cannot be fetched, "" if its broker cannot be reached; None if it can."""
+        """Why records of a partition do not come, "" if its broker cannot be reached; None if there may be none."""
         metadata = self._cluster.metadata
         replica = state.preferred_replica
         node_id = replica if replica >= 0 else metadata.leader(*state.tp)
@@ -134,7 +140,9 @@ class FetchLoop:
         if state.ends_early:
             return f"{state.tp} {state.shortened}"
         silent_s = now - self._in_flight.get(node_id, now)
-        return f"broker {node_id} does not answer" if silent_s > self._options.fetch_max_wait_ms / 1000 + 1 else None
+        if silent_s > self._options.fetch_max_wait_ms / 1000 + 1:
+            return f"broker {node_id} does not answer"
+        return state.trouble or None
 
     async def arrival(self) -> None:
         """Wait until a response has arrived or an error has occurred."""
@@ -234,16 +242,22 @@ class FetchLoop:
 
     def _on_response(self, node_id: int, fetch: PendingFetch, reply: Any, deadline: float) -> None:
         self._in_flight.pop(node_id, None)
-        self.latencies_ms.add((anyio.current_time() - deadline) * 1000 + self._options.request_timeout_ms)
+        took_ms = (anyio.current_time() - deadline) * 1000 + self._options.request_timeout_ms
+        self.latencies_ms.add(took_ms)
         self._fetcher.completed(fetch)
         if isinstance(reply, KafkaError):
             fetch.session.reset()
             self._fail_all(fetch, reply)
         elif not reply.error_code:
             fetch.session.answered(reply)
-            self._accept(fetch, reply)
+            is_early = fetch.request.min_bytes > 0 and took_ms < fetch.request.max_wait_ms / 2
+            if self._accept(fetch, reply) or not is_early:
+                self._in_vain.pop(node_id, None)
+            else:
+                self._answered_in_vain(node_id, fetch)
         elif not fetch.session.refused(reply.error_code):
-            self._fail_all(fetch, error_for(reply.error_code, "fetching failed"))
+            error = error_for(reply.error_code)
+            self._fail_all(fetch, error_for(reply.error_code, f"fetching from broker {node_id} failed: {error}"))
         self._changed()
 
     def _fail_all(self, fetch: PendingFetch, error: KafkaError) -> None:
@@ -251,13 +265,16 @@ class FetchLoop:
             if state.era == era:
                 self._handle_failure(PartitionFailure(state, error))
 
-    def _accept(self, fetch: PendingFetch, reply: Any) -> None:
+    def _accept(self, fetch: PendingFetch, reply: Any) -> bool:
+        """Whether the response has brought anything: records, an error, the name of another replica."""
+        before, is_of_use = len(self._fetcher.chunks), False
         names = fetch.session.names() if reply.responses else {}
         for topic in reply.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
                 tp = TopicPartition(name, data.partition_index)
                 failure = self._fetcher.accept(fetch, tp, data)
+                is_of_use |= failure is not None or data.preferred_read_replica >= 0
                 if data.preferred_read_replica >= 0 and (state := self._fetcher.states.get(tp)) is not None:
                     state.preferred_replica = data.preferred_read_replica
                     state.preferred_until = anyio.current_time() + self._options.metadata_max_age_ms / 1000
@@ -266,16 +283,31 @@ class FetchLoop:
                     learn = self._cluster.metadata.learn
                     moved = learn(name, data.partition_index, data.current_leader, endpoints)
                     self._handle_failure(failure, pause=not moved)
+        return is_of_use or len(self._fetcher.chunks) > before
+
+    def _answered_in_vain(self, node_id: int, fetch: PendingFetch) -> None:
+        """A broker that answers at once and brings nothing, again and again, is asked after a backoff."""
+        count = self._in_vain[node_id] = self._in_vain.get(node_id, 0) + 1
+        if count <= _VAIN_MAX:
+            return
+        until = anyio.current_time() + self._backoff.delay_ms(count - _VAIN_MAX - 1) / 1000
+        for state, era in fetch.requested.values():
+            if state.era == era and state.fetch_offset is not None:
+                state.not_before = max(state.not_before, until)
+                if state.fetch_offset < self._fetcher.readable_end(state):
+                    where = f"{state.tp} from offset {state.fetch_offset} on"
+                    state.trouble = f"broker {node_id} answers without the records of {where}"
 
     def _handle_failure(self, failure: PartitionFailure, *, pause: bool = True) -> None:
         state, error = failure
         from_follower, state.preferred_replica = state.preferred_replica >= 0, -1
+        state.trouble = str(error)
         state.not_before = anyio.current_time() + (self._backoff.delay_ms(0) / 1000 if pause else 0)
         if isinstance(error, OffsetOutOfRangeError) and from_follower:
             return
         if isinstance(error, OffsetOutOfRangeError):
             self._handle_out_of_range(state)
-        elif error.retriable:
+        elif error.retriable and not isinstance(error, CorruptMessageError):
             self._cluster.refresh_soon()
         else:
             state.not_before += 1
@@ -296,6 +328,9 @@ class FetchLoop:
         else:
             state.move(None)
             state.reset, state.reset_from = reset, offset
+            state.resets += 1
+            if state.resets > 1:
+                state.not_before = anyio.current_time() + self._backoff.delay_ms(state.resets - 2) / 1000
 
     def _unvalidated(self) -> dict[int, list[PartitionState]]:
         """By leader, the partitions whose positions are to be compared with its log."""

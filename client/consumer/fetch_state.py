@@ -9,22 +9,20 @@ dropped. `background_fetch.py` sends the requests.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from minikafka.client.connections.cluster_metadata import Topic
-from minikafka.client.consumer.chunk import Chunk, portions
+from minikafka.client.consumer.chunk import Chunk
 from minikafka.client.consumer.fetch_session import FetchSession, TopicIds
+from minikafka.client.consumer.fetched_chunks import READ_COMMITTED, chunks_of
 from minikafka.client.consumer.partition_state import Left, PartitionState
 from minikafka.client.options import ConsumerOptions
 from minikafka.client.records import ConsumerRecord
-from minikafka.protocol.errors import CorruptMessageError, KafkaError, error_for
+from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.compression import TooMuchContent
-from minikafka.protocol.records.control import ControlType, control_type
-from minikafka.protocol.records.record import CorruptRecords
 from minikafka.protocol.types import NIL_UUID
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ _BUSY_WAIT_MS = 20
 """The `max_wait_ms` of a fetch that had to leave out partitions whose buffers are full: they may be taken meanwhile."""
 _OF_IDLE_TIME = 10  # Or such a part of the time since records were asked for last, if that is longer.
 NOT_CHOSEN = "no topics or partitions are chosen: call subscribe() or assign(), or name topics in Consumer(…)"
-READ_COMMITTED = "read_committed"
 NO_RESET = "none"
 
 
@@ -54,14 +51,6 @@ class PartitionFailure(NamedTuple):
 
     state: PartitionState
     error: KafkaError
-
-
-class CorruptBatch(NamedTuple):
-    """A damaged batch of a response, and its place there."""
-
-    place: int
-    batch: Batch
-    error: CorruptRecords
 
 
 class Fetcher:
@@ -189,9 +178,10 @@ class Fetcher:
         if self.current is not None and self.current.is_stale:
             self.current = None
 
-    def without_position(self) -> list[PartitionState]:
-        """The partitions whose position is to be found: without those that wait for a seek after a failure."""
-        return [one for one in self.states.values() if one.fetch_offset is None and one.reset != NO_RESET]
+    def without_position(self, now: float) -> list[PartitionState]:
+        """The partitions whose position is to be found now: without those that wait for a seek after a failure."""
+        lacking = [one for one in self.states.values() if one.fetch_offset is None and one.reset != NO_RESET]
+        return [one for one in lacking if one.not_before <= now]
 
     def without_end(self) -> list[PartitionState]:
         """With `stop_at`, the partitions whose end is to be found."""
@@ -202,6 +192,11 @@ class Fetcher:
     def at_end(self) -> bool:
         """With `stop_at`, whether all records before the ends of the assigned partitions were taken."""
         return self._options.stop_at is not None and all(one.is_at_stop(one.position) for one in self.states.values())
+
+    def readable_end(self, state: PartitionState) -> int:
+        """The offset up to which records may be read, as far as the broker has said; -1 if it has not."""
+        committed_only = self._options.isolation_level == READ_COMMITTED
+        return state.last_stable_offset if committed_only else state.high_watermark
 
     def unvalidated(self, epoch_of: Callable[[str, int], int]) -> list[PartitionState]:
         """The partitions whose position is to be compared with the log of a new leader (KIP-320)."""
@@ -408,91 +403,6 @@ class Fetcher:
             return None
         if data.error_code:
             return PartitionFailure(state, error_for(data.error_code, f"{tp}: {error_for(data.error_code)}"))
-        state.is_refused = False
-        state.high_watermark = data.high_watermark
-        state.last_stable_offset = data.last_stable_offset
-        state.log_start_offset = data.log_start_offset
-        if data.records is None or not len(data.records):
-            return None
-        try:
-            whole = list(batches(data.records))
-        except CorruptRecords as error:
-            return PartitionFailure(state, CorruptMessageError(f"{tp}: offset {state.fetch_offset}: {error}"))
-        return self._buffer(state, whole, data.aborted_transactions)
-
-    def _buffer(self, state: PartitionState, whole: list[Batch], aborted: Any) -> PartitionFailure | None:
-        start, stop = state.fetch_offset or 0, state.stop_offset
-        wanted = whole if stop is None else [batch for batch in whole if batch.base_offset < stop]
-        corrupt = self._first_corrupt(wanted)
-        sound = [batch for batch in wanted[: corrupt.place if corrupt else None] if batch.last_offset >= start]
-        at_stop = corrupt is None and len(wanted) < len(whole)  # The end of a partition is always that of a batch.
-        if sound or at_stop:
-            next_offset = max(start, stop) if at_stop and stop is not None else sound[-1].next_offset
-            if (failure := self._buffer_sound(state, sound, next_offset, aborted)) is not None:
-                return failure
-        if corrupt is not None:
-            self._buffer_corrupt(state, corrupt, wanted[corrupt.place + 1 :])
+        state.answered(data)
+        self.chunks += chunks_of(state, data.records, data.aborted_transactions, self._options)
         return None
-
-    def _first_corrupt(self, whole: list[Batch]) -> CorruptBatch | None:
-        """The first damaged batch. It is looked for before anything that the checksum covers decides: a batch that
-        seems to be a control batch, or one of an aborted transaction, would be left out."""
-        if self._options.check_crcs:
-            for index, batch in enumerate(whole):
-                try:
-                    batch.check_crc()
-                except CorruptRecords as error:
-                    return CorruptBatch(index, batch, error)
-        return None
-
-    def _buffer_corrupt(self, state: PartitionState, corrupt: CorruptBatch, behind: list[Batch]) -> None:
-        """Buffer a chunk that raises. Nothing behind it is fetched: its own last offset may be damaged."""
-        batch = corrupt.batch
-        state.fetch_offset = max(state.fetch_offset or 0, batch.base_offset)
-        after = behind[0].base_offset if behind else batch.next_offset
-        if not state.fetch_offset < after <= state.high_watermark:
-            after = state.fetch_offset + 1
-        state.buffered += 1
-        self.chunks.append(Chunk(state, [batch], after, self._options, corruption=corrupt.error))
-
-    def _buffer_sound(
-        self, state: PartitionState, sound: list[Batch], next_offset: int, aborted: Any
-    ) -> PartitionFailure | None:
-        try:
-            visible = list(self._visible(sound, aborted))
-        except CorruptRecords as error:
-            return PartitionFailure(state, CorruptMessageError(f"{state.tp}: offset {state.fetch_offset}: {error}"))
-        state.fetch_offset = next_offset
-        if sound and not state.fetch_epoch == sound[0].leader_epoch == sound[-1].leader_epoch:  # Epochs only increase.
-            state.fetched((batch.base_offset, batch.leader_epoch) for batch in sound)
-        state.buffered += 1
-        for some in portions(visible):
-            last = some[-1] is visible[-1]
-            end = next_offset if last else some[-1].next_offset
-            self.chunks.append(Chunk(state, some, end, self._options, ends_response=last))
-        if not visible:
-            self.chunks.append(Chunk(state, [], next_offset, self._options))
-        return None
-
-    def _visible(self, whole: list[Batch], aborted: Any) -> Iterator[Batch]:
-        """The batches without control batches and, with read_committed, without those of aborted transactions.
-
-        The broker lists, ordered by first offset, the aborted transactions that overlap the response; each ends
-        with its abort marker (Kafka's `CompletedFetch`).
-        """
-        committed_only = self._options.isolation_level == READ_COMMITTED
-        upcoming = deque(sorted(aborted or (), key=lambda one: one.first_offset)) if committed_only else deque()
-        aborting: set[int] = set()
-        for batch in whole:
-            while upcoming and upcoming[0].first_offset <= batch.last_offset:
-                aborting.add(upcoming.popleft().producer_id)
-            if batch.is_control:
-                if batch.producer_id in aborting and _is_abort(batch):
-                    aborting.discard(batch.producer_id)
-            elif not (batch.is_transactional and batch.producer_id in aborting):
-                yield batch
-
-
-def _is_abort(batch: Batch) -> bool:
-    records = batch.records()
-    return bool(records) and control_type(records[0].key) is ControlType.ABORT

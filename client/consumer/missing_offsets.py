@@ -18,7 +18,8 @@ from minikafka.client.connections.cluster_metadata import missing_patience_s, mi
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.waits import Awaited, essential, listed
 from minikafka.client.consumer.failures import Failures
-from minikafka.client.consumer.fetch_state import NO_RESET, READ_COMMITTED, Fetcher
+from minikafka.client.consumer.fetch_state import NO_RESET, Fetcher
+from minikafka.client.consumer.fetched_chunks import READ_COMMITTED
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.escaped_log import escaped
 from minikafka.client.offset_queries import (
@@ -173,7 +174,7 @@ class MissingOffsets:
     def look(self) -> None:
         """Begin to ask for what is to be asked for now."""
         self._forget_ends_that_are_gone()
-        if states := self._positions.due(self._fetcher.without_position()):
+        if states := self._positions.due(self._fetcher.without_position(anyio.current_time())):
             self._tasks.start_soon(self._find_positions, states)
         if states := self._ends.due(self._fetcher.without_end()):
             self._tasks.start_soon(self._list, self._ends, dict.fromkeys(states, LATEST), self._end_at)
@@ -247,6 +248,8 @@ class MissingOffsets:
             return
         if offset < before:
             why = "the log ends before it"
+        elif offset == before:
+            why = "the broker refuses the offset that it names itself"
         elif state.reset == "earliest":
             why = f"the records before {offset} were deleted"
         else:

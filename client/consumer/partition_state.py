@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minikafka.protocol.names import TopicPartition
 
@@ -42,13 +42,15 @@ class PartitionState:
         preferred_replica: the node to fetch from instead of the leader; -1 for none (KIP-392).
         stop_offset: with `stop_at`, the end of the partition when it was assigned; None until it is known.
         preferred_until: when to ask the leader again, on the event loop's clock.
+        trouble: what was wrong with the last response, in words; "" if nothing was, or there was none.
+        resets: how often the position was reset since the leader has accepted one.
     """
 
     __slots__ = (
         "_epochs", "buffered", "era", "fetch_epoch", "fetch_offset", "high_watermark", "in_flight",
         "is_refused", "last_stable_offset", "log_start_offset", "not_before", "paused", "position", "preferred_replica",
-        "preferred_until", "processed", "reset", "reset_from", "resumes_at",
-        "stop_offset", "tp", "validated_epoch",
+        "preferred_until", "processed", "reset", "reset_from", "resets", "resumes_at",
+        "stop_offset", "tp", "trouble", "validated_epoch",
     )  # fmt: skip
 
     def __init__(self, tp: TopicPartition) -> None:
@@ -69,6 +71,8 @@ class PartitionState:
         self.stop_offset: int | None = None
         self.preferred_replica = -1
         self.preferred_until = 0.0
+        self.trouble = ""
+        self.resets = 0
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
 
     def move(self, offset: int | None, epoch: int = -1) -> None:
@@ -82,6 +86,15 @@ class PartitionState:
         self.is_refused = False
         self.not_before = 0.0
         self.reset = self.reset_from = None
+
+    def answered(self, data: Any) -> None:
+        """Note what a response without an error says of the log."""
+        self.is_refused = False
+        self.trouble = ""
+        self.resets = 0
+        self.high_watermark = data.high_watermark
+        self.last_stable_offset = data.last_stable_offset
+        self.log_start_offset = data.log_start_offset
 
     def fetched(self, batches: Iterable[tuple[int, int]]) -> None:
         """Remember the leader epochs of the next batches: pairs of base offset and leader epoch."""

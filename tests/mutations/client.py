@@ -271,9 +271,9 @@ MUTATIONS = (
     ),
     Mutation(
         "what a checksum covers decides before the checksum is compared",
-        "client/consumer/fetch_state.py",
-        "        if self._options.check_crcs:\n            for index, batch",
-        "        if not self._options.check_crcs:\n            for index, batch",
+        "client/consumer/fetched_chunks.py",
+        "if options.check_crcs else None)",
+        "if not options.check_crcs else None)",
         (f"{_COMPACTION}::test_the_cleaner_does_not_hide_that_a_record_has_changed_on_the_disk",),
         seeds=STORY_ONLY,
     ),

@@ -10,6 +10,8 @@ _FAILURES = "client/consumer/failures.py"
 _MOOT = ("tests/client/consumer/test_moot_errors.py",)
 _MADE_ANEW = ("tests/client/consumer/test_topics_made_anew.py",)
 _NOTHING = ("tests/client/consumer/test_nothing_to_read.py",)
+_FETCHES = "client/consumer/background_fetch.py"
+_USELESS = ("tests/client/consumer/test_useless_responses.py",)
 _AFTER_A_LOSS = ("tests/client/groups/test_commits_after_a_loss.py",)
 
 MUTATIONS = (
@@ -230,6 +232,46 @@ MUTATIONS = (
         "(1 if state.is_refused else RESPONSES_AHEAD)",
         "RESPONSES_AHEAD",
         ("tests/client/consumer/test_out_of_range.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an error of a fetch that is retried is not mentioned",
+        _FETCHES,
+        "        return state.trouble or None\n",
+        "        return None\n",
+        _USELESS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the broker's CORRUPT_MESSAGE is asked for again without end",
+        _FETCHES,
+        "elif error.retriable and not isinstance(error, CorruptMessageError):",
+        "elif error.retriable:",
+        _USELESS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an incomplete batch is asked for again without end",
+        "client/consumer/fetched_chunks.py",
+        "if not whole and damage is None:",
+        "if False:",
+        _USELESS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a broker that answers in vain is asked again at once",
+        _FETCHES,
+        "        if count <= _VAIN_MAX:\n",
+        "        if count % 50:\n",
+        _USELESS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an offset that is refused after each reset is looked for without a pause",
+        _FETCHES,
+        "            if state.resets > 1:\n",
+        "            if state.resets % 50 == 0:\n",
+        _USELESS,
         seeds=TEST_ONLY,
     ),
 )
