@@ -7,12 +7,55 @@ KIP-595), never to its own high watermark, which lags behind what is committed.
 Source: Kafka's `Partition.appendRecordsToFollowerOrFutureReplica`, `AbstractFetcherThread.getOffsetTruncationState`.
 """
 
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
 from minikafka.protocol.errors import again, without_frames
-from minikafka.protocol.records.batch import Batch, batches
+from minikafka.protocol.records.batch import LENGTH_MIN, Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.log import Log
 
 UNDEFINED = -1
+BATCHES_AT_ONCE, BYTES_AT_ONCE = 250, 1 << 20
+"""Appended between two pauses, either of which takes 1 to 2 ms; a larger batch is appended at once."""
+_LENGTH = Struct(">i")
+_BEFORE_LENGTH, _LENGTH_END = 8, 12
+
+
+class Part(NamedTuple):
+    """Bytes with so many complete batches."""
+
+    size_bytes: int
+    batch_count: int
+
+
+def first_batches(data: memoryview) -> Part:
+    """The first complete batches of `data`, as many as are appended between two pauses."""
+    position, size = 0, len(data)
+    for count in range(BATCHES_AT_ONCE):
+        if size - position < _LENGTH_END:
+            return Part(position, count)
+        (length,) = _LENGTH.unpack_from(data, position + _BEFORE_LENGTH)
+        end = position + _LENGTH_END + int(length)
+        if length < LENGTH_MIN or end > size or (count and end > BYTES_AT_ONCE):
+            return Part(position, count)
+        position = end
+    return Part(position, BATCHES_AT_ONCE)
+
+
+def parts(data: memoryview) -> Iterator[tuple[memoryview, int]]:
+    """What to append between two pauses, at least one part, and the number of its batches.
+
+    The last part may have an incomplete or malformed batch.
+    """
+    while True:
+        found = first_batches(data)
+        if not 0 < found.size_bytes < len(data):
+            yield data, found.batch_count
+            return
+        yield data[: found.size_bytes], found.batch_count
+        data = data[found.size_bytes :]
 
 
 def append_fetched(log: Log, data: memoryview, *, leader_epoch: int, leader_start_offset: int = UNDEFINED) -> int:

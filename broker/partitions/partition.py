@@ -453,8 +453,8 @@ class Partition(Replica):
 
     def append_fetched(
         self, data: memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
-    ) -> None:
-        """Append the leader's response to a fetch at the end of this log, in `leader_epoch`.
+    ) -> int:
+        """Append a part of the leader's response at the end of this log, in `leader_epoch`; returns the appended bytes.
 
         The high watermark follows the leader's up to the end of this log; the log start offset follows the leader's.
 
@@ -464,15 +464,15 @@ class Partition(Replica):
             KafkaError: The log is offline.
         """
         self._check_following(leader_epoch)
-        if len(data):
-            size_bytes = append_fetched(self.log, data, leader_epoch=leader_epoch, leader_start_offset=log_start_offset)
-            self.tail.grew(size_bytes)
-            self.traffic.followed_bytes_in += size_bytes
+        size_bytes = append_fetched(self.log, data, leader_epoch=leader_epoch, leader_start_offset=log_start_offset)
+        self.tail.grew(size_bytes)
+        self.traffic.followed_bytes_in += size_bytes
         self._move_high_watermark(min(high_watermark, self.log.end_offset), UNKNOWN_BYTES)
         new_start = min(log_start_offset, self.high_watermark)
         if new_start > self.log.start_offset:
             self.log.advance_start_offset(new_start)
             self.visible.grew(0)
+        return size_bytes
 
     def truncate(self, epoch: int, end_offset: int, *, leader_epoch: int) -> None:
         """Truncate to where the leader's log diverges: its largest epoch up to this one's ends at `end_offset`.

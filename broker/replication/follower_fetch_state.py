@@ -9,13 +9,15 @@ other partition (KAFKA-5211).
 Source: Kafka's `AbstractFetcherThread`, `ReplicaFetcherThread`, `FetchSessionHandler`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
 import structlog
 
+from minikafka.broker.connections.pauses import Pauses
+from minikafka.broker.partitions.follower_log import parts
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.replication.fetch_backoff import PartitionBackoff
 from minikafka.broker.replication.replication_throttle import UNLIMITED, Throttle
@@ -38,6 +40,10 @@ log = structlog.get_logger("minikafka.replication")
 NO_SESSION, FULL, EPOCH_MAX = 0, 0, 2**31 - 1
 PARTITIONS_MAX, FORGOTTEN_MAX = 40_000, 9_000
 """Of a request; the others are in the next ones. A leader refuses more than 100,000 elements, which includes topics."""
+WORK_AT_ONCE = 1000
+"""Between two pauses, 5 ms: each batch counts once, and in addition what follows."""
+PARTITION_WORK, BYTES_OF_WORK = 10, 4096
+"""Of each partition in a response; how many bytes to append count once."""
 SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -233,8 +239,9 @@ class FollowerFetchState:
         """The connection was lost: begin a new session. The request names the old one, so that the leader drops it."""
         self._session_epoch = FULL
 
-    def handle_response(self, response: FetchResponse, now_ms: int) -> FetchOutcome:
-        """Process the leader's response to the last request.
+    def handle_response(self, response: FetchResponse, now_ms: int) -> Generator[None, None, FetchOutcome]:
+        """Process the leader's response to the last request. At each `yield` other tasks may run, and change what is
+        fetched; what this drops for that reason is fetched again.
 
         Raises:
             KafkaError: The request failed as a whole; the next one begins a new session.
@@ -249,19 +256,27 @@ class FollowerFetchState:
             self._session_id = response.session_id
         if self._session_id != NO_SESSION:
             self._session_epoch = 1 if self._session_epoch == EPOCH_MAX else self._session_epoch + 1
-        outcome = FetchOutcome()
+        outcome, pauses = FetchOutcome(), Pauses(WORK_AT_ONCE)
         for topic in response.responses:
             for answer in topic.partitions:
                 key = (topic.topic_id, answer.partition_index)
                 state, sent = self.partitions.get(key), self._sent.get(key)
                 self._changed[key] = None
                 if state is not None and sent is not None and sent.leader_epoch == state.leader_epoch:
-                    self._process(state, sent, answer, outcome, now_ms)
+                    yield from self._process(state, sent, answer, outcome, now_ms, pauses)
+                if pauses.is_due(items=PARTITION_WORK):
+                    yield
         return outcome
 
     def _process(
-        self, state: PartitionFetchState, sent: FetchPosition, answer: PartitionData, outcome: FetchOutcome, now_ms: int
-    ) -> None:
+        self,
+        state: PartitionFetchState,
+        sent: FetchPosition,
+        answer: PartitionData,
+        outcome: FetchOutcome,
+        now_ms: int,
+        pauses: Pauses,
+    ) -> Generator[None, None, None]:
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             outcome.out_of_range.append(state)
             return
@@ -271,14 +286,16 @@ class FollowerFetchState:
         if sent.fetch_offset != state.partition.log.end_offset:
             return
         try:
-            self._apply(state, answer, now_ms)
+            yield from self._apply(state, answer, now_ms, pauses)
         except (KafkaError, CorruptRecords) as error:
             self.delay(state, now_ms, error)
         else:
             state.backoff.reset()
             outcome.progress = True
 
-    def _apply(self, state: PartitionFetchState, answer: PartitionData, now_ms: int) -> None:
+    def _apply(
+        self, state: PartitionFetchState, answer: PartitionData, now_ms: int, pauses: Pauses
+    ) -> Generator[None, None, None]:
         """Append the records, or truncate first: before that the leader's high watermark does not apply to this log
         (KAFKA-14704)."""
         partition, diverging = state.partition, answer.diverging_epoch
@@ -295,14 +312,29 @@ class FollowerFetchState:
             return
         records = answer.records or memoryview(b"")
         self._throttle.record(partition.topic_partition, len(records), now_ms)
-        partition.append_fetched(
-            records,
-            leader_epoch=state.leader_epoch,
-            high_watermark=answer.high_watermark,
-            log_start_offset=answer.log_start_offset,
-        )
+        yield from self._append(state, answer, records, pauses)
         state.lag = max(0, answer.high_watermark - partition.log.end_offset)
         state.behind = state.lag > 0
+
+    def _append(
+        self, state: PartitionFetchState, answer: PartitionData, records: memoryview, pauses: Pauses
+    ) -> Generator[None, None, None]:
+        """Append the records in parts. The rest is dropped if others change the log meanwhile, or its role."""
+        partition, end_offset = state.partition, state.partition.log.end_offset
+        for part, count in parts(records):
+            if self.partitions.get(state.key) is not state or partition.log.end_offset != end_offset:
+                return
+            appended_bytes = partition.append_fetched(
+                part,
+                leader_epoch=state.leader_epoch,
+                high_watermark=answer.high_watermark,
+                log_start_offset=answer.log_start_offset,
+            )
+            if appended_bytes < len(part):
+                return
+            end_offset = partition.log.end_offset
+            if pauses.is_due(items=count + len(part) // BYTES_OF_WORK):
+                yield
 
     def delay(self, state: PartitionFetchState, now_ms: int, error: Exception) -> None:
         """Fetch a failed partition again after its backoff; if its log is offline, remove it until a restart."""

@@ -23,6 +23,7 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import KafkaError, NetworkError, OffsetOutOfRangeError, again, error_for
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -239,7 +240,7 @@ class ReplicaFetcher:
         response = await self._answer(connection, request)
         if response is None:
             return False
-        outcome = self.state.handle_response(response, steady_ms())
+        outcome = await in_steps(self.state.handle_response(response, steady_ms()))
         for state in outcome.out_of_range:
             await self._handle_out_of_range(connection, state)
         return True

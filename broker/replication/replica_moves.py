@@ -15,13 +15,12 @@ it. A trio task. Source: Kafka's `ReplicaManager.alterReplicaLogDirs`, `ReplicaA
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from struct import Struct
 
 import structlog
 import trio
 
 from minikafka.broker.connections.pauses import Pauses
-from minikafka.broker.partitions.follower_log import append_fetched, truncation_offset
+from minikafka.broker.partitions.follower_log import append_fetched, first_batches, truncation_offset
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.request_waiters import steady_ms
@@ -46,14 +45,10 @@ log = structlog.get_logger("minikafka.moves")
 
 CHUNK_BYTES = 1 << 20
 """Read at once, in a worker thread."""
-BATCHES_AT_ONCE = 250
-"""Appended between two pauses."""
 WAIT_S = 0.05
 MOVES_AT_ONCE = 1_000
 """Moves that wait are looked at every `WAIT_S` if there are fewer, which takes 4 ms; more, less often."""
 RETRY_MS = 1000
-_LENGTH = Struct(">i")
-_BEFORE_LENGTH, _LENGTH_END = 8, 12
 
 
 @dataclass(slots=True, eq=False)
@@ -315,7 +310,7 @@ class ReplicaMoves:
         while data and self._is_current(key, move):
             if source.truncations != truncations or future.end_offset != position:
                 return
-            size = first_batches(data, BATCHES_AT_ONCE)
+            size = first_batches(data).size_bytes
             self._append(move, data[:size])
             position, data = future.end_offset, data[size:]
             if not size:
@@ -327,7 +322,7 @@ class ReplicaMoves:
             data = memoryview(b"" if found is None else found.read())
         except OSError as error:
             raise move.source.fail(error) from error
-        self._append(move, data[: first_batches(data, BATCHES_AT_ONCE)])
+        self._append(move, data[: first_batches(data).size_bytes])
 
     def _append(self, move: Move, data: memoryview) -> None:
         source = move.source
@@ -362,16 +357,3 @@ class ReplicaMoves:
             raise future.fail(error) from error
         logs.futures.settled(key, swap)
         return True
-
-
-def first_batches(data: memoryview, most: int) -> int:
-    """The size in bytes of the first complete batches of `data`, at most so many of them."""
-    position, size = 0, len(data)
-    for _ in range(most):
-        if size - position < _LENGTH_END:
-            break
-        end = position + _LENGTH_END + int(_LENGTH.unpack_from(data, position + _BEFORE_LENGTH)[0])
-        if end > size:
-            break
-        position = end
-    return position

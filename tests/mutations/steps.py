@@ -2,7 +2,6 @@
 
 from mutations import Mutation
 
-_REPLAY = "tests/broker/coordinator/test_replay.py"
 _FETCH = "broker/apis/fetch.py"
 _FETCHING = "tests/broker/replication/test_fetching.py"
 _VALIDATION = "broker/partitions/batch_validation.py"
@@ -17,34 +16,6 @@ _LARGE = "broker/connections/large_messages.py"
 _LARGE_TESTS = "tests/broker/connections/test_large_messages.py"
 
 MUTATIONS = (
-    Mutation(
-        "one-record batches of a coordinator's log are applied in one step",
-        "broker/coordinator/replay.py",
-        "        if pauses.is_due(items=BATCH_WORK):\n",
-        "        if Pauses(WORK_AT_ONCE).is_due(items=batch.record_count):\n",
-        (_REPLAY,),
-    ),
-    Mutation(
-        "the records of a large batch of a coordinator's log are decoded at once",
-        "broker/coordinator/replay.py",
-        "if batch.record_count <= SLICE_RECORDS:",
-        "if batch.record_count >= 0:",
-        (_REPLAY,),
-    ),
-    Mutation(
-        "long values of a coordinator's log count as short ones",
-        "broker/coordinator/replay.py",
-        "    return APPLY_WORK + len",
-        "    return APPLY_WORK + 0 * len",
-        (_REPLAY,),
-    ),
-    Mutation(
-        "retention deletes of many partitions in one step",
-        "storage/log_upkeep.py",
-        "                if found or number",
-        "                if again or number",
-        ("tests/storage/test_log_manager.py",),
-    ),
     Mutation(
         "requests that arrive together are all answered in one step",
         "broker/connections/connection.py",

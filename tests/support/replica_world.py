@@ -250,7 +250,7 @@ class Node:
 
     def take(self, fetch_state: FollowerFetchState, response: FetchResponse) -> None:
         """A leader's answer came."""
-        outcome = fetch_state.handle_response(response, self.world.now_ms)
+        outcome = at_once(fetch_state.handle_response(response, self.world.now_ms))
         for state in outcome.out_of_range:
             self._handle_out_of_range(state)
 

@@ -1,0 +1,86 @@
+"""Planted bugs in what is done to logs in steps: retention, the loading of a coordinator, followers that catch up."""
+
+from mutations import Mutation
+
+_REPLAY = "tests/broker/coordinator/test_replay.py"
+_FOLLOWING = "tests/broker/replication/test_follower_fetch_state.py"
+
+MUTATIONS = (
+    Mutation(
+        "a follower appends all that it has fetched of a partition in one step",
+        "broker/replication/follower_fetch_state.py",
+        "for part, count in parts(records):",
+        "for part, count in [(records, 0)]:",
+        (_FOLLOWING,),
+    ),
+    Mutation(
+        "a follower handles the partitions of a response in one step",
+        "broker/replication/follower_fetch_state.py",
+        "is_due(items=PARTITION_WORK)",
+        "is_due(items=0)",
+        (_FOLLOWING,),
+    ),
+    Mutation(
+        "a follower appends large batches without a pause",
+        "broker/replication/follower_fetch_state.py",
+        "items=count + len(part) // BYTES_OF_WORK",
+        "items=count",
+        (_FOLLOWING,),
+    ),
+    Mutation(
+        "a follower appends the rest of a response for a partition that it no longer fetches",
+        "broker/replication/follower_fetch_state.py",
+        "self.partitions.get(state.key) is not state or partition.log",
+        "partition.log",
+        (_FOLLOWING,),
+    ),
+    Mutation(
+        "a follower appends the rest of a response to a log that was truncated meanwhile",
+        "broker/replication/follower_fetch_state.py",
+        " or partition.log.end_offset != end_offset:",
+        ":",
+        (_FOLLOWING,),
+    ),
+    Mutation(
+        "a follower appends the records behind those of a later epoch",
+        "broker/replication/follower_fetch_state.py",
+        "if appended_bytes < len(part):",
+        "if appended_bytes < 0:",
+        (_FOLLOWING,),
+    ),
+    Mutation(
+        "a follower that appends in parts does not look at the length of a batch",
+        "broker/partitions/follower_log.py",
+        "length < LENGTH_MIN or end > size",
+        "end > size",
+        (_FOLLOWING,),
+    ),
+    Mutation(
+        "one-record batches of a coordinator's log are applied in one step",
+        "broker/coordinator/replay.py",
+        "        if pauses.is_due(items=BATCH_WORK):\n",
+        "        if Pauses(WORK_AT_ONCE).is_due(items=batch.record_count):\n",
+        (_REPLAY,),
+    ),
+    Mutation(
+        "the records of a large batch of a coordinator's log are decoded at once",
+        "broker/coordinator/replay.py",
+        "if batch.record_count <= SLICE_RECORDS:",
+        "if batch.record_count >= 0:",
+        (_REPLAY,),
+    ),
+    Mutation(
+        "long values of a coordinator's log count as short ones",
+        "broker/coordinator/replay.py",
+        "    return APPLY_WORK + len",
+        "    return APPLY_WORK + 0 * len",
+        (_REPLAY,),
+    ),
+    Mutation(
+        "retention deletes of many partitions in one step",
+        "storage/log_upkeep.py",
+        "                if found or number",
+        "                if again or number",
+        ("tests/storage/test_log_manager.py",),
+    ),
+)
