@@ -47,6 +47,8 @@ else:  # Before click 8.4 the class takes no argument.
 POLL_RECORDS = 5_000
 PIPE_CHECK_INTERVAL_MS = 250
 """How often a closed output pipe is looked for while no records arrive."""
+LAST_WRITE_S = 1.0
+"""How long a write that a signal interrupts is waited for: what its reader may have is committed."""
 
 
 class Offset(OffsetType):
@@ -320,7 +322,7 @@ class Printing:
             self._left -= len(records)
         lines = [self._render(record) for record in records]
         data = self._delimiter.join([*lines, b""])
-        is_written = Event()  # A signal may come between the end of the write and that of the wait for it.
+        is_written = Event()
 
         def write() -> None:
             write_all(self._descriptor, data)
@@ -329,7 +331,8 @@ class Printing:
         try:
             with stop.interruptible():
                 await run_sync(write, abandon_on_cancel=True)
-            if not is_written.is_set():
+            # A signal may come when the reader has all, and the thread that has written it has not said so yet.
+            if not (is_written.is_set() or await run_sync(is_written.wait, LAST_WRITE_S)):
                 raise OutputClosed
         except OutputClosed:
             if self._commits is not None:

@@ -5,12 +5,18 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from threading import Event
+from typing import Any
 
+import anyio
+import anyio.from_thread
 import pytest
 from support.clients import CODECS, Client, Outgoing, closing, eventually
 from support.command_line import Minikafka, Start, waiting_bytes
 
-from minikafka.cli.consume import OutputClosed, write_all
+from minikafka.cli import consume
+from minikafka.cli.consume import OutputClosed, Printing, write_all
+from minikafka.cli.running import Stop
 
 FIRST_MS = 1_700_000_000_000
 PIPE_SIZE_BYTES = 65_536
@@ -229,3 +235,26 @@ def test_partial_writes_and_broken_pipes() -> None:
 
     with pytest.raises(OutputClosed):
         write_all(1, b"x", broken)
+
+
+def test_a_signal_does_not_take_back_what_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes when the reader has all lines, and before the thread that has written them says so."""
+    stop, is_waited_for = Stop(), Event()
+
+    class Written(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            is_waited_for.set()
+            return super().wait(timeout)
+
+    def write_and_be_interrupted(descriptor: int, data: bytes) -> None:
+        anyio.from_thread.run_sync(stop.on_signal, signal.SIGINT)
+        assert is_waited_for.wait(60)
+
+    async def main() -> None:
+        one: Any = None
+        await Printing(lambda record: b"line", b"\n", None, None)._write([one], stop)
+        assert stop.signal == signal.SIGINT
+
+    monkeypatch.setattr(consume, "Event", Written)
+    monkeypatch.setattr(consume, "write_all", write_and_be_interrupted)
+    anyio.run(main)

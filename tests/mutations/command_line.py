@@ -444,4 +444,12 @@ MUTATIONS = (
         ("tests/cli/test_hang_up.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "a signal takes back lines whose write has just ended",
+        "cli/consume.py",
+        "not (is_written.is_set() or await run_sync(is_written.wait, LAST_WRITE_S))",
+        "not is_written.is_set()",
+        ("tests/cli/test_consume.py::test_a_signal_does_not_take_back_what_was_written",),
+        seeds=TEST_ONLY,
+    ),
 )

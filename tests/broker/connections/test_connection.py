@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from minikafka.broker.connections import connection as connection_module
 from minikafka.broker.connections.connection import Connection
 from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
 from minikafka.broker.connections.ready_sockets import ReadySockets, Turn
@@ -172,6 +173,7 @@ async def read_exactly(stream: trio.abc.Stream, size: int) -> bytes:
 @pytest.fixture(autouse=True, params=[[True], [False], [True, False], [False, True, True]])
 def requests_answered_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Echo, "at_once", itertools.cycle(request.param))
+    monkeypatch.setattr(connection_module, "TURN_S", TIMEOUT_S)  # Also on a machine that stands still for some time.
 
 
 BY = pytest.mark.parametrize("by", [connected, connected_by_tcp, connected_by_epoll])
