@@ -7,11 +7,21 @@ raises. Only `KeyboardInterrupt` and `SystemExit` are meant for the program.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 ENDS_PROGRAM = (KeyboardInterrupt, SystemExit)
+
+
+class _OfThread(threading.local):
+    """What a thread does with an error that ends the program; None if it is to end the thread's event loop."""
+
+    interrupt: Callable[[BaseException], None] | None = None
+
+
+of_thread = _OfThread()
 
 
 def called(function: Callable[..., Any], *arguments: object) -> Any:
@@ -41,7 +51,10 @@ class NoException(RuntimeError):
 
 
 class tolerated:  # noqa: N801 (used like a function)
-    """The block calls an application's function whose errors must not affect others: they are logged with this text."""
+    """The block calls an application's function whose errors must not affect others: they are logged with this text.
+
+    What ends the program is raised here, or by the thread that a blocking client finds for it.
+    """
 
     __slots__ = ("_arguments", "_logger", "_text")
 
@@ -56,7 +69,12 @@ class tolerated:  # noqa: N801 (used like a function)
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if error is None or isinstance(error, ENDS_PROGRAM):
+        if error is None:
             return False
+        if isinstance(error, ENDS_PROGRAM):
+            if of_thread.interrupt is None:
+                return False
+            of_thread.interrupt(error)
+            return True
         self._logger.error(self._text, *self._arguments, exc_info=error)
         return True

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -22,7 +23,7 @@ from typing import Any
 import anyio
 import sniffio
 
-from minikafka.client.user_code import ENDS_PROGRAM, NoException
+from minikafka.client.user_code import ENDS_PROGRAM, NoException, of_thread
 
 _CANCEL_TIMEOUT_S = 1
 """How long an interrupted call may take to end; it goes on in the background after that."""
@@ -94,6 +95,14 @@ class _Call:
         if self._ended is not None:
             self._ended.set()
 
+    def interrupt(self, error: BaseException) -> None:
+        """Have the thread that waits raise this, as if a signal handler did."""
+
+        def raise_it() -> None:
+            raise error
+
+        self._todo.put(raise_it)
+
     async def gone(self) -> None:
         """Wait until it has ended, in the loop."""
         if self._ended is not None:
@@ -126,6 +135,9 @@ class LoopThread:
         """Those that threads wait for. It is written before `_is_over` is read, and read after that was written."""
         self._ends: list[_Call] = []
         """What waits for the end of the loop; likewise."""
+        self._interruptions: deque[BaseException] = deque()
+        """What callbacks have raised to end the program, and no thread has raised yet. A call is in `_calls` before it
+        looks here."""
         self._opening = _Call()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_abandoned = False
@@ -161,6 +173,7 @@ class LoopThread:
             raise
         if self._failure is not None:
             raise self._failure
+        self._raise_interruption()
 
     def abandon(self) -> None:
         """Leave the client in the background, if the program goes on, and nothing else has done so."""
@@ -184,9 +197,9 @@ class LoopThread:
     def call(self, function: Callable[[], Any], *, cancel_timeout_s: float = _CANCEL_TIMEOUT_S) -> Any:
         """Call a function or coroutine function in the loop, and wait for its result; do meanwhile what is in `todo`.
 
-        Raises what either raises, and RuntimeError on the loop's own thread, or if the client is closed meanwhile.
-        What interrupts this thread cancels the call, and waits for its end for `cancel_timeout_s`. The next call does
-        so if that is interrupted in turn.
+        Raises what either raises, what a callback has raised to end the program, and RuntimeError on the loop's own
+        thread, or if the client is closed meanwhile. What interrupts this thread cancels the call, and waits for its
+        end for `cancel_timeout_s`. The next call does so if that is interrupted in turn.
         """
         if self.is_current():
             raise RuntimeError(
@@ -196,6 +209,7 @@ class LoopThread:
         call = _Call(function)
         try:
             self._calls[call] = None
+            self._raise_interruption()
             self.soon(self._begin, call, [one for one in list(self._calls) if one.is_left or one.is_over])
             if self._is_over:
                 call.end()
@@ -253,6 +267,18 @@ class LoopThread:
                 await one.gone()
         await call.run()
 
+    def _interrupt(self, error: BaseException) -> None:
+        """In the loop: a thread that waits raises this, or else the next call, or `close`."""
+        self._interruptions.append(error)
+        waiting = next((one for one in list(self._calls) if not (one.is_left or one.is_over)), None)
+        if waiting is not None:
+            with suppress(IndexError):
+                waiting.interrupt(self._interruptions.popleft())
+
+    def _raise_interruption(self) -> None:
+        with suppress(IndexError):
+            raise self._interruptions.popleft()
+
     def _awaited_end(self) -> _Call:
         """Ends with the loop."""
         waiting = _Call()
@@ -269,9 +295,10 @@ class LoopThread:
             self.join(timeout_s)
 
     def _run(self) -> None:
+        of_thread.interrupt = self._interrupt
         try:
             anyio.run(self._main)
-        except BaseException as error:  # noqa: BLE001 (a callback may raise SystemExit, which ends the loop)
+        except BaseException as error:  # noqa: BLE001 (a partitioner may raise SystemExit, which ends the loop)
             self._failure = error
         self._is_over = True
         for one in [self._opening, *self._ends, *self._calls]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -54,6 +55,42 @@ def test_a_callback_that_ends_the_loop_ends_the_program(
     program = PROGRAM.format(error=error, address=minikafka_bootstrap, **given)
     ended = subprocess.run([sys.executable, "-c", program], timeout=ENDS_S, capture_output=True, text=True)
     assert ended.returncode in codes, ended.stderr
+
+
+def by_flush(producer: Producer, deliver: Callable[[], None]) -> None:
+    deliver()
+    producer.flush()
+
+
+def by_the_next_call(producer: Producer, deliver: Callable[[], None]) -> None:
+    deliver()
+    while not producer._thread._interruptions:  # type: ignore[union-attr]
+        threading.Event().wait(0.01)
+    producer.partitions_for("interrupted")
+
+
+def by_the_end_of_the_block(producer: Producer, deliver: Callable[[], None]) -> None:
+    deliver()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("raised", [by_flush, by_the_next_call, by_the_end_of_the_block])
+def test_what_a_callback_raises_to_end_the_program_is_raised_in_the_application_and_the_client_goes_on(
+    minikafka_bootstrap: str, raised: Callable[..., None], error: BaseException
+) -> None:
+    def interrupt(metadata: RecordMetadata | None, failure: Exception | None) -> None:
+        raise error
+
+    with Producer(minikafka_bootstrap) as other:
+        with pytest.raises(type(error)) as caught, Producer(minikafka_bootstrap) as producer:  # noqa: PT012
+            try:
+                raised(producer, lambda: producer.send("interrupted", b"1", on_delivery=interrupt))
+            except type(error):
+                assert producer.send("interrupted", b"2").result(TIMEOUT_MS).offset >= 0
+                raise
+        assert caught.value is error
+        assert other.send("interrupted", b"3").result(TIMEOUT_MS)
 
 
 @pytest.mark.timeout(60)

@@ -420,4 +420,28 @@ MUTATIONS = (
         "        pass\n",
         ("tests/client/test_homes.py::test_a_call_in_a_forked_process_raises_and_the_parent_goes_on",),
     ),
+    Mutation(
+        "a consumer that is closed keeps what it has buffered",
+        "client/consumer/consumer.py",
+        "        self._iterations.end()\n",
+        "        pass\n",
+        ("tests/client/consumer/test_buffers_given_up.py",),
+    ),
+    Mutation(
+        "a connection that is lost keeps the response that had begun",
+        "client/connections/connection.py",
+        "        self.frames = FrameReader(RESPONSE_SIZE_BYTES_MAX)  # Who",
+        "        # Who",
+        ("tests/client/consumer/test_buffers_given_up.py",),
+    ),
+    Mutation(
+        "what a callback raises to end the program is raised by no thread",
+        "client/blocking/loop_thread.py",
+        "        self._interruptions.append(error)\n",
+        "        pass\n",
+        (
+            "tests/client/test_loop_that_ends.py"
+            "::test_what_a_callback_raises_to_end_the_program_is_raised_in_the_application_and_the_client_goes_on",
+        ),
+    ),
 )
