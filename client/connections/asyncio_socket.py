@@ -66,6 +66,7 @@ class _Stream(asyncio.BufferedProtocol):
         self._context.run(self._received, nbytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._target = None
         self._context.run(self._lose, "the broker closed the connection" if exc is None else str(exc))
 
     def _received(self, nbytes: int) -> None:

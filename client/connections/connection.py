@@ -201,6 +201,7 @@ class Connection:
     def on_lost(self, why: str) -> None:
         """Handle the end of the stream."""
         self.close(why)
+        self.frames = FrameReader(RESPONSE_SIZE_BYTES_MAX)  # Who knows this connection keeps no part of a response.
 
     def close(self, why: str = "closed by the client") -> None:
         """Close the connection; every request in flight fails with a NetworkError."""

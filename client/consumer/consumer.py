@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-_CLOSE_TIMEOUT_S = 5
-_LAST_COMMIT_TIMEOUT_MS = 4_000  # The rest of it is for leaving the group.
+_CLOSE_TIMEOUT_S, _LAST_COMMIT_TIMEOUT_MS = 5, 4_000  # The rest of it is for leaving the group.
 _LOOK_FOR_END_S = 0.1
 """How often `stop_at` looks whether the group's assignment is known; all else that ends a wait is noticed at once."""
 
@@ -498,3 +497,4 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         if self._loop is not None:
             self._loop.close_sessions()
             self._loop.arrived()  # Tasks that wait for records find out that the consumer is closed.
+        self._iterations.end()

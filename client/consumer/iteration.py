@@ -41,6 +41,13 @@ class Iterations:
         self._wait_for = wait_for
         self._wake = wake
 
+    def end(self) -> None:
+        """Give up all that is buffered, which cycles would keep, also what still arrives. Positions stay."""
+        self._fetcher.put_back()
+        for state in self._fetcher.states.values():
+            state.era += 1
+        self._fetcher.assign(list(self._fetcher.states))
+
     async def records(self, block: Block) -> AsyncGenerator[ConsumerRecord, None]:
         fetcher = self._fetcher
         with block:

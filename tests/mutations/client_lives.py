@@ -310,8 +310,8 @@ MUTATIONS = (
     Mutation(
         "a callback that raises what is no exception ends the connection",
         "client/user_code.py",
-        "        if error is None or isinstance(error, ENDS_PROGRAM):\n",
-        "        if error is None or not isinstance(error, Exception):\n",
+        "        if isinstance(error, ENDS_PROGRAM):\n            if of_thread",
+        "        if not isinstance(error, Exception):\n            if of_thread",
         ("tests/client/producer/test_careless_records.py",),
         TEST_ONLY,
     ),

@@ -76,8 +76,8 @@ MUTATIONS = (
     Mutation(
         "the last commit of a consumer takes all the time that there is, and ends without a word",
         "client/consumer/consumer.py",
-        "_LAST_COMMIT_TIMEOUT_MS = 4_000 ",
-        "_LAST_COMMIT_TIMEOUT_MS = 5_000 ",
+        "_LAST_COMMIT_TIMEOUT_MS = 5, 4_000 ",
+        "_LAST_COMMIT_TIMEOUT_MS = 5, 5_000 ",
         ("tests/client/consumer/test_last_commit.py",),
         seeds=TEST_ONLY,
     ),
