@@ -18,13 +18,16 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) \
 	$(if $(SEED),--seed $(SEED))
 
+# The tests of other targets: `make reference`, `make docker-test`, `make sim`.
+ELSEWHERE := not reference and not docker and not sim
+
 # Where the tests are that `make sim` has for itself.
 SIM_TESTS := tests/simulation tests/controller/raft tests/client/groups
 
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference questions quick lint types sim sim-raft mutants kills compaction-kills upgrade chaos bank streams mixed-groups prometheus tool-outcomes sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages docs clean help
+.PHONY: demo test test-all reference questions lint types sim sim-raft mutants kills compaction-kills upgrade chaos bank streams mixed-groups prometheus tool-outcomes sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages docs clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -41,9 +44,13 @@ $(VENV)/.with-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.with-demo  ## Send real flights through a cluster, kill a leader half-way, read them back; then with Spark, killed as well
 	$(BIN)/python examples/flights.py --then '$(BIN)/python examples/by_hour.py' --then '$(BIN)/python examples/pipeline.py'
 
-test: $(VENV)/.with-test  ## Run the whole suite, without the tests of `reference`
+test: $(VENV)/.with-test  ## Run the suite without its slow tests, on nothing but Python and, where it is found, Java
 	@$(HAS_JAVA) || echo $(NO_JAVA)
-	$(BIN)/python -m pytest $(PARALLEL) -m "not reference and not docker and not sim"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oracle and $(ELSEWHERE)"
+
+test-all: $(VENV)/.with-test  ## Run the suite with its slow tests, and beside Apache Kafka, if that is beside the checkout
+	@$(HAS_JAVA) || echo $(NO_JAVA)
+	$(BIN)/python -m pytest $(PARALLEL) -m "$(ELSEWHERE)"
 
 # Kafka's nodes learn of a new topic one after the other, so an answer may rarely come too early: what failed is asked once more.
 reference: $(VENV)/.with-test  ## Run the suite's requests against the Apache Kafka beside the checkout
@@ -51,9 +58,6 @@ reference: $(VENV)/.with-test  ## Run the suite's requests against the Apache Ka
 
 questions: $(VENV)/.with-test  ## Send random requests to Apache Kafka and minikafka, and compare the responses (SEEDS=50, FIRST=0)
 	MINIKAFKA_QUESTION_FIRST=$(or $(FIRST),0) MINIKAFKA_QUESTION_SEEDS=$(or $(SEEDS),50) $(BIN)/python -m pytest $(PARALLEL) tests/conversations/test_random_questions.py
-
-quick: $(VENV)/.with-test  ## Run the suite without slow tests
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oracle and not docker and not sim"
 
 lint: $(VENV)/.with-lint build/typing/minikafka/__init__.py  ## Check style and the import contract
 	$(BIN)/ruff check .
