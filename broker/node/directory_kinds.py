@@ -7,6 +7,8 @@ cluster adds folders of its own to its directory. So each is refused the directo
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 _NODE = re.compile(r"node-\d+")
@@ -42,6 +44,26 @@ def why_no_data_directory(directory: Path) -> str:
             f"{directory} is the folder of a node of a cluster, which "
             f"`minikafka server --config {directory}/server.properties` runs"
         )
+    return ""
+
+
+def why_not_together(log_dirs: Sequence[str], metadata_log_dir: str) -> str:
+    """Why directories cannot be those of one node, and what to do; "" if they can.
+
+    A name of another way to the same directory would be a second directory. What is in a data directory is taken for
+    logs. Each is an error of Apache Kafka's brokers as well.
+    """
+    real = {one: Path(one).resolve() for one in (*log_dirs, metadata_log_dir)}
+    for one, other in combinations(log_dirs, 2):
+        if real[one] == real[other]:
+            return f"log.dirs names one directory twice, as {one} and as {other}: leave out one of them"
+    for outer in log_dirs:
+        for inner in real:
+            if real[outer] in real[inner].parents:
+                return (
+                    f"{inner} is inside of {outer}, a data directory, in which all directories are logs: name one that "
+                    "is not inside of another"
+                )
     return ""
 
 

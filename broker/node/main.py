@@ -21,7 +21,7 @@ from minikafka.broker.node.allocator import return_large_buffers
 from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit, tools_max
-from minikafka.broker.node.directory_kinds import why_no_data_directory
+from minikafka.broker.node.directory_kinds import why_no_data_directory, why_not_together
 from minikafka.broker.node.full_disk import first_of, full_disk_behind
 from minikafka.broker.node.log_writer import LogWriter
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr, wants_colors
@@ -106,6 +106,8 @@ def run(
 
 def _run(settings: NodeConfig, levels: dict[str, str], outputs: Outputs, *, in_container: bool) -> None:
     """Run a node with these settings. Raises CannotStart."""
+    if why := why_not_together(settings.log_dirs, settings.metadata_log_dir):
+        raise CannotStart(why)
     for directory in (*settings.log_dirs, settings.metadata_log_dir):
         if why := why_no_data_directory(Path(directory)):
             raise CannotStart(why)

@@ -165,6 +165,10 @@ class NodeConfig:
 
     def warnings(self) -> Iterator[str]:
         """Warnings for the log at start."""
+        name = "log.dir" if self.values["log.dirs"] is None else "log.dirs"
+        named = [one.strip() for one in self.static.given.get(name, "").split(",")]
+        if twice := [one for one in self.log_dirs if named.count(one) > 1]:
+            yield f"{name} names {' and '.join(twice)} more than once"
         for name, meant in self.unknown:
             origin = f" in {self.origins[name]}" if name in self.origins else ""
             yield f"unknown setting {name}{origin}" + (f" (did you mean {meant}?)" if meant else "")

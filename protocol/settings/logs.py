@@ -1,6 +1,6 @@
 """Node settings of the logs: segments, retention, flushing, compaction, timestamps, and the metadata log."""
 
-from minikafka.protocol.settings.bounds import any_of, at_least, between, between_or, one_of
+from minikafka.protocol.settings.bounds import ANY_DISTINCT, any_of, at_least, between, between_or, one_of
 from minikafka.protocol.settings.declaration import CLUSTER_WIDE, HIGH, LOW, MEDIUM, READ_ONLY, Setting
 from minikafka.protocol.settings.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, LONG_MAX, STRING
 
@@ -38,11 +38,11 @@ SETTINGS: tuple[Setting, ...] = (
             "Number of logs that are cleaned at the same time.", supported=True),
     Setting("log.cleanup.policy", LIST, ("delete",), any_of("compact", "delete"), MEDIUM, CLUSTER_WIDE,
             "Cleanup policy of old segments: `delete`, `compact` or both.", supported=True),
-    Setting("log.dir", LIST, ("/tmp/kafka-logs",), None, HIGH, READ_ONLY,
+    Setting("log.dir", LIST, ("/tmp/kafka-logs",), ANY_DISTINCT, HIGH, READ_ONLY,
             "Directory of the log data, if `log.dirs` is not set.", supported=True),
     Setting("log.dir.failure.timeout.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY,
             "Time after which a broker shuts down if it cannot report a failed log directory.", supported=True),
-    Setting("log.dirs", LIST, None, None, HIGH, READ_ONLY,
+    Setting("log.dirs", LIST, None, ANY_DISTINCT, HIGH, READ_ONLY,
             "Directories of the log data, separated by commas.", supported=True),
     Setting("log.flush.interval.messages", LONG, LONG_MAX, at_least(1), HIGH, CLUSTER_WIDE,
             "Number of messages in a partition after which it is flushed to disk.", supported=True),

@@ -11,7 +11,7 @@ import pytest
 import structlog
 from support.command_line import Minikafka
 
-from minikafka.broker.node.directory_kinds import why_no_data_directory
+from minikafka.broker.node.directory_kinds import why_no_data_directory, why_not_together
 from minikafka.cli.cluster_layout import ClusterError
 from minikafka.cli.local_cluster import LocalCluster
 
@@ -90,6 +90,42 @@ def test_a_node_by_hand_does_not_take_the_directory_of_a_cluster(
     node = "node-2" if folder == "node-2" else "node-1"
     assert f"`minikafka server --config {several}/{node}/server.properties`" in ran.err
     assert files(several) == before
+
+
+TOGETHER = {
+    "inside": ("{0}/a,{0}/a/b", "", "{0}/a/b is inside of {0}/a, a data directory"),
+    "inside, the other way round": ("{0}/a/b,{0}/a", "", "{0}/a/b is inside of {0}/a, a data directory"),
+    "deep inside": ("{0}/a,{0}/c,{0}/a/b/c", "", "{0}/a/b/c is inside of {0}/a, a data directory"),
+    "the metadata log": ("{0}/a", "{0}/a/metadata", "{0}/a/metadata is inside of {0}/a, a data directory"),
+    "by a link": ("{0}/a,{0}/link/b", "", "{0}/link/b is inside of {0}/a, a data directory"),
+    "twice by a slash": ("{0}/a,{0}/a/", "", "log.dirs names one directory twice, as {0}/a and as {0}/a/"),
+    "twice by a link": ("{0}/a,{0}/link", "", "log.dirs names one directory twice, as {0}/a and as {0}/link"),
+    "twice by dots": ("{0}/a,{0}/b/../a", "", "log.dirs names one directory twice, as {0}/a and as {0}/b/../a"),
+}
+
+
+@pytest.mark.parametrize("log_dirs, metadata_log_dir, why", TOGETHER.values(), ids=TOGETHER)
+def test_directories_that_would_disturb_each_other_are_refused(
+    log_dirs: str, metadata_log_dir: str, why: str, tmp_path: Path, minikafka: Minikafka
+) -> None:
+    home = tmp_path / "home"
+    (home / "a").mkdir(parents=True)
+    (home / "link").symlink_to("a")
+    before = files(home)
+    words = ["--set", "listeners=PLAINTEXT://192.0.2.1:9", "--set", f"log.dirs={log_dirs.format(home)}"]
+    if metadata_log_dir:
+        words += ["--set", f"metadata.log.dir={metadata_log_dir.format(home)}"]
+    ran = minikafka("server", *words)
+    assert (ran.code, ran.out) == (1, "")
+    assert why.format(home) in ran.err
+    assert files(home) == before
+
+
+def test_directories_beside_each_other_are_not(tmp_path: Path) -> None:
+    a, b = str(tmp_path / "a"), str(tmp_path / "ab")
+    assert not why_not_together([a, b], str(tmp_path / "metadata"))
+    assert not why_not_together([a, b], a)
+    assert not why_not_together([str(tmp_path / "x" / "a")], str(tmp_path / "x"))
 
 
 def test_code_is_refused_them_too(single: Path, several: Path) -> None:

@@ -163,6 +163,13 @@ MUTATIONS = (
         ("tests/cli/test_directory_kinds.py::test_a_node_by_hand_does_not_take_the_directory_of_a_cluster",),
     ),
     Mutation(
+        "a data directory inside of another is taken for logs",
+        "broker/node/directory_kinds.py",
+        "            if real[outer] in real[inner].parents:\n",
+        "            if False:\n",
+        ("tests/cli/test_directory_kinds.py::test_directories_that_would_disturb_each_other_are_refused",),
+    ),
+    Mutation(
         "a cluster is made in the data directory of a node",
         "broker/node/directory_kinds.py",
         '    return (directory / "meta.properties").exists()\n',

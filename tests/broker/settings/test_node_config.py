@@ -72,6 +72,13 @@ def test_the_configuration_file_of_apache_kafka_works_unchanged() -> None:
     )
 
 
+def test_a_data_directory_that_is_named_twice_counts_once() -> None:
+    node = config(log_dirs="/a, /b,/a")
+    assert node.log_dirs == ("/a", "/b")
+    assert list(node.warnings()) == ["log.dirs names /a more than once"]
+    assert list(config(log_dirs="/a,/b").warnings()) == []
+
+
 def test_broker_id_is_an_older_name_of_node_id() -> None:
     node = config(broker_id="7")
     assert (node.node_id, node.log_dirs) == (7, ("minikafka-data/node-7",))
