@@ -1,4 +1,4 @@
-"""Who works side by side: `make test-all` has several processes, and what shares a node, or a JVM, stays in one of them.
+"""Who works side by side: `make test` has several processes, and what shares a node, or a JVM, stays in one of them.
 
 Every run is the same as far as chance goes: property tests try the same (without a deadline, as the machine may be
 busy), and trio, which runs tasks that are ready in a random order, has the same. `MINIKAFKA_SCHEDULE=2` has another.

@@ -104,7 +104,7 @@ TOGETHER = {
 }
 
 
-@pytest.mark.parametrize("log_dirs, metadata_log_dir, why", TOGETHER.values(), ids=TOGETHER)
+@pytest.mark.parametrize(("log_dirs", "metadata_log_dir", "why"), TOGETHER.values(), ids=TOGETHER)
 def test_directories_that_would_disturb_each_other_are_refused(
     log_dirs: str, metadata_log_dir: str, why: str, tmp_path: Path, minikafka: Minikafka
 ) -> None:

@@ -30,7 +30,12 @@ def outcome(folder: Path, last_line: str, *, make: int, again: int = 0, cached: 
         path.chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(
-        [str(folder / ".ci" / "suite"), "test-all"], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [str(folder / ".ci" / "suite"), "test-all"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     return done.returncode, done.stdout
 

@@ -1,8 +1,9 @@
 """Writes with our sink have the outcome that they have with Spark's own: the same records, or a refusal as clear.
 
-`make test-all` plays all writes to minikafka against the recorded outcomes of Spark's sink. Spark plans the data frames and
-converts all rows to Arrow in one job; the writer is called as Spark calls it. `make reference` runs `df.write` itself
-with both sinks, to minikafka and to Apache Kafka; with MINIKAFKA_RECORD_SINK=1 (`make sink-outcomes`) it records anew.
+`make test-all` plays all writes to minikafka against the recorded outcomes of Spark's sink. Spark plans the data frames
+and converts all rows to Arrow in one job; the writer is called as Spark calls it. `make reference` runs `df.write`
+itself with both sinks, to minikafka and to Apache Kafka; with MINIKAFKA_RECORD_SINK=1 (`make sink-outcomes`) it records
+anew.
 """
 
 from __future__ import annotations
