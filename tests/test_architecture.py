@@ -14,6 +14,7 @@ PAGES = ("ARCHITECTURE.md", "STYLE.md", "DECISIONS.md", "README.md", "docs/spark
 SUMMARY_MAX = 160
 
 
+@pytest.mark.slow
 def test_the_list_of_files_is_up_to_date() -> None:
     assert PAGE.read_text() == file_list(), "run `make pages`"
 

@@ -29,6 +29,7 @@ def test_modules_are_attributes_as_if_they_were_imported() -> None:
             getattr(client, name)
 
 
+@pytest.mark.slow
 def test_a_node_starts_without_the_clients() -> None:
     program = f"import sys, minikafka.broker.node.main; print(*(one for one in {HEAVY} if one in sys.modules))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

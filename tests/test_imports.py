@@ -8,10 +8,13 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
 
 
+@pytest.mark.slow
 def test_no_file_imports_itself_by_way_of_others() -> None:
     imports = import_graph(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     assert [sorted(circle) for circle in circles(imports)] == []

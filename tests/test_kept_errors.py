@@ -49,6 +49,7 @@ def found(source: str) -> list[int]:
     return sorted({node.lineno for node in [*(n for h in handlers for n in kept(h)), *raised(tree)]})  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_exceptions_are_kept_without_frames_and_raised_as_copies() -> None:
     lines = {str(path.relative_to(ROOT)): found(path.read_text()) for path in SOURCES}
     assert {path: some for path, some in lines.items() if some and path not in CAPTURES} == {}

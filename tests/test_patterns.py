@@ -42,6 +42,7 @@ def is_constant(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant)
 
 
+@pytest.mark.slow
 def test_the_patterns_of_re_are_constants() -> None:
     found = {str(path.relative_to(ROOT)): [*others(path.read_text())] for path in SOURCES}
     assert {path: lines for path, lines in found.items() if lines} == {}
@@ -81,6 +82,7 @@ def own_patterns() -> Iterator[tuple[str, str, list[Callable[[str], Any]]]]:
 OWN = [*own_patterns(), ("split_list", ", \t\f", [split_list])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "functions"), [one[1:] for one in OWN], ids=[one[0] for one in OWN])
 def test_own_patterns_take_time_in_proportion_to_the_text(
     pattern: str, functions: list[Callable[[str], Any]]

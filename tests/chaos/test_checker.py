@@ -75,6 +75,7 @@ def test_every_kind_is_planted() -> None:
     assert set(HISTORIES) == set(Kind)
 
 
+@pytest.mark.slow
 @given(SEEDS, st.integers(1, 1500))
 @settings(max_examples=200)
 def test_a_random_legal_history_has_no_anomaly(seed: int, steps: int) -> None:
@@ -120,6 +121,7 @@ def test_a_legal_history_that_ends_early_has_no_anomaly(seed: int, end: int) -> 
     assert check(recorder.events, compacted=TOPICS) == []
 
 
+@pytest.mark.slow
 @given(SEEDS, st.data())
 @settings(max_examples=50)
 def test_lost_answers_make_no_anomaly(seed: int, data: st.DataObject) -> None:
@@ -150,6 +152,7 @@ ALSO = {"abort": [Kind.COMMITTED_OFFSET_BACK]}
 """A transaction that did not commit did not commit its offsets either."""
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(max_examples=20)
 def test_a_history_survives_json(seed: int) -> None:
@@ -206,6 +209,7 @@ def nothing_is_left(steps: int) -> list[Event]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [partial(legal_history, 1), nothing_is_left])
 def test_four_times_the_history_takes_about_four_times_the_steps(make: Callable[[int], list[Event]]) -> None:
     short, long = steps_for(make(3000)), steps_for(make(12000))

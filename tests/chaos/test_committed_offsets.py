@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def goes_back(fetch: Operation, commits: list[tuple[int, Operation]]) -> bool:
     )
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(1, 30))
 @settings(max_examples=400)
 def test_what_goes_back_is_as_defined(seed: int, count: int) -> None:

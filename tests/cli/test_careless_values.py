@@ -73,6 +73,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
         yield node
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient", "node")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_value_that_cannot_be_is_an_error_in_one_line(
@@ -130,6 +131,7 @@ def command_lines(draw: st.DrawFn) -> tuple[str, list[str]]:
 UNTIL_CTRL_C = ("--watch", "--help", "--attach")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient", "node")
 @settings(max_examples=400, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given_(command_lines())

@@ -120,6 +120,7 @@ def test_the_layout_of_an_existing_cluster_cannot_change(tmp_path: Path) -> None
     assert voters == [f"controller.quorum.voters=1@127.0.0.1:{grown.nodes[1].controller_port}"]
 
 
+@pytest.mark.slow
 def test_another_port_is_refused(tmp_path: Path, minikafka: Minikafka) -> None:
     made = LocalCluster(tmp_path, brokers=2)
     first = made.nodes[1].port
@@ -132,6 +133,7 @@ def test_another_port_is_refused(tmp_path: Path, minikafka: Minikafka) -> None:
     assert f"is at port {first}, not {first + 1}" in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["new", "new/below", "."])
 @pytest.mark.parametrize("problem", ["port", "setting"])
 def test_a_cluster_that_cannot_start_leaves_nothing(

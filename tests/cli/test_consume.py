@@ -164,6 +164,7 @@ def first_line(process: "subprocess.Popen[bytes]", produce: Callable[[], object]
     return process.stdout.readline()
 
 
+@pytest.mark.slow
 def test_new_records_are_printed_until_ctrl_c(started: Start, judge: Client, topic: str) -> None:
     process = started("consume", topic)
     assert first_line(process, lambda: judge.produce(topic, [Outgoing(b"news")])) == b"news\n"
@@ -183,6 +184,7 @@ def test_exit_when_the_output_pipe_is_closed(started: Start, ten: str) -> None:
     assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_blocked_write_commits_no_unwritten_record(
     minikafka: Minikafka, started: Start, judge: Client, topic: str
 ) -> None:
@@ -205,6 +207,7 @@ def told(count: int, group: str) -> str:
     return f"{left}, which group {group!r} gets again.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commits", ["true", "false"])
 def test_what_a_reader_that_leaves_has_got_of_the_last_records_is_not_committed(
     started: Start, judge: Client, topic: str, commits: str

@@ -71,6 +71,7 @@ def test_files_of_a_node_are_good(minikafka: Minikafka, files: list[Path]) -> No
     assert minikafka("dump-log", *map(str, files)).code == 0
 
 
+@pytest.mark.slow
 def test_every_file_that_a_node_has_written_is_good(minikafka: Minikafka, tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node:
         with Admin(node.bootstrap) as admin:

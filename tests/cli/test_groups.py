@@ -195,6 +195,7 @@ def test_what_cannot_be_reset_is_refused(
     assert error.replace("TOPIC", topic) in ran.err
 
 
+@pytest.mark.slow
 def test_watching_prints_one_table_after_the_other(
     minikafka: Minikafka, started: Start, filled: str, committed: Callable[[], list[int]]
 ) -> None:

@@ -58,6 +58,7 @@ def check_left(node: NodeProcess, group_id: str) -> None:
         assert admin.describe_group(group_id).state == "Empty"
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_closed_ends_a_consumer_that_leaves_its_group(node: NodeProcess, ten: str) -> None:
     with consumer(node, ten) as (process, terminal):
         os.close(terminal)
@@ -65,6 +66,7 @@ def test_a_terminal_that_is_closed_ends_a_consumer_that_leaves_its_group(node: N
     check_left(node, ten)
 
 
+@pytest.mark.slow
 def test_sighup_is_ignored_under_nohup(node: NodeProcess, ten: str) -> None:
     with consumer(node, ten, ignored=True) as (process, terminal):
         process.send_signal(signal.SIGHUP)
@@ -74,6 +76,7 @@ def test_sighup_is_ignored_under_nohup(node: NodeProcess, ten: str) -> None:
     check_left(node, ten)
 
 
+@pytest.mark.slow
 def test_sighup_ends_a_command_as_sigterm_does(node: NodeProcess, ten: str) -> None:
     with consumer(node, ten) as (process, terminal):
         process.send_signal(signal.SIGHUP)
@@ -94,6 +97,7 @@ PRINTING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", [("stdout",), TERMINAL], ids=["output", "output-and-errors"])
 @pytest.mark.parametrize("name", PRINTING)
 def test_a_closed_terminal_that_sends_no_signal_ends_a_command_with_a_sentence(
@@ -119,6 +123,7 @@ def test_a_closed_terminal_that_sends_no_signal_ends_a_command_with_a_sentence(
             assert states.get(ten, "it was not joined yet") in ("Empty", "it was not joined yet")
 
 
+@pytest.mark.slow
 def test_produce_goes_on_without_progress_when_the_terminal_is_closed(node: NodeProcess, topic: str) -> None:
     ours, theirs = pty.openpty()
     command = patient_command(["produce", topic, "-b", node.bootstrap])
@@ -140,6 +145,7 @@ def test_produce_goes_on_without_progress_when_the_terminal_is_closed(node: Node
         assert admin.list_offsets({TopicPartition(topic, 0): LATEST})[TopicPartition(topic, 0)].offset == 101
 
 
+@pytest.mark.slow
 def test_an_interrupted_write_that_nobody_reads_of_is_no_traceback(node: NodeProcess, ten: str) -> None:
     """As of `minikafka consume 2>&1 | head`: the words of what is not committed fail as the records did."""
     reading, writing = os.pipe()

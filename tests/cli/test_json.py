@@ -132,6 +132,7 @@ def test_every_command_is_here() -> None:
     assert {path for path in ALL if not any(f"{line} ".startswith(" ".join(path) + " ") for line in lines)} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", SUCCESSES.strip().splitlines())
 def test_a_result_is_json(
     minikafka: Minikafka, node: NodeProcess, prepared: dict[str, Any], line: str

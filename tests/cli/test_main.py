@@ -40,6 +40,7 @@ def test_every_command_has_help_with_an_example(minikafka: Minikafka, path: tupl
     assert all(line in ran.out for line in examples), "click has wrapped an example"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [line for _, line in EXAMPLES if not line.startswith((*WITHOUT_END, *CHANGE_VOTERS)) and UNTIL_CTRL_C not in line],

@@ -65,6 +65,7 @@ def test_output_that_nobody_reads_is_no_failure(line: str, node: NodeProcess, tm
     assert [one for one in ran.stderr.splitlines() if "still waiting" not in one] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)], ids=str)
 @pytest.mark.parametrize("line", WRITE)
 def test_streams_that_are_closed_are_no_failure(
@@ -91,6 +92,7 @@ def ended_unread(line: list[str], stdin: bytes, *, err: bool) -> int:
     return ran.returncode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stdin", "code"), [(b'{"value": "x"}\n', 0), (b'{"value": "x"}\n{\n', 1)])
 def test_a_failure_is_one_though_nobody_reads_of_it(stdin: bytes, code: int, node: NodeProcess, topic: str) -> None:
     line = ["produce", topic, "--json", "--bootstrap-server", node.bootstrap]

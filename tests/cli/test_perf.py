@@ -123,6 +123,7 @@ def test_payloads_are_capital_letters_and_mostly_differ() -> None:
     assert payloads(0, {})[0] == b""
 
 
+@pytest.mark.slow
 def test_payloads_that_a_record_cannot_have_are_refused_and_large_ones_are_few() -> None:
     with pytest.raises(click.UsageError, match="--size 1048577 is above 1048576"):
         payloads((1 << 20) + 1, {})

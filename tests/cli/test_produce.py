@@ -44,6 +44,7 @@ def test_keys_nulls_headers_and_partitions(minikafka: Minikafka, judge: Client, 
     assert found[0].headers == (("a", b"b=c"), ("a", b""))
 
 
+@pytest.mark.slow
 def test_keys_are_partitioned_as_by_the_java_client(
     minikafka: Minikafka, node: NodeProcess, judge: Client, topic: str
 ) -> None:
@@ -70,6 +71,7 @@ def test_acks(minikafka: Minikafka, judge: Client, topic: str, acks: str) -> Non
     assert [one.value for one in judge.consume(topic, 1)] == [b"x"]
 
 
+@pytest.mark.slow
 def test_a_file_larger_than_the_producers_buffer(
     minikafka: Minikafka, judge: Client, topic: str, tmp_path: Path
 ) -> None:
@@ -137,6 +139,7 @@ def test_options_of_every_type_reach_the_producer(minikafka: Minikafka, topic: s
     assert minikafka("produce", topic, *words, "--compression-type", "gzip", stdin=b"x\n").code == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_delivers_the_lines_read_so_far(started: Start, judge: Client, topic: str) -> None:
     process = started("produce", topic)
     assert process.stdin is not None
@@ -169,6 +172,7 @@ def a_line_in_flight(process: subprocess.Popen[bytes], node: NodeProcess, judge:
         node.resume()
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_aborts_pending_deliveries(
     started: Start, node: NodeProcess, judge: Client, topic: str
 ) -> None:
@@ -186,6 +190,7 @@ def test_a_second_ctrl_c_aborts_pending_deliveries(
         assert re.search(rb"1 of 2 records to .*" + missing, process.stderr.read())
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it_though_the_broker_does_not_answer(
     started: Start, node: NodeProcess, judge: Client, topic: str
 ) -> None:
@@ -197,6 +202,7 @@ def test_sigterm_ends_it_though_the_broker_does_not_answer(
         assert b"; 1 not acknowledged, which may be in the topic\n" in process.stderr.read()
 
 
+@pytest.mark.slow
 def test_the_summary_on_a_terminal(started: Start, topic: str, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_bytes(b"line\n" * 20_000)
     ours, theirs = pty.openpty()
@@ -211,6 +217,7 @@ def test_the_summary_on_a_terminal(started: Start, topic: str, tmp_path: Path) -
     assert re.search(rb"20,000 records to \S+ in ", output)
 
 
+@pytest.mark.slow
 def test_lines_are_sent_while_the_pipe_is_open(started: Start, judge: Client, topic: str) -> None:
     process = started("produce", topic)
     assert process.stdin is not None
@@ -222,6 +229,7 @@ def test_lines_are_sent_while_the_pipe_is_open(started: Start, judge: Client, to
     assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_a_topic_that_did_not_exist_is_said_to_be_created(tmp_path: Path, minikafka: Minikafka) -> None:
     with NodeProcess(tmp_path / "data", settings={"num.partitions": "3"}) as creating:
         words = ["produce", "-b", creating.bootstrap, "typo"]
@@ -231,6 +239,7 @@ def test_a_topic_that_did_not_exist_is_said_to_be_created(tmp_path: Path, minika
         assert minikafka(*words[:-1], "quiet", "--quiet", stdin=b"x\n").err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["produce", "t"], ["produce", "t", "--transactional-id", "x"], ["consume", "t"]])
 def test_ctrl_c_ends_a_command_that_has_not_begun_at_once(words: list[str], started: Start) -> None:
     """The broker accepts connections and answers nothing; requests have a minute."""
@@ -290,6 +299,7 @@ def test_ctrl_c_does_not_deliver_what_it_aborts(started: Start, judge: Client, t
     assert judge.offsets(topic) == (0, 0), "neither the record nor a marker"
 
 
+@pytest.mark.slow
 def test_ctrl_c_aborts_a_transaction(started: Start, node: NodeProcess, judge: Client, topic: str) -> None:
     process = started("produce", topic, "--transactional-id", topic)
     assert process.stdin is not None

@@ -75,6 +75,7 @@ def test_random_ids(minikafka: Minikafka) -> None:
     assert all(re.fullmatch(r"[\w-]{22}\n", one) for one in ids)
 
 
+@pytest.mark.slow
 def test_a_node_starts_with_what_it_was_formatted_with(minikafka: Minikafka, tmp_path: Path) -> None:
     node, (_, port) = standalone_node(tmp_path / "data")
     config = config_of(tmp_path, f"1@127.0.0.1:{port}", port, node.port)
@@ -87,6 +88,7 @@ def test_a_node_starts_with_what_it_was_formatted_with(minikafka: Minikafka, tmp
             assert admin.describe_cluster().cluster_id == CLUSTER
 
 
+@pytest.mark.slow
 def test_levels_that_cannot_be_read_are_refused_at_start(minikafka: Minikafka, tmp_path: Path) -> None:
     node, _ = standalone_node(tmp_path / "data")
     config = config_of(tmp_path, "1@127.0.0.1:9093")

@@ -57,6 +57,7 @@ def test_rates_between_two_looks() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("keys", [b"q", b"Q", b"x\r\nq"])
 def test_q_ends_it_and_the_terminal_is_as_before(node: NodeProcess, keys: bytes) -> None:
@@ -115,6 +116,7 @@ def test_lag_and_sizes_of_a_node(minikafka: Minikafka, topic: str) -> None:
     assert "__consumer_offsets" in [one["topic"] for one in internal["topics"]]
 
 
+@pytest.mark.slow
 def test_records_that_are_sent_meanwhile_are_a_rate(minikafka: Minikafka, started: Start, topic: str) -> None:
     watching = started("top", "--interval", "0.1", "--json")
     assert watching.stdout is not None

@@ -128,6 +128,7 @@ def test_a_transaction_that_no_coordinator_knows_hangs() -> None:
     ]
 
 
+@pytest.mark.slow
 @needs_oracle
 @pytest.mark.oracle
 def test_internal_topics_are_decoded_as_by_kafka() -> None:

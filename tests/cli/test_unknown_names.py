@@ -122,6 +122,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient", "node", "folder")
 @pytest.mark.parametrize(("name", "line"), ALL, ids=lambda one: one if isinstance(one, str) else " ".join(one))
 def test_an_unknown_name_is_an_error_in_one_sentence(minikafka: Minikafka, name: str, line: list[str]) -> None:

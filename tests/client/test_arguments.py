@@ -212,6 +212,7 @@ async def settled(result: Any) -> None:
         await result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_open_client_goes_on_after_every_call(kind: Any, minikafka_bootstrap: str) -> None:
     await make_topic(minikafka_bootstrap)
@@ -230,6 +231,7 @@ async def test_an_open_client_goes_on_after_every_call(kind: Any, minikafka_boot
         await use(one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [blocking.Producer, blocking.Consumer, blocking.Admin])
 def test_an_open_blocking_client_goes_on_after_every_call(kind: Any, minikafka_bootstrap: str) -> None:
     with blocking.Admin(minikafka_bootstrap) as admin:

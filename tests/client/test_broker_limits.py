@@ -48,6 +48,7 @@ def test_each_option_is_limited_by_settings_that_exist() -> None:
         assert set(settings) <= set(NODE_SETTINGS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", REFUSED)
 def test_the_error_names_value_and_limits(node: NodeProcess, option: str) -> None:
     call, value = REFUSED[option]

@@ -69,6 +69,7 @@ def end_a_transaction(producer: blocking.Producer, first: type[BaseException]) -
         raise first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("listener", "first", "second", "waited"), [
     (None, KeyboardInterrupt, KeyboardInterrupt, {0}),
     (Quiet(), KeyboardInterrupt, KeyboardInterrupt, {0}),

@@ -133,6 +133,7 @@ def reading(bootstrap: str, tp: TopicPartition) -> Iterator[Consumer]:
         yield consumer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handler", READING_HANDLERS)
 @pytest.mark.parametrize("call", READS)
 def test_a_consumer_reads_on(minikafka_bootstrap: str, topic: str, call: str, handler: str) -> None:

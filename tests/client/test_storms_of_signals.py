@@ -61,6 +61,7 @@ print("ended")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["raises", "sends", "flushes"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_program_gets_through_a_storm_of_signals(minikafka_bootstrap: str, topic: str, kind: str, seed: int) -> None:

@@ -73,6 +73,7 @@ async def test_a_legal_name_is_taken(call: Callable[[str], Any], name: str) -> N
                 raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "two words"])
 def test_blocking_clients_refuse_it_likewise(bootstrap: str, name: str) -> None:
     with blocking.Producer(bootstrap) as sender, blocking.Consumer(bootstrap_servers=bootstrap) as reader:

@@ -235,6 +235,7 @@ def vars_of(kind: type) -> dict[str, Any]:
     return {name: one for base in reversed(kind.__mro__) for name, one in vars(base).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", AWAY)
 @pytest.mark.parametrize("name", CASES)
 def test_a_wait_that_lasts_is_told_after_two_seconds_and_then_every_ten(name: str, away: str) -> None:

@@ -20,6 +20,7 @@ SETTINGS = {"transaction.partition.verification.enable": "false"}
 """So that a transaction hangs that nobody has begun."""
 
 
+@pytest.mark.slow
 def test_what_is_open_is_found_at_its_coordinator_and_in_its_partitions(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "node", settings=SETTINGS) as node:
         writable_topics(node, {"ended": {}, "open": {}, "hanging": {}}, FIRST)
@@ -36,6 +37,7 @@ def test_what_is_open_is_found_at_its_coordinator_and_in_its_partitions(tmp_path
         assert found == ["open: Ongoing", "hanging-0: producer 999 since offset 1"]
 
 
+@pytest.mark.slow
 def test_an_end_is_waited_for_but_not_for_ever(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     answers = [["a: PrepareCommit", "t-0: producer 1 since offset 0"], ["a: PrepareCommit"], []]
     monkeypatch.setattr(ended_transactions, "unended", lambda *_: answers[0] if len(answers) == 1 else answers.pop(0))

@@ -29,6 +29,7 @@ def reached(network: Network) -> set[tuple[int, int]]:
     return {link for link, process in trying.items() if process.wait() == 0}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(why_no_network() is not None, reason=why_no_network() or "")
 def test_links_of_a_network_are_cut_one_by_one() -> None:
     servers: list[subprocess.Popen[bytes]] = []

@@ -18,6 +18,7 @@ RECORDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("reader", CLIENTS)
 @pytest.mark.parametrize("writer", CLIENTS)

@@ -110,6 +110,7 @@ def state_of(node: NodeProcess, group: str) -> tuple[str, str]:
     return found.type.name, found.state.name
 
 
+@pytest.mark.slow
 def test_members_of_librdkafka_join_and_leave_and_every_record_is_read(
     members: Members, topic: str, node: NodeProcess, request: pytest.FixtureRequest
 ) -> None:
@@ -125,6 +126,7 @@ def test_members_of_librdkafka_join_and_leave_and_every_record_is_read(
     members.poll_until(lambda: len(members.seen) == RECORDS)
 
 
+@pytest.mark.slow
 def test_a_live_group_changes_its_protocol_both_ways(
     members: Members, topic: str, node: NodeProcess, request: pytest.FixtureRequest
 ) -> None:
@@ -142,6 +144,7 @@ def test_a_live_group_changes_its_protocol_both_ways(
     members.poll_until(lambda: len(members.seen) == RECORDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"group.protocol": "consumer"}, COOPERATIVE], ids=["new", "classic"])
 def test_only_what_moves_stops_when_a_fifth_member_of_librdkafka_joins(
     node: NodeProcess, settings: dict[str, object]

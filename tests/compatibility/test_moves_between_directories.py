@@ -63,6 +63,7 @@ def read_all(node: NodeProcess, topic: str, count: int) -> list[bytes | None]:
         return [one.value for one in client.consume(topic, count)]
 
 
+@pytest.mark.slow
 def test_kafka_python_moves_a_replica_while_records_are_written(node: NodeProcess) -> None:
     values = filled(node, "python")
     target = other_place(node, "python")
@@ -102,6 +103,7 @@ def is_in(node: NodeProcess, topic: str, directory: str) -> bool:
     return [one for one in directories(node) if (Path(one) / f"{topic}-0").is_dir()] == [directory]
 
 
+@pytest.mark.slow
 def test_a_killed_node_has_every_record_and_goes_on_with_the_move(node: NodeProcess) -> None:
     values = filled(node, "killed", 20_000)
     for delay_s in (0.0, 0.02, 0.08):

@@ -131,6 +131,7 @@ def test_records_are_written_with_every_acks(client: Client, topic: str, acks: i
     assert [record.value for record in client.consume(topic, 20)] == [f"{n}".encode() for n in range(20)]
 
 
+@pytest.mark.slow
 def test_an_idempotent_producer_writes_each_record_once_and_in_order(client: Client, name: str) -> None:
     client.create_topic(name, partitions=3)
     sent = [Outgoing(f"{n}".encode(), partition=n % 3) for n in range(3000)]

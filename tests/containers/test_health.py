@@ -127,6 +127,7 @@ def layouts(controller: int, inside: int, outside: int) -> dict[str, dict[str, s
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", layouts(1, 2, 3))
 def test_a_ready_node_is_healthy_and_one_that_has_ended_is_not(layout: str, tmp_path: Path) -> None:
     chosen = layouts(free_port(), free_port(), free_port())[layout]
@@ -151,6 +152,7 @@ def test_a_ready_node_is_healthy_and_one_that_has_ended_is_not(layout: str, tmp_
     assert "Connection refused" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_node_waits_for_the_port_that_an_engine_chooses(tmp_path: Path) -> None:
     shown = re.search(r"-c \\\n  '([^']*)'", (ROOT / "docs" / "docker.md").read_text())
     assert shown is not None

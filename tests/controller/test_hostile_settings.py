@@ -106,6 +106,7 @@ def checking(routes: Mapping[str, Route]) -> Generator[Asked, Any, None]:
     assert not different, "\n".join(different)
 
 
+@pytest.mark.slow
 def test_every_setting_and_value_is_answered_as_by_kafka() -> None:
     async def use(controller: Any) -> None:
         failed = FAILURES.total()

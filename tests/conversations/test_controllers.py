@@ -157,6 +157,7 @@ def test_what_a_fixed_voter_announces_is_accepted_and_changes_nothing(three: Loc
     connection.close()
 
 
+@pytest.mark.slow
 def test_settings_of_topics_in_the_files_of_a_controller_and_a_broker(tmp_path: Path) -> None:
     """The controller's file names a listener between brokers, which it does not have: Kafka takes that, too."""
     of_broker = {"num.partitions": "5", "log.retention.ms": "7000000"}

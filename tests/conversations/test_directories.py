@@ -26,6 +26,7 @@ def node(directories: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
         yield running
 
 
+@pytest.mark.slow
 def test_an_offline_directory_is_described_as_in_kafka(tmp_path: Path) -> None:
     """Another file is in its place when the process starts."""
     directories = {"{a}": str(tmp_path / "a"), "{b}": str(tmp_path / "b")}

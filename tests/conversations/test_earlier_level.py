@@ -14,6 +14,7 @@ pytestmark = pytest.mark.timeout(300)
 PATH = Path(__file__).parent / "earlier_level" / "from-4.0-IV1-to-4.3-IV0.txt"
 
 
+@pytest.mark.slow
 def test_what_a_cluster_of_an_earlier_level_takes(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data", settings={"initial.metadata.version": "4.0-IV1"}) as node:
         found = play(read(PATH), node.address)

@@ -36,6 +36,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_thousand_idle_connections_cost_neither_a_directory_nor_a_client(node: NodeProcess) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
     create(admin, "before", partitions=1)

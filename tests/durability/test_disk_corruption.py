@@ -30,6 +30,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProce
         yield running
 
 
+@pytest.mark.slow
 def test_a_corrupt_batch_fails_only_fetches_of_its_records(node: ServerProcess) -> None:
     with connect("confluent-kafka", node.bootstrap) as client:
         client.create_topic(TOPIC, settings={"segment.bytes": "1048576"})

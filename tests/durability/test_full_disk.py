@@ -35,6 +35,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["all on it", "metadata elsewhere"])
 def test_a_node_alone_with_a_full_disk(small: Path, tmp_path: Path, place: str) -> None:
     ballast = small / "ballast"

@@ -172,6 +172,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     return Killed(interrupted, (directory, writer.noted), (copy, then))
 
 
+@pytest.mark.slow
 def test_the_last_value_of_each_key_survives_kills_of_a_node_that_compacts(killed: Killed) -> None:
     assert killed.interrupted or KILLS < 10, "no kill hit a cleaning"
     directory, _ = killed.closed
@@ -181,6 +182,7 @@ def test_the_last_value_of_each_key_survives_kills_of_a_node_that_compacts(kille
     check_indexes(log)
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @needs_oracle
 def test_a_jvm_opens_the_directory_of_a_node_that_was_killed_as_it_compacted(killed: Killed, tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ def one_great_record(size_bytes: int) -> bytes:
     return varint(len(body)) + body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD, Codec.LZ4], ids=lambda codec: codec.name.lower())
 @pytest.mark.parametrize("content", [bytes, one_great_record], ids=["zeros", "well-formed"])
 def test_a_decompression_bomb_is_refused_or_stored_compressed(

@@ -71,6 +71,7 @@ def test_a_frame_may_arrive_in_any_pieces(node: ServerProcess) -> None:
             assert connection.receive_frame() == connection.receive_frame()
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_is_not_served_without_limit(node: ServerProcess) -> None:
     """Its responses stay in the socket buffers, and the node stops reading its requests."""
     ask = request(MetadataRequest(topics=None), 9) * 1000
@@ -93,6 +94,7 @@ def send_until_blocked(stream: socket.socket, data: bytes) -> None:
             stream.sendall(data)
 
 
+@pytest.mark.slow
 def test_closed_connections_leave_nothing_allocated(node: ServerProcess) -> None:
     for _ in range(2_000):
         RawConnection(node.address).close()

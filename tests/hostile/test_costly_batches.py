@@ -73,6 +73,7 @@ MANY_HEADERS, MORE_HEADERS = with_headers(5 * MIB), with_headers(12 * MIB)
 MANY_RECORDS = 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", list(TOPICS))
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.GZIP], ids=lambda codec: codec.name.lower())
 def test_millions_of_empty_headers_are_stored(node: ServerProcess, topic: str, codec: Codec) -> None:
@@ -81,11 +82,13 @@ def test_millions_of_empty_headers_are_stored(node: ServerProcess, topic: str, c
     assert produce(node, topic, batch) == ErrorCode.NONE
 
 
+@pytest.mark.slow
 def test_millions_of_headers_with_a_future_timestamp_are_refused(node: ServerProcess) -> None:
     batch = batch_of(MANY_HEADERS, Codec.ZSTD, timestamp=NOW_MS + 400 * DAYS_MS)
     assert produce(node, PLAIN, batch) == ErrorCode.INVALID_TIMESTAMP
 
 
+@pytest.mark.slow
 def test_millions_of_headers_without_a_key_are_refused_by_a_compacted_topic(node: ServerProcess) -> None:
     batch = batch_of(with_headers(5 * MIB, key=b"\x01"), Codec.ZSTD)
     assert produce(node, COMPACTED, batch) == ErrorCode.INVALID_RECORD
@@ -100,6 +103,7 @@ def test_headers_without_compression_are_stored(node: ServerProcess) -> None:
     assert produce(node, PLAIN, batch_of(with_headers(500_000), Codec.NONE)) == ErrorCode.NONE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timestamp", [NOW_MS, NOW_MS + 400 * DAYS_MS], ids=["now", "in-the-future"])
 def test_a_million_records_are_looked_at_in_steps(node: ServerProcess, timestamp: int) -> None:
     batch = batch_of(tiny_records(MANY_RECORDS), Codec.ZSTD, count=MANY_RECORDS, timestamp=timestamp)
@@ -107,6 +111,7 @@ def test_a_million_records_are_looked_at_in_steps(node: ServerProcess, timestamp
     assert produce(node, PLAIN, batch) == expected
 
 
+@pytest.mark.slow
 def test_a_malformed_record_behind_many_headers_is_found(node: ServerProcess) -> None:
     damaged = MANY_HEADERS[:-1] + b"\x01"
     assert produce(node, PLAIN, batch_of(damaged + b"\x00", Codec.ZSTD)) == ErrorCode.INVALID_RECORD

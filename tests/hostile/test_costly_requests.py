@@ -59,6 +59,7 @@ def fetch_of(count: int, *, session_id: int = 0, epoch: int = 0) -> FetchRequest
     )
 
 
+@pytest.mark.slow
 def test_a_fetch_of_many_partitions_that_do_not_exist_is_answered(node: ServerProcess) -> None:
     with RawConnection(node.address) as connection:
         answer = connection.ask(fetch_of(MANY), 12)
@@ -67,6 +68,7 @@ def test_a_fetch_of_many_partitions_that_do_not_exist_is_answered(node: ServerPr
         assert sum(len(topic.partitions) for topic in answer.responses) == MANY
 
 
+@pytest.mark.slow
 def test_no_session_is_opened_for_partitions_that_do_not_exist(node: ServerProcess) -> None:
     if isinstance(node, Oracle):
         pytest.skip("Apache Kafka opens them")
@@ -74,6 +76,7 @@ def test_no_session_is_opened_for_partitions_that_do_not_exist(node: ServerProce
         assert [connection.ask(fetch_of(20_000), 12).session_id for _ in range(10)] == [0] * 10
 
 
+@pytest.mark.slow
 def test_more_elements_than_any_client_sends_end_the_connection(node: ServerProcess) -> None:
     if isinstance(node, Oracle):
         pytest.skip("Apache Kafka answers")
@@ -83,6 +86,7 @@ def test_more_elements_than_any_client_sends_end_the_connection(node: ServerProc
     assert "elements" in node.log_tail()
 
 
+@pytest.mark.slow
 def test_metadata_of_many_names_that_do_not_exist_is_answered(node: ServerProcess) -> None:
     topics = [MetadataRequestTopic(name=f"missing-{number}") for number in range(MANY)]
     with RawConnection(node.address) as connection:
@@ -90,6 +94,7 @@ def test_metadata_of_many_names_that_do_not_exist_is_answered(node: ServerProces
     assert len(answer.topics) == MANY
 
 
+@pytest.mark.slow
 def test_a_produce_to_many_partitions_that_do_not_exist_is_answered(node: ServerProcess) -> None:
     data = [PartitionProduceData(index=number, records=b"") for number in range(MANY)]
     message = ProduceRequest(
@@ -172,6 +177,7 @@ def test_offsets_of_many_partitions_are_answered(node: ServerProcess) -> None:
         connection.ask(OffsetFetchRequest(groups=groups), 8)
 
 
+@pytest.mark.slow
 def test_names_where_ids_are_refused_are_answered_in_steps(node: ServerProcess) -> None:
     """In versions 10 and 11 a request with a name that is null is refused, name by name."""
     if isinstance(node, Oracle):
@@ -183,6 +189,7 @@ def test_names_where_ids_are_refused_are_answered_in_steps(node: ServerProcess) 
     assert {topic.error_code for topic in answer.topics} == {ErrorCode.INVALID_REQUEST}
 
 
+@pytest.mark.slow
 def test_offsets_of_many_partitions_are_listed_in_steps(node: ServerProcess) -> None:
     partitions = [ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(MANY)]
     topics = [ListOffsetsTopic(name="missing", partitions=partitions)]
@@ -191,6 +198,7 @@ def test_offsets_of_many_partitions_are_listed_in_steps(node: ServerProcess) -> 
     assert len(answer.topics[0].partitions) == MANY
 
 
+@pytest.mark.slow
 def test_timestamps_are_looked_up_in_batches_of_many_records_in_steps(node: ServerProcess) -> None:
     partitions, count = range(8), 100_000
     batch = encode_batch([Record(number, number, None, b"v", ()) for number in range(count)], codec=Codec.GZIP)

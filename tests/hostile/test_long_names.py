@@ -85,6 +85,7 @@ def listed(connection: RawConnection, states: list[str]) -> ListGroupsResponse:
     return response
 
 
+@pytest.mark.slow
 def test_lists_of_long_names_that_nobody_reads_take_no_more_than_their_budget(node: ServerProcess) -> None:
     with RawConnection(node.address) as honest:
         before = resident_bytes(node.pid)
@@ -100,6 +101,7 @@ def test_lists_of_long_names_that_nobody_reads_take_no_more_than_their_budget(no
         assert grown < UNSENT_SIZE_BYTES_MAX + RESPONSE_BYTES + MARGIN, f"grew by {grown / MIB:.0f} MiB"
 
 
+@pytest.mark.slow
 def test_many_groups_with_long_names_are_deleted_in_steps(node: ServerProcess) -> None:
     with RawConnection(node.address) as connection:
         results = connection.ask(DeleteGroupsRequest(groups_names=NAMES), 2).results

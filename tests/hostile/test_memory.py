@@ -151,6 +151,7 @@ WAYS: dict[str, tuple[Way, Callable[[], list[bytes]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS)
 def test_a_hundred_large_requests_leave_nothing_in_memory(node: ServerProcess, name: str) -> None:
     way, requests = WAYS[name]

@@ -73,6 +73,7 @@ def offered(connection: Connection) -> dict[int, tuple[int, int]]:
     return {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
 
 
+@pytest.mark.slow
 def test_every_version_of_every_api_is_compatible(connection: Connection) -> None:
     seeded = random.Random("against Kafka")
     asked = 0

@@ -50,6 +50,7 @@ def test_code_0_is_not_an_error() -> None:
     assert KafkaError("odd").code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=())), st.integers(0, 40_000), st.text())
 def test_every_message_can_be_encoded(head: str, count: int, tail: str) -> None:
     """Whatever input it quotes. What is wrong stands before or after the quotation."""

@@ -110,6 +110,7 @@ def test_garbage_raises_malformed_message_only() -> None:
             serve(b"\x00" + bytes([seeded.randrange(76)]) + b"\x00\x63" + seeded.randbytes(seeded.randrange(60)))
 
 
+@pytest.mark.slow
 def test_a_claim_costs_no_memory() -> None:
     """Replaces each length and count of every request in turn by two billion."""
     seeded = random.Random("claims")

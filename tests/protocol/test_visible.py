@@ -18,6 +18,7 @@ def is_obeyed(letter: str) -> bool:
     return unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(letter) in DIRECTIONS
 
 
+@pytest.mark.slow
 def test_every_character_that_is_obeyed_is_escaped_and_others_stay() -> None:
     marks = "\u061c\u200e\u200f"
     for letter in map(chr, range(0x110000)):

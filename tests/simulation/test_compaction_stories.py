@@ -164,6 +164,7 @@ async def set_version(story: Story, version: int, seams: Seams) -> None:
         await set_transaction_version(admin, version)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_aborted_value_replaces_nothing_and_what_follows_it_is_committed(tell: Tell, version: int) -> None:
     """The cleaner is at work while the transaction is open, and after it; the last batch stays, without records."""

@@ -122,6 +122,7 @@ def test_a_directory_that_is_not_mounted_at_start_and_is_at_the_next(tell: Tell,
     assert story.read("t") == RECORDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [TWO, SYNCED])
 def test_a_topic_that_is_made_anew_while_its_directory_is_offline(tell: Tell, settings: dict[str, str]) -> None:
     story = with_topic(tell, settings)

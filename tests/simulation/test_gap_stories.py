@@ -168,6 +168,7 @@ def a_fifth_member_joins(tell: Tell, options: Mapping[str, object]) -> tuple[Cou
     return course, begun, {*range(PARTITIONS)} - given_up
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [COOPERATIVE, CONSUMER], ids=["classic", "consumer"])
 def test_nine_of_twelve_partitions_are_read_without_a_gap_while_a_fifth_member_joins(
     tell: Tell, options: Mapping[str, object]

@@ -195,6 +195,7 @@ def move_coordinator(story: Story) -> None:
     story.prefer(OFFSETS, 3 - leader, leader)
 
 
+@pytest.mark.slow
 @PROTOCOLS
 @pytest.mark.parametrize("moves", [False, True], ids=["one coordinator", "the coordinator moves"])
 def test_members_come_and_go_and_no_partition_has_two_or_none(
@@ -246,6 +247,7 @@ def test_a_static_member_returns_to_what_it_had_and_is_missed_when_it_vanishes(
     group.until(4)
 
 
+@pytest.mark.slow
 @PROTOCOLS
 def test_a_second_process_with_an_instance_id(tell: Tell, options: Mapping[str, object]) -> None:
     """It is refused by the consumer protocol; in the classic one it is given what the first has, which is fenced."""

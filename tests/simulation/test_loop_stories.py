@@ -80,6 +80,7 @@ def test_no_file_is_synced_on_the_loop_of_a_node_that_serves(tell: Tell, monkeyp
     assert watch.found == []
 
 
+@pytest.mark.slow
 def test_a_metadata_snapshot_is_not_synced_on_the_loop_that_installs_it(
     tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_metadata_snapshot_is_not_synced_on_the_loop_that_installs_it(
     assert watch.found == []
 
 
+@pytest.mark.slow
 def test_a_broker_with_a_slow_disk_keeps_its_session(tell: Tell) -> None:
     story = tell(SETTINGS, brokers=3)
     story.start()

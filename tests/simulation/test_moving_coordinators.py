@@ -123,6 +123,7 @@ def move(story: Story, topic: str, how: str) -> None:
     story.until_in_sync(topic, 1, 2, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kinds",
     [(CLASSIC, CLASSIC, CLASSIC), (CONSUMER, CONSUMER, CONSUMER), (CLASSIC, CONSUMER, CLASSIC)],
@@ -188,6 +189,7 @@ class Transactions:
                 number += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_coordinator_moves_while_transactions_begin_and_end(tell: Tell, version: int) -> None:
     """Each transaction is read once and in order, or not at all if it was aborted; its producer is never fenced."""

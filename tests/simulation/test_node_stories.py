@@ -56,6 +56,7 @@ def test_a_lone_replica_serves_all_that_it_has_after_a_crash(tell: Tell) -> None
     assert story.read(TOPIC) == values(0, 5)
 
 
+@pytest.mark.slow
 def test_a_node_that_stops_before_it_is_registered_is_still_clean(tell: Tell) -> None:
     """Its logs are those of the last clean shutdown; as an unclean one it would be no eligible leader."""
     story = tell(nodes=3)
@@ -207,6 +208,7 @@ def test_a_batch_that_is_sent_again_waits_until_it_is_committed(tell: Tell) -> N
     assert story.read_with_offsets(TOPIC) == [(running.result[0], "value")]
 
 
+@pytest.mark.slow
 def test_a_batch_that_was_truncated_is_not_known_any_more(tell: Tell) -> None:
     """A former leader, which has truncated the batch, leads again; the producer has reached no other leader."""
     story = tell({"min.insync.replicas": "2"}, brokers=3)
@@ -248,6 +250,7 @@ def test_a_follower_leaves_the_isr_and_returns_more_than_once(tell: Tell) -> Non
     assert story.state(TOPIC).leader_epoch == 0, "all by the proposals of one leader"
 
 
+@pytest.mark.slow
 def test_a_proposed_isr_is_sent_again_when_the_controller_is_back(tell: Tell) -> None:
     story = tell({"replica.lag.time.max.ms": "2000"}, brokers=2)
     story.start()

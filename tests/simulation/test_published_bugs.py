@@ -68,6 +68,7 @@ def test_kip_966_the_last_replica_standing_loses_its_unsynced_records(tell: Tell
     assert story.read(TOPIC) == values(0, 10)
 
 
+@pytest.mark.slow
 def test_kafka_10471_a_crash_after_a_clean_shutdown_is_not_clean(tell: Tell) -> None:
     """The clean-shutdown file is gone before a log is opened: each start after a crash recovers the logs."""
     for seed in range(8):
@@ -96,6 +97,7 @@ def _start_and_read(story: Story) -> list[str]:
     return story.read(TOPIC)
 
 
+@pytest.mark.slow
 def test_kafka_7447_a_coordinator_moves_away_and_back_while_it_loads(tell: Tell) -> None:
     """Commits that the other broker has acknowledged count, not what the first one has loaded."""
     story = tell(

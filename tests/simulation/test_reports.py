@@ -50,6 +50,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Schedule:
     return replace(SMALL, faults=(*SMALL.faults, FaultAt(7, 5.0, "lose a topic"), FaultAt(8, 5.5, "pause")))
 
 
+@pytest.mark.slow
 def test_a_failure_is_reported_with_its_invariant_the_events_of_each_host_and_a_smaller_schedule(
     failing: Schedule,
 ) -> None:

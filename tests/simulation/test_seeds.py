@@ -27,12 +27,14 @@ print(result.invariant, len(result.recent), result.outcome)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_seed_passes(seed: int) -> None:
     result = try_seed(seed)
     assert result.outcome is not None, "\n".join(report_failure(result, shrunk=False))
 
 
+@pytest.mark.slow
 def test_voters_that_are_never_settled_fail_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was asked for ever whether they are, in no time (seed 2735)."""
     monkeypatch.setattr("simulation.scenario.settle", lambda chaos: SimpleNamespace(ended=False))
@@ -42,6 +44,7 @@ def test_voters_that_are_never_settled_fail_the_seed(monkeypatch: pytest.MonkeyP
     assert result.invariant == "the voters cannot be changed"
 
 
+@pytest.mark.slow
 def test_a_seed_has_the_same_trace_in_every_process() -> None:
     processes = [
         subprocess.Popen(

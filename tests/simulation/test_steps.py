@@ -64,6 +64,7 @@ def those_that_compute(found: LongSteps) -> list[LongStep]:
     return [step for step in found.values() if step.cpu_s >= MANY * BUDGET_S]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_step_of_a_node_is_above_the_budget(seed: int) -> None:
     result, found = run_with_budget(draw(seed))
@@ -71,6 +72,7 @@ def test_no_step_of_a_node_is_above_the_budget(seed: int) -> None:
     assert not found, "\n".join(described(place, step) for place, step in found.items())
 
 
+@pytest.mark.slow
 def test_a_long_step_of_a_node_is_found_in_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     apply = Image.apply
 
@@ -84,6 +86,7 @@ def test_a_long_step_of_a_node_is_found_in_a_seed(monkeypatch: pytest.MonkeyPatc
     assert any("slow" in described(place, step) for place, step in found.items())
 
 
+@pytest.mark.slow
 def test_a_watched_seed_has_the_same_trace() -> None:
     watched, _ = run_with_budget(draw(6))
     assert watched.outcome == try_seed(6).outcome

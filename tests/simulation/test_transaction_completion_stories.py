@@ -100,6 +100,7 @@ def finish(story: Story, producer: StepwiseProducer, outcome: str, *, ended: boo
     assert committed(story) == [["first", "second", "third"] if outcome == "commit" else ["first", "third"]] * 2
 
 
+@pytest.mark.slow
 @OUTCOMES
 def test_a_leader_dies_with_a_marker_that_its_followers_do_not_have(tell: Tell, outcome: str) -> None:
     """The marker is lost with it: the next leader is sent another one."""
@@ -138,6 +139,7 @@ def test_the_answer_to_a_marker_is_lost(tell: Tell, victim: int, outcome: str) -
         assert ends > [6], "the marker should be there twice"
 
 
+@pytest.mark.slow
 @OUTCOMES
 def test_a_coordinator_dies_with_a_final_state_that_its_followers_do_not_have(tell: Tell, outcome: str) -> None:
     """The next coordinator finds the outcome, and completes the transaction again."""
@@ -158,6 +160,7 @@ def test_a_coordinator_dies_with_a_final_state_that_its_followers_do_not_have(te
     finish(story, producer, outcome)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_coordinator_of_before_does_not_end_the_next_transaction(tell: Tell, version: int) -> None:
     """It is cut off with a marker that it could not send; when it can, the producer's next transaction is open.
@@ -187,6 +190,7 @@ def test_a_coordinator_of_before_does_not_end_the_next_transaction(tell: Tell, v
     assert committed(story) == [["first", "second"]] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_marker", [False, True])
 @OUTCOMES
 def test_a_group_coordinator_dies_with_offsets_that_are_pending(tell: Tell, outcome: str, has_marker: bool) -> None:
@@ -224,6 +228,7 @@ def offset_of(story: Story, tp: TopicPartition) -> int | None:
     return None if found is None else found.offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moves", ["leader", "coordinator"])
 def test_what_is_asked_about_a_partition_moves_meanwhile(tell: Tell, moves: str) -> None:
     """The first record waits for its verification; then its leader is another one, or its coordinator is."""

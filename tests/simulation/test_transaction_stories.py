@@ -107,6 +107,7 @@ PREPARED = is_in(TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT
 COMPLETE = is_in(TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
+@pytest.mark.slow
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(tell: Tell) -> None:
     story = begin_story(tell)
     story.do(transactions(story, "one", "two", "three", "four", abort=("two", "four")))
@@ -137,6 +138,7 @@ def begin_without_markers(story: Story, outcome: str) -> tuple[Running[None], in
     return running, first, victim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", ["commit", "abort"])
 def test_a_coordinator_dies_after_the_outcome_is_decided(tell: Tell, outcome: str) -> None:
     """The next coordinator writes the markers that are missing."""
@@ -152,6 +154,7 @@ def test_a_coordinator_dies_after_the_outcome_is_decided(tell: Tell, outcome: st
     assert committed(story) == [expected] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", ["commit", "abort"])
 def test_a_leader_dies_before_it_has_the_marker(tell: Tell, outcome: str) -> None:
     """The marker goes to the next leader."""

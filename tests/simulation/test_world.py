@@ -282,6 +282,7 @@ def idle_cluster(seed: int) -> str:
     return world.trace_hash
 
 
+@pytest.mark.slow
 def test_one_seed_has_one_trace_in_every_process() -> None:
     script = "from simulation.test_world import idle_cluster; print(idle_cluster(3))"
     hashes = {
@@ -323,6 +324,7 @@ def test_a_closed_world_leaves_the_logging_of_its_process_as_it_was() -> None:
     assert (client.handlers, client.propagate) == ([], True)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_closed_world() -> None:
     """Hundreds of seeds run in one process."""
 

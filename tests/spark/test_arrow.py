@@ -64,6 +64,7 @@ def arrow_rows(some: list[Batch], max_size_bytes: int = SIZE_MAX) -> list[Row] |
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     lots=st.lists(record_shapes.records(max_size=6), min_size=1, max_size=5),
     codec=st.sampled_from(Codec),
@@ -80,6 +81,7 @@ def test_columns_agree_with_the_record_loop(lots: list[list[Record]], codec: Cod
     assert arrow_rows(some) == loop_rows(some)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_compacted_offsets(data: Any) -> None:
     records = data.draw(record_shapes.records())
@@ -99,6 +101,7 @@ def test_records_of_one_size(size: int, odd: int | None) -> None:
     assert arrow_rows(some) == loop_rows(some)
 
 
+@pytest.mark.slow
 def test_damage_among_records_of_one_size() -> None:
     random = Random("damage among alike")
     data = encode_batch([Record(-1, n, b"k", b"v" * 100) for n in range(200)])
@@ -189,6 +192,7 @@ def refuses(some: list[Batch]) -> bool:
     return False
 
 
+@pytest.mark.slow
 @given(data=st.data(), sizes=st.lists(st.integers(0, 5), min_size=20, max_size=80), codec=st.sampled_from(Codec))
 def test_many_small_batches(data: Any, sizes: list[int], codec: Codec) -> None:
     records = data.draw(record_shapes.records(min_size=5, max_size=5))

@@ -44,6 +44,7 @@ def found(server: ServerProcess, name: str) -> list[int]:
     return numbers(read_committed(server.bootstrap, name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_all_rows_become_visible_when_the_driver_commits(server: ServerProcess, codec: str) -> None:
     name = f"together-{codec}"
@@ -202,6 +203,7 @@ def test_a_batch_that_is_refused_fails_the_write(node: NodeProcess) -> None:
     assert found(node, "atomic-narrow") == list(range(300)), "a batch that is too large is cut"
 
 
+@pytest.mark.slow
 def test_a_transaction_that_timed_out_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver pauses for longer than kafka.transaction.timeout.ms; the next attempt writes everything."""
     often = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 50}

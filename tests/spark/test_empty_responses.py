@@ -281,6 +281,7 @@ def test_the_time_that_spark_takes_over_a_batch_is_no_wait_for_the_leader(
     assert found == ALL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION])
 @pytest.mark.parametrize("topic", ["delete", "compact"])
 def test_records_are_read_without_the_right_to_look_at_the_policy(
@@ -302,6 +303,7 @@ def test_records_are_read_without_the_right_to_look_at_the_policy(
         values(node, topic)
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_compacted_before_can_be_read_without_its_end(
     node: NodeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ def arrow(some: Sequence[Row], columns: set[str], kinds_of: dict[str, Any]) -> p
     return pa.RecordBatch.from_pydict(arrays).slice(1)
 
 
+@pytest.mark.slow
 @given(
     drawn=st.lists(st.lists(shapes, min_size=1, max_size=12), min_size=1, max_size=3),
     optional=st.sets(st.sampled_from(["topic", "key", "headers", "timestamp", "partition"])),

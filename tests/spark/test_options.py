@@ -64,6 +64,7 @@ def test_invalid_options_are_refused(changes: dict[str, str | None], message: st
 USED = set(re.findall(r"`([a-z.]+)`", next(line for line in PAGE.splitlines() if line.startswith("| `kafka.*`"))))
 
 
+@pytest.mark.slow
 def test_each_setting_of_kafkas_clients_is_an_option_and_none_that_lacks_a_letter() -> None:
     assert len(USED) == 8
     assert USED <= NAMES

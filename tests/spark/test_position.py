@@ -51,6 +51,7 @@ def values(given: Json, ranges: list[Range]) -> list[bytes]:
     ]
 
 
+@pytest.mark.slow
 def test_a_stream_advances_and_reads_each_record_once(node: NodeProcess) -> None:
     create(node.bootstrap, {"steps": 2})
     given = options_for(node, "steps", maxOffsetsPerTrigger="6")
@@ -424,6 +425,7 @@ def _topics(node: NodeProcess) -> list[str]:
     return list(reader.metadata.topics)
 
 
+@pytest.mark.slow
 def test_an_idle_query_sends_few_requests(node: NodeProcess) -> None:
     create(node.bootstrap, {"idle": 3})
     options = parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": "idle", "kafka.client.id": "idle"})
@@ -450,6 +452,7 @@ def test_progress_is_committed_to_a_group(node: NodeProcess, tmp_path: Path) -> 
     consumer.close()
 
 
+@pytest.mark.slow
 def test_reading_continues_after_a_broker_restart(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node:
         create(node.bootstrap, {"back": 1})

@@ -45,6 +45,7 @@ def run(chosen: SinkOptions, write: Write, count: int, tasks: Sequence[int] | No
     return [write_once(chosen, write, task, rows(share(task, count))) for task in (tasks or range(count))]
 
 
+@pytest.mark.slow
 def test_fewer_tasks_are_refused_before_anything_is_doubled(server: ServerProcess) -> None:
     """Tasks 2 and 3 of the first attempt have committed; the second has two tasks, which have not."""
     chosen = prepare(server, "fewer")

@@ -164,6 +164,7 @@ def test_a_zombie_is_fenced(node: NodeProcess) -> None:
     assert numbers(read_committed(node.bootstrap, name)) == list(range(20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["sent", "answer"])
 def test_each_lost_request_is_repeated(node: NodeProcess, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
     """The connection breaks at each request in turn, before the broker has it or before its answer is there."""

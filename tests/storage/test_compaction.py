@@ -417,6 +417,7 @@ def test_a_policy_that_deletes_as_well(cleaned: Cleaned) -> None:
     assert cleaned.clean() == 1
 
 
+@pytest.mark.slow
 def test_a_worker_in_a_process_does_the_same(tmp_path: Path) -> None:
     async def clean(cleaned: Cleaned, *, lose_at: int) -> bool:
         lane = ProcessLane(RealDisk().run)

@@ -162,6 +162,7 @@ def clean_copy(path: Path) -> Cleaned:
     return cleaned
 
 
+@pytest.mark.slow
 def test_kafkas_cleaner_leaves_the_same_and_a_jvm_opens_what_ours_leaves(tmp_path: Path) -> None:
     kafka = Kafka(tmp_path / "kafka")
     kafka.node.start()

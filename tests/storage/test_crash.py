@@ -172,6 +172,7 @@ def run(seed: object, *, steps: int = 40, crash_after: int | None = None) -> int
     return operations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(25))
 def test_seeded_histories_with_power_failures(block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):

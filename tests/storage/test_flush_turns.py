@@ -101,6 +101,7 @@ class RollingDisk(RealDisk):
         return function(*args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("open_files_max", [20, 256, 1024, 4096])
 def test_a_flush_holds_few_segments_however_many_are_rolled_meanwhile(tmp_path: Path, open_files_max: int) -> None:
     disk = RollingDisk(open_files_max)

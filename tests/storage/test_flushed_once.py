@@ -183,6 +183,7 @@ def test_entries_that_come_back_for_an_empty_segment_are_not_used(suffix: str) -
     assert again.active.latest.timestamp == -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prepare", KINDS)
 def test_a_power_failure_at_any_operation_of_a_stop_leaves_what_its_files_say(prepare: Callable[[Log], None]) -> None:
     """A recovery point or a clean-shutdown file never survives without the records that it speaks of."""

@@ -239,6 +239,7 @@ class Scenario:
         self.flushed = count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_power_failure", [False, True], ids=["kill", "power failure"])
 @pytest.mark.parametrize("seed", range(3))
 def test_wherever_a_move_ends_the_log_is_whole(seed: int, is_power_failure: bool) -> None:

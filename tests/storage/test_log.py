@@ -309,6 +309,7 @@ def test_rolled_segments_are_flushed_during_appends() -> None:
     assert not log.flush_wanted
 
 
+@pytest.mark.slow
 def test_many_unflushed_segments_are_flushed_a_few_at_a_time(tmp_path: Path) -> None:
     disk = RealDisk(open_files_max=20)
     for flush in (Log.flush, lambda log: trio.run(log.flush_async), Log.close):
@@ -477,6 +478,7 @@ def calls_to_open(segments: int, *, clean: bool) -> dict[str, int]:
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False])
 def test_opening_cost_does_not_depend_on_the_number_of_segments(clean: bool) -> None:
     """Counted in disk calls, for logs beyond their first segment, which has no snapshot before it."""

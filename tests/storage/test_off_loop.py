@@ -93,6 +93,7 @@ def beats_during(work: Callable[[], Awaitable[object]]) -> tuple[int, float]:
     return beats, seconds
 
 
+@pytest.mark.slow
 def test_the_loop_goes_on_while_many_logs_are_closed_on_a_slow_disk() -> None:
     disk, clock = SlowDisk(), Clock()
     manager = filled(disk, clock)

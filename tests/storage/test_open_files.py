@@ -108,6 +108,7 @@ def test_in_the_long_run_no_more_files_are_looked_at_than_are_used(seed: int) ->
     assert files.count == 0
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_no_longer_used_keeps_no_descriptors() -> None:
     def lowest_free() -> int:
         fd = os.open(os.devnull, os.O_RDONLY)
@@ -166,6 +167,7 @@ def test_another_thread_closes_no_file_for_want_of_descriptors(name: str, monkey
     assert files.count == 0
 
 
+@pytest.mark.slow
 def test_writers_and_checkpoints_where_descriptors_run_out(tmp_path: Path) -> None:
     """Real files and threads: what an append has written is in its file, and in no other."""
     program = Path(__file__).with_name("few_descriptors.py")

@@ -58,6 +58,7 @@ def dump(log: Log, suffix: str, *options: str) -> dict[Path, list[str]]:
     return output
 
 
+@pytest.mark.slow
 def test_batches(written: Log) -> None:
     lines = [line for part in dump(written, ".log").values() for line in part]
     output = [line for line in lines if line.startswith("baseOffset:")]
@@ -76,6 +77,7 @@ def test_batches(written: Log) -> None:
         assert fields["compresscodec"] == batch.codec.name.lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_indexes_have_no_mismatch(written: Log, suffix: str) -> None:
     """The tool compares each entry with the batches."""
@@ -92,6 +94,7 @@ def test_indexes_have_no_mismatch(written: Log, suffix: str) -> None:
             assert numbers == [(time, offset + base) for time, offset in segment.times.entries]
 
 
+@pytest.mark.slow
 def test_transaction_index_and_snapshots(written: Log) -> None:
     output = [line for part in dump(written, ".txnindex").values() for line in part]
     pairs = [

@@ -244,6 +244,7 @@ def test_a_snapshot_with_a_flipped_bit_is_rejected() -> None:
     assert len(found) == 0
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 from hypothesis import given, settings
@@ -48,6 +49,7 @@ def encoded(response: Any, version: int) -> bytes:
     return b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(request=REQUESTS, version=st.sampled_from([4, 6, 11, 12, FETCH_VERSION]), grows=st.booleans())
 def test_begun_requests_get_the_responses_of_awaited_ones(request: FetchRequest, version: int, grows: bool) -> None:

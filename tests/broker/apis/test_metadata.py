@@ -29,6 +29,7 @@ def image() -> Image:
     return made
 
 
+@pytest.mark.slow
 def test_others_run_after_every_few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     services = SimpleNamespace(
         image=image(), controller_id=1, replication=SimpleNamespace(recently_lost=lambda node_id: False)

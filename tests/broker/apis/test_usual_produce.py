@@ -230,6 +230,7 @@ def both(frames: Iterable[bytes], shortened: World, general: World) -> None:
         assert shortened.partition.high_watermark == general.partition.high_watermark
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(sent=st.lists(SENT, min_size=1, max_size=3), config=CONFIGS, replicas=REPLICAS, leader=LEADERS)
 def test_random_requests_have_the_same_responses_and_make_the_same_log(

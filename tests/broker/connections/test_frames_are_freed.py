@@ -195,6 +195,7 @@ CLIENTS = pytest.mark.parametrize("client", [until_it_ends, leaves, is_cancelled
 HANDLERS = [name for name in vars(Handlers) if not name.startswith("_")]
 
 
+@pytest.mark.slow
 @SIZES
 @BY_EPOLL
 @CLIENTS
@@ -208,6 +209,7 @@ def test_a_request_is_freed_however_its_handler_ends(
         trio.run(partial_serve(handler, join_group(size_bytes), client, by_epoll))
 
 
+@pytest.mark.slow
 @SIZES
 @BY_EPOLL
 @pytest.mark.parametrize("break_", [cut, lambda whole: whole + b"\xff" * 4, lambda whole: b"\0" * 4 + whole])
@@ -216,6 +218,7 @@ def test_a_malformed_request_is_freed(break_: Callable[[bytes], bytes], size_byt
         trio.run(partial_serve("answers", break_(join_group(size_bytes)), until_it_ends, by_epoll))
 
 
+@pytest.mark.slow
 @SIZES
 @BY_EPOLL
 @pytest.mark.parametrize("client", [leaves, is_cancelled])
@@ -224,6 +227,7 @@ def test_a_part_of_a_request_is_freed(client: Client, size_bytes: int, by_epoll:
         trio.run(partial_serve("answers", join_group(size_bytes)[:-1], client, by_epoll))
 
 
+@pytest.mark.slow
 @BY_EPOLL
 def test_a_request_of_too_many_elements_is_freed(by_epoll: bool) -> None:
     with nothing_kept():

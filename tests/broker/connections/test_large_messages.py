@@ -140,6 +140,7 @@ class Node:
         return sum(memory.held_bytes for memory in self.large._memory.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", [metadata, produce])
 def test_large_requests_wait_for_those_that_fill_the_memory(request_: Any) -> None:
     async def main() -> None:
@@ -158,6 +159,7 @@ def test_large_requests_wait_for_those_that_fill_the_memory(request_: Any) -> No
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client_id", ["broker-2-fetcher", "broker-2-fetcher-0"])
 @pytest.mark.parametrize("is_large", [True, False])
 def test_a_follower_does_not_wait_for_consumers_that_read_nothing(client_id: str, is_large: bool) -> None:
@@ -193,6 +195,7 @@ def test_a_follower_does_not_wait_for_consumers_that_read_nothing(client_id: str
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client_id", ["broker-2-fetcher", "broker-2-fetcher-0"])
 def test_a_follower_that_asks_for_epochs_does_not_wait_for_consumers_that_read_nothing(client_id: str) -> None:
     """The first request on its connection: its response counts with those to followers."""
@@ -226,6 +229,7 @@ def test_a_follower_that_asks_for_epochs_does_not_wait_for_consumers_that_read_n
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
+@pytest.mark.slow
 def test_small_requests_and_those_of_members_that_wait_for_one_another_hold_nothing() -> None:
     async def main() -> None:
         node = Node()
@@ -240,6 +244,7 @@ def test_small_requests_and_those_of_members_that_wait_for_one_another_hold_noth
     trio.run(main)
 
 
+@pytest.mark.slow
 def test_a_request_holds_what_its_elements_take_once_they_are_counted() -> None:
     async def main() -> None:
         node = Node()
@@ -280,6 +285,7 @@ def test_elements_are_counted_as_the_decoder_counts_them(asked: tuple[Any, int])
         decode(type(request), version, data, 0, count - 1)
 
 
+@pytest.mark.slow
 def test_the_elements_of_a_large_request_and_its_response_are_freed_in_the_thread() -> None:
     handled: list[Any] = []
 

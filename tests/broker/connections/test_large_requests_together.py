@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from support.clients import eventually
 from support.clients_raw import RawConnection, check_served, peak_bytes, request, resident_bytes
 from support.node import NodeProcess
@@ -18,6 +19,7 @@ FIRST_READ = MIB // 4
 MARGIN = 16 * MIB
 
 
+@pytest.mark.slow
 def test_large_requests_together_take_no_more_memory_than_their_budget(tmp_path: Path) -> None:
     data = PartitionProduceData(index=0, records=bytes(LARGEST - 1000))
     topic = TopicProduceData(name="missing", partition_data=[data])

@@ -30,6 +30,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_groups_and_transactions_stay_where_they_are(kind: Any, tmp_path: Path) -> None:
     with kind(tmp_path / "data", settings=SETTINGS) as node, Admin(node.bootstrap) as admin, ExitStack() as stack:
@@ -54,6 +55,7 @@ def test_groups_and_transactions_stay_where_they_are(kind: Any, tmp_path: Path) 
         assert sorted(values) == [name.encode() for name in IDS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_node_that_is_asked_first_after_that_maps_keys_as_the_others(kind: Any, tmp_path: Path) -> None:
     with kind(tmp_path / "data", settings=SETTINGS) as node, Admin(node.bootstrap) as admin:

@@ -81,6 +81,7 @@ def runs(numbers: list[int]) -> list[int]:
     return [number for number, last in zip(numbers, [-1, *numbers], strict=False) if number != last]
 
 
+@pytest.mark.slow
 def test_partitions_load_one_after_the_other_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     loading = Loading(monkeypatch)
     trio.run(loading.run)

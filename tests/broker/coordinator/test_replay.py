@@ -174,6 +174,7 @@ def test_very_many_markers_take_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(1 for _ in replay(Counted(monkeypatch, last_record_counts=True), log, 0)) == BATCH_WORK
 
 
+@pytest.mark.slow
 def test_many_commits_of_few_keys_take_pauses_and_are_applied_once() -> None:
     log = b"".join(commits(first, list(range(100))) for first in range(0, 100_000, 100))
     state, applied = shard(), list[int]()

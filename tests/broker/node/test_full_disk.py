@@ -73,6 +73,7 @@ def starts(disk: FullDisk, directory: Path) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_disk_is_full_at_an_operation_of_the_start(is_new: bool, tmp_path: Path) -> None:
     for number in range(1000):

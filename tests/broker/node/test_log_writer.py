@@ -128,6 +128,7 @@ def test_an_end_waits_for_a_reader_for_a_moment_only(monkeypatch: pytest.MonkeyP
     file.reading.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pipe", "terminal"])
 @pytest.mark.parametrize("is_read_later", [True, False])
 def test_whoever_logs_does_not_wait_for_a_reader(kind: str, *, is_read_later: bool) -> None:

@@ -57,6 +57,7 @@ async def live(node: NodeConfig) -> None:
     assert not busy.found, "tasks run on and on"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_node_lives_with_every_number_that_it_takes(name: str) -> None:
     for number in NUMBERS:

@@ -46,6 +46,7 @@ def config(*directories: Path | str, **given: str) -> NodeConfig:
 # -- real processes ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @linux
 def test_a_port_in_use_names_its_holder(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -55,6 +56,7 @@ def test_a_port_in_use_names_its_holder(tmp_path: Path) -> None:
     assert said.endswith("stop that process, or set another port in listeners")
 
 
+@pytest.mark.slow
 @linux
 def test_a_data_directory_of_a_running_node_names_that_node(tmp_path: Path) -> None:
     directory = tmp_path / "data" / "__cluster_metadata-0"
@@ -66,6 +68,7 @@ def test_a_data_directory_of_a_running_node_names_that_node(tmp_path: Path) -> N
     assert said.endswith("uses it; stop that node, or set another log.dirs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -92,6 +95,7 @@ def test_a_node_that_cannot_start_makes_no_directory(arguments: tuple[str, ...],
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_file_in_place_of_a_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = refused("--port", "0", "--set", f"log.dirs={tmp_path}/file/data")
@@ -101,6 +105,7 @@ def test_a_file_in_place_of_a_directory_is_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_invalid_setting_names_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("# ours\nnode.id=1\nlog.dirs=a,\\\n  b\nnum.partitions=many\n")

@@ -85,6 +85,7 @@ def test_sigterm_ends_the_process(task: str, grace_s: float, code: int) -> None:
     assert ("by itself" in text) == (code == 0)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_stuck_process_whose_log_nobody_reads() -> None:
     command = [sys.executable, "-c", PROGRAM, "stuck_while_nobody_reads", "0.1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

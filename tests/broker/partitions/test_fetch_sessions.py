@@ -107,6 +107,7 @@ def many(count: int, first: int = 0, *, unknown: bool = False) -> list[CachedPar
     ]
 
 
+@pytest.mark.slow
 def test_all_sessions_together_have_a_bound() -> None:
     sessions = cache(slots=1000)
     opened = [sessions.open(many(PARTITIONS_MAX // 4), by_id=False, now_ms=0) for _ in range(5)]

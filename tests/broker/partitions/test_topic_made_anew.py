@@ -240,6 +240,7 @@ def made_anew(case: Case, deleted: str, created: str, *, killed: bool) -> Life:
     return life
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
 @pytest.mark.parametrize("created", MOMENTS)
 @pytest.mark.parametrize(

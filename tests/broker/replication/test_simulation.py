@@ -18,6 +18,7 @@ def quiet() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 300, SEEDS_IN_A_TEST))
 def test_acknowledged_records_survive_and_committed_records_never_change(first: int) -> None:
     for seed in range(first, first + SEEDS_IN_A_TEST):

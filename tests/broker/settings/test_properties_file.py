@@ -65,6 +65,7 @@ def escaped(text: str) -> str:
     return "".join("\\" + letter if letter in "\\=:#! " else letter for letter in text)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, st.text(st.characters(codec="ascii", categories=["L", "N", "P"]))))
 def test_escaped_settings_are_read_back(settings: dict[str, str]) -> None:
     text = "\n".join(f"{escaped(key)}={escaped(value)}" for key, value in settings.items())

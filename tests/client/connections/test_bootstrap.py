@@ -177,6 +177,7 @@ async def expect_no_connection(client: ClusterClient) -> None:
         await client.cluster.connection(KNOWN)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", [NodeProcess, pytest.param(Oracle, marks=[pytest.mark.oracle, needs_oracle])])
 @pytest.mark.parametrize("anyio_backend", ["trio"])

@@ -261,6 +261,7 @@ def outcome(call: Call, network: Player) -> Any:
     return trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_only_kafka_errors_are_raised(name: str, conversations: dict[str, dict[Any, Kept]]) -> None:
     kept, done = conversations[name], count()

@@ -230,6 +230,7 @@ def test_partitions_that_are_not_numbered_from_0_on_are_an_error_that_may_pass(i
     assert [one.index for one in metadata.topics["t"].partitions] == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_clients_outlive_it_and_go_on_after_a_right_answer(name: str, caplog: pytest.LogCaptureFixture) -> None:
     cluster = OddCluster()

@@ -55,6 +55,7 @@ async def test_positions_follow_the_records(bootstrap: str, topic: str) -> None:
         assert await consumer.poll(50) == []
 
 
+@pytest.mark.slow
 async def test_seeking(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic)
     tp = TopicPartition(topic, 0)
@@ -318,6 +319,7 @@ async def test_one_partition_does_not_starve_another(bootstrap: str, topic: str)
         assert seen[0] < 5900
 
 
+@pytest.mark.slow
 async def test_highly_compressed_records_are_read(bootstrap: str, topic: str) -> None:
     """300 MB of zeros in a response of a few kilobytes are read, and never decompressed all at once."""
     async with Admin(bootstrap_servers=bootstrap) as admin:

@@ -240,6 +240,7 @@ def test_a_broker_reads_what_is_wanted_whatever_is_lost(seed: int) -> None:
     assert failed_at_once == 0, "a full request is never refused"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_an_idle_poll_of_many_partitions_is_short(bootstrap: str, topic: str) -> None:
     """Less than 100 bytes each way; without a session it would be more than 10,000 for 300 partitions."""
@@ -311,6 +312,7 @@ def test_leaving_closes_the_session() -> None:
     assert fetches[-1].topics == []
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_session_survives_its_broker(tmp_path: Path, topic: str) -> None:
     """The broker that was killed knows no session; a full request opens another one."""

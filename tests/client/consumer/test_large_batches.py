@@ -64,6 +64,7 @@ def chunks(made: Fetcher) -> Iterator[Chunk]:
         yield chunk
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(RECORDS, min_size=1, max_size=40), min_size=1, max_size=3),

@@ -68,6 +68,7 @@ async def test_a_task_that_loops_and_polls_gets_each_record_once(bootstrap: str,
         assert read == list(range(COUNT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_thread_that_loops_and_polls_gets_each_record_once(bootstrap: str, topic: str, seed: int) -> None:
     with blocking.Producer(bootstrap) as producer:

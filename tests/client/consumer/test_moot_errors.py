@@ -167,6 +167,7 @@ def test_an_error_that_matters_is_raised(trouble: str) -> None:
     on_virtual_time(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group_id", [None, "g"])
 def test_a_seek_helps_at_every_moment_of_a_lookup(group_id: str | None) -> None:
     async def story(steps: int) -> int:

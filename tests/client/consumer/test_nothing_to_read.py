@@ -32,6 +32,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_who_waits_without_having_chosen_is_told(
     minikafka_bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
@@ -59,6 +60,7 @@ async def test_who_waits_without_having_chosen_is_told(
     assert told() == len(cases), "each consumer says it once"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_who_has_chosen_is_not_told(
     minikafka_bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture

@@ -54,6 +54,7 @@ def two_topics() -> ScriptedCluster:
     return cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [FetchRequest, *SEARCHES], ids=lambda one: one.__name__)
 def test_the_other_partition_is_read_at_once_whatever_the_error(kind: Any) -> None:
     async def story(code: ErrorCode) -> None:
@@ -105,6 +106,7 @@ def test_records_that_are_there_come_after_each_error() -> None:
     on_virtual_time(story)
 
 
+@pytest.mark.slow
 def test_the_other_partition_is_read_on_whatever_error_the_comparison_of_positions_has() -> None:
     async def story(code: ErrorCode) -> None:
         cluster = two_topics()
@@ -121,6 +123,7 @@ def test_the_other_partition_is_read_on_whatever_error_the_comparison_of_positio
         on_virtual_time(story, code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SEARCHES, ids=lambda one: one.__name__)
 def test_an_error_is_raised_if_it_is_for_good_and_else_logged_until_it_ends(
     kind: Any, caplog: pytest.LogCaptureFixture

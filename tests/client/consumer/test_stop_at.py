@@ -71,6 +71,7 @@ async def test_a_group_ends_when_its_partitions_are_assigned_and_read(
         assert await values_of(consumer) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_a_member_without_partitions_ends(bootstrap: str, topic: str, protocol: str) -> None:
     await fill(bootstrap, topic, 1, 5)

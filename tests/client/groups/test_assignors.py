@@ -112,6 +112,7 @@ def test_every_partition_is_assigned_to_exactly_one_subscriber(
     assert all(tp.topic in members[member].topics for member, share in assignment.items() for tp in share)
 
 
+@pytest.mark.slow
 @given(counts=topic_counts, members=groups, joining=groups)
 def test_cooperative_sticky_converges_to_a_balanced_assignment(
     counts: dict[str, int], members: dict[str, Subscription], joining: dict[str, Subscription]

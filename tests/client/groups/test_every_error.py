@@ -40,6 +40,7 @@ async def watch(consumer: Consumer, for_s: float) -> list[KafkaError]:
     return errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, ConsumerGroupHeartbeatRequest],

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = Path(__file__).parents[3] / "examples" / "delivery.py"
 ALL = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 SIX = "[0, 1, 2, 3, 4, 5]"
 
 
+@pytest.mark.slow
 def test_crashes_double_or_lose_records_by_the_order_of_commits(bootstrap: str) -> None:
     command = [sys.executable, EXAMPLE, bootstrap]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

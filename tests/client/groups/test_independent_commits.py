@@ -35,6 +35,7 @@ def two_topics() -> ScriptedCluster:
     return cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", CODES, ids=lambda one: one.name)
 def test_an_error_of_one_partition_is_its_own(code: ErrorCode) -> None:
     """Whatever the error: the other partition is committed at once, and goes on to be."""
@@ -57,6 +58,7 @@ def test_an_error_of_one_partition_is_its_own(code: ErrorCode) -> None:
     on_virtual_time(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", CODES, ids=lambda one: one.name)
 def test_automatic_commits_go_on_whatever_one_partition_is_answered(code: ErrorCode) -> None:
     async def story() -> None:

@@ -35,6 +35,7 @@ def rebalances(cluster: ScriptedCluster) -> None:
     cluster.rebalance()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("change", [unknown, fenced, rebalances])
 def test_a_member_that_was_removed_says_so_once(

@@ -23,6 +23,7 @@ def anyio_backend() -> str:
     return "trio"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("count", [5, 40])
 async def test_each_record_of_the_new_topic_is_read_once(bootstrap: str, topic: str, protocol: str, count: int) -> None:

@@ -21,6 +21,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_it_reads_everything_once_and_commits_it(minikafka_bootstrap: str, topic: str, protocol: str) -> None:
     await fill(minikafka_bootstrap, topic, PARTITIONS, RECORDS)

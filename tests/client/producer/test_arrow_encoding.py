@@ -40,6 +40,7 @@ def columns(records: list[Record], *, padding: int = 0) -> ArrowRecords:
     )
 
 
+@pytest.mark.slow
 @given(
     groups=st.lists(record_shapes.records(), min_size=1, max_size=4),
     codec=st.sampled_from(Codec),
@@ -57,6 +58,7 @@ def test_encoding_agrees(groups: list[list[Record]], codec: Codec, sequence: int
         assert payload.count(index) == len(group)
 
 
+@pytest.mark.slow
 @given(records=record_shapes.records())
 def test_the_size_of_a_record_is_never_underestimated(records: list[Record]) -> None:
     flat = columns(records)

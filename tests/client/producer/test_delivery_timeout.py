@@ -236,6 +236,7 @@ class Outcome:
             assert at - sent_at == pytest.approx(DELIVERY_TIMEOUT_S, abs=slack_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("kind", KINDS)
 @on_virtual_time
@@ -261,6 +262,7 @@ async def test_every_record_fails_when_its_time_is_over_and_flush_ends(kind: str
             await producer.commit()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("down_s", [100, 125, 150, 300])
 @pytest.mark.parametrize("wrong", ["not leader", "hangs up", "hangs up afterwards", "silent"])
 @on_virtual_time

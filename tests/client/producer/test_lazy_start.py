@@ -145,6 +145,7 @@ def test_the_producer_id_comes_in_the_background(kind: str, flavour: str) -> Non
     run(flavour, main, main_blocking)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queued", [0, RECORDS])
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -86,6 +86,7 @@ async def test_a_transaction_that_is_left_open_was_aborted(caplog: pytest.LogCap
     assert caplog.messages == ["producer closed within a transaction, which was aborted: x"]
 
 
+@pytest.mark.slow
 def test_a_blocking_producer_says_what_ends_the_wait(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

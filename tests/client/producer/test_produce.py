@@ -52,6 +52,7 @@ def waiting_for(consumer: Consumer) -> str:
     return f"now {anyio.current_time()}; {'; '.join(positions)}; connections: {', '.join(connections)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 async def test_sent_records_are_read(bootstrap: str, topic: str, codec: str) -> None:
     sent = [(b"k%d" % (n % 7) if n % 3 else None, b"v%d" % n * (n % 50) if n % 11 else None) for n in range(1500)]

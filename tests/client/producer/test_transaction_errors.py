@@ -251,6 +251,7 @@ def told(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(one.getMessage() for one in caplog.records if "still waiting" in one.getMessage())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_a_record_fails_at_once_or_is_retried_for_its_time_and_the_next_one_is_delivered(
     idempotent: bool, caplog: pytest.LogCaptureFixture
@@ -286,6 +287,7 @@ async def outcome(producer: Producer) -> KafkaError | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "request_name"),
     [(2, "init"), (2, "produce"), (2, "commit"), (2, "end"), (1, "add"), (1, "offsets"), (1, "end")],

@@ -67,6 +67,7 @@ def abandoned_at_once(producer: blocking.Producer, topic: str) -> None:
         raise LookupError
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_committed_records_are_read_and_aborted_ones_are_not(bootstrap: str, topic: str) -> None:
     async with transactional(bootstrap, topic) as producer:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from support.decided_cluster import DecidedCluster
 from support.images import name_of
 
@@ -116,6 +117,7 @@ def test_a_reassignment_with_a_timeout_of_zero_times_out() -> None:
     assert cluster.ask(AlterPartitionReassignmentsRequest(timeout_ms=0)).error_code == 0
 
 
+@pytest.mark.slow
 def test_a_request_with_too_many_records_is_rejected_as_a_whole() -> None:
     cluster = four_brokers(*[(1, 2)] * 10_001)
     parts = [ReassignablePartition(partition_index=index, replicas=[2, 1]) for index in range(10_001)]
@@ -188,6 +190,7 @@ def test_the_last_unfenced_broker_is_not_unregistered() -> None:
     assert cluster.ask(UnregisterBrokerRequest(broker_id=2)).error_code == 0
 
 
+@pytest.mark.slow
 def test_a_broker_with_many_partitions_is_unregistered_in_several_requests() -> None:
     cluster = four_brokers(*[(1, 2)] * 12_000)
     assert name_of(cluster.ask(UnregisterBrokerRequest(broker_id=1)).error_code) == "REQUEST_TIMED_OUT"

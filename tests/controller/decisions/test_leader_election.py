@@ -1,5 +1,6 @@
 """ElectLeaders, and the elections that the active controller starts on a timer."""
 
+import pytest
 from support.decided_cluster import DecidedCluster
 from support.images import name_of
 
@@ -81,6 +82,7 @@ def test_a_timeout_of_zero_times_out_unless_no_partition_is_listed() -> None:
     assert cluster.ask(ElectLeadersRequest(topic_partitions=[], timeout_ms=0)).error_code == 0
 
 
+@pytest.mark.slow
 def test_an_election_with_too_many_records_is_rejected_as_a_whole() -> None:
     cluster = DecidedCluster()
     cluster.topic(*[(1, 2)] * 10_001)

@@ -19,6 +19,7 @@ def brokers(racks: str, fenced: str = "") -> list[UsableBroker]:
     ]
 
 
+@pytest.mark.slow
 @given(st.integers(1, 7), st.integers(1, 40), st.data())
 def test_replicas_are_distinct_and_brokers_get_equal_shares(
     count: int, partitions: int, data: st.DataObject

@@ -143,6 +143,7 @@ def test_a_node_of_another_cluster_is_refused_with_the_reason_on_both_sides() ->
     with_nodes(scenario, "a", "b")
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_refused_strangers_is_bounded() -> None:
     """Each comes from a cluster of another name, or says why it refuses."""
 

@@ -146,6 +146,7 @@ def starts(disk: MemoryDisk) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_voter_does_not_start_on_a_damaged_log_until_somebody_has_decided(is_noted: bool) -> None:
     """Whichever byte is damaged. Without a note it may be the last batch, which was torn before it was synced."""

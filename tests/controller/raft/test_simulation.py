@@ -39,6 +39,7 @@ def test_no_fault_loses_committed_records_and_the_quorum_recovers(portion: int) 
     assert [what for what in SEEN if not tally.sometimes.get(what)] == [], "the simulation covers too little"
 
 
+@pytest.mark.slow
 def test_a_seed_is_deterministic_across_processes() -> None:
     script = "from simulation.raft import trace_hash; print(trace_hash(7), trace_hash(12))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "4711"}

@@ -24,6 +24,7 @@ from minikafka.protocol.records.record import CorruptRecords, Record, read_varin
 RECORDS = [Record(-1, 1000 + n, b"k%d" % n, b"v" * n, [("h", b"%d" % n)]) for n in range(5)]
 
 
+@pytest.mark.slow
 @given(
     records=record_shapes.records(),
     codec=st.sampled_from(Codec),

@@ -47,6 +47,7 @@ def column_records(some: list[Batch], max_size_bytes: int = 1 << 20) -> list[Rec
         return None
 
 
+@pytest.mark.slow
 @given(records=record_shapes.records(), codec=st.sampled_from(Codec), sequence=st.integers(-1, 1 << 30))
 def test_encoding_agrees(records: list[Record], codec: Codec, sequence: int) -> None:
     _, timestamps, keys, values, headers = zip(*records, strict=True)
@@ -60,6 +61,7 @@ def test_encoding_without_keys_and_headers_agrees(values: list[bytes]) -> None:
     assert encode_columns(None, values, range(1000, 1000 + len(values))) == wanted
 
 
+@pytest.mark.slow
 @given(
     groups=st.lists(record_shapes.records(min_size=0, max_size=6), max_size=4),
     codec=st.sampled_from(Codec),
@@ -90,6 +92,7 @@ def test_columns_are_available_separately() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", Codec)
 def test_both_agree_on_damaged_batches(codec: Codec) -> None:
     original, random = originals()[codec], Random(f"columns/{codec}")
@@ -102,6 +105,7 @@ def test_both_agree_on_damaged_batches(codec: Codec) -> None:
         assert column_records(whole) == loop_records(whole)
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(0, 90), min_size=16, max_size=80),
     shuffled=st.lists(st.integers(0, 40), max_size=4),
@@ -123,6 +127,7 @@ def test_batches_of_the_same_size_agree(
     assert column_records(whole) == loop_records(whole)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 1 << 32),
     zeros=st.sampled_from([0.0, 0.003, 0.05, 1.0]),

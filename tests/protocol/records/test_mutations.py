@@ -70,6 +70,7 @@ def test_the_checksum_detects_damage(codec: Codec) -> None:
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", Codec)
 def test_damaged_batches_with_a_valid_checksum_are_safe(codec: Codec) -> None:
     original, random = originals()[codec], Random(f"forgery/{codec}")

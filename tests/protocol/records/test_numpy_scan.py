@@ -47,6 +47,7 @@ def looped(payload: bytes, count: int) -> ScanResult | None:
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(records=RECORDS, repeated=st.sampled_from([1, 30, 600]))
 def test_records_without_headers_are_scanned_as_by_the_loop(records: list[Record], repeated: int) -> None:
@@ -56,6 +57,7 @@ def test_records_without_headers_are_scanned_as_by_the_loop(records: list[Record
     assert scan_usual(payload, len(records)) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(
     records=RECORDS,

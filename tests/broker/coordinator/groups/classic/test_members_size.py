@@ -103,6 +103,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_is_counted_is_what_members_take(shape: str) -> None:
     given, members = SHAPES[shape], 30

@@ -159,6 +159,7 @@ def test_static_members_come_first_in_ranges() -> None:
     assert {name: set(assignment[topic]) for name, assignment in after.items()} == {"y": {0}, "z": {1}, "a": {2}}
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.skipif(why_not_compiled() is not None, reason=why_not_compiled() or "")
 def test_kafkas_assignors_assign_the_same(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ TWO_OF_ONE_PATTERN: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @example(TWO_OF_ONE_PATTERN, None, {"a"})
 @settings(max_examples=300, deadline=None)
 @given(st.lists(RECORDS, max_size=30), st.none() | MEMBERS, st.sets(st.sampled_from(IDS)))

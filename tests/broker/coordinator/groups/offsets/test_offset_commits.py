@@ -188,6 +188,7 @@ def test_offsets_of_deleted_partitions_are_deleted() -> None:
     assert (fetch(bench, "gone"), fetch(bench, "there")) == (-1, 2)
 
 
+@pytest.mark.slow
 def test_offsets_of_a_large_deleted_topic_are_deleted_in_several_batches() -> None:
     bench = Bench()
     parts = [

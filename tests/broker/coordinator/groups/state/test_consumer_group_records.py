@@ -73,6 +73,7 @@ def test_other_types_are_left_to_others_and_malformed_records_refused() -> None:
             decode_consumer_group_record(key, value)
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @needs_oracle
 def test_both_dump_tools_show_the_same(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def test_unknown_record_types_are_skipped() -> None:
     assert decode_record(b"\x00\x09\x00\x01g", b"") is None
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @needs_oracle
 def test_kafkas_dump_tool_reads_what_the_coordinator_writes(tmp_path: Path) -> None:
