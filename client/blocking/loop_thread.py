@@ -276,8 +276,9 @@ class LoopThread:
                 waiting.interrupt(self._interruptions.popleft())
 
     def _raise_interruption(self) -> None:
-        with suppress(IndexError):
-            raise self._interruptions.popleft()
+        if self._interruptions:
+            with suppress(IndexError):  # Another thread may have taken it.
+                raise self._interruptions.popleft()
 
     def _awaited_end(self) -> _Call:
         """Ends with the loop."""

@@ -305,6 +305,7 @@ class Slow(Echo):
 def test_requests_that_arrive_together_leave_other_tasks_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many they are: by time, as some take longer than others."""
     monkeypatch.setitem(globals(), "Echo", Slow)
+    monkeypatch.setattr(connection_module, "TURN_S", 0.002)
 
     async def main() -> None:
         async with connected() as (client, echo, _):

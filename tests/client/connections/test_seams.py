@@ -1,4 +1,6 @@
-"""The outside world enters the client through `seams.py`, the two socket files and `blocking/`, and nowhere else."""
+"""The outside world enters the client through `seams.py`, the two socket files and `blocking/`, and nowhere else.
+
+`user_code.py` has a variable of each thread, for `blocking/`."""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ ALLOWED = {
     "blocking/consumer.py": {"threading"},
     "blocking/loop_thread.py": {"threading", "asyncio", "sniffio"},
     "blocking/blocking_client.py": {"os", "time"},
+    "user_code.py": {"threading"},  # What a thread of `blocking/` does with an error that ends the program.
 }
 WORLD = {"time", "asyncio", "trio", "sniffio", "threading", "socket", "uuid", "os", "subprocess", "tempfile", "shutil"}
 
