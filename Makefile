@@ -128,7 +128,7 @@ hostile: $(VENV)/.with-test  ## Attack nodes: 200,000 mutated frames, 10,000 req
 	MINIKAFKA_STEP_BUDGET_MS=$(STEP_MS) MINIKAFKA_HOSTILE_FRAMES=200000 MINIKAFKA_HOSTILE_REQUESTS=10000 \
 		MINIKAFKA_HOSTILE_MINUTES=$(or $(MINUTES),20) $(BIN)/python -m pytest tests/hostile -m "not reference"
 
-bench: $(VENV)/.with-bench  ## Run the benchmarks and update bench/RESULTS.md
+bench: $(VENV)/.with-bench  ## Run the benchmarks and update bench/RESULTS.md and bench/results/
 	$(BIN)/python -m bench.run
 
 pages: $(VENV)/.with-test  ## Update what is generated: settings, commands, options of clients, log events, the list of files

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+MISSED = " ✗"
 PACKAGES = ("confluent-kafka", "kafka-python", "aiokafka", "trio", "numpy")
 
 
@@ -67,7 +68,7 @@ class Figure:
         goal = self.goal.goal(other) if isinstance(self.goal, Beside) else self.goal
         ours = self.values.get(columns[0])
         if goal is not None and ours is not None and not goal.reached(ours):
-            cells[0] += " ✗"
+            cells[0] += MISSED
         return [self.subject, self.unit, *cells, str(goal or ""), goal.reference if goal else ""]
 
 
@@ -81,18 +82,22 @@ def shown(value: float) -> str:
 
 
 def table(figures: Sequence[Figure], columns: Sequence[str]) -> str:
-    """A Markdown table with aligned columns."""
+    """The Markdown table of figures, with a column for each kind of node."""
     head = ["measured", "unit", *columns, "goal", "reference"]
-    rows = [head, *[figure.row(columns) for figure in figures]]
+    return aligned_table(head, [figure.row(columns) for figure in figures])
+
+
+def aligned_table(head: list[str], body: Sequence[list[str]]) -> str:
+    """A Markdown table, of which the first two columns are aligned to the left, the others to the right."""
+    rows = [head, *body]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     rows.insert(1, ["-" * (width - (column > 1)) + ":" * (column > 1) for column, width in enumerate(widths)])
     return "".join(f"| {' | '.join(_aligned(row, widths))} |\n" for row in rows)
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    left = {0, 1, len(widths) - 1}
     return [
-        cell.ljust(width) if column in left else cell.rjust(width)
+        cell.ljust(width) if column < 2 else cell.rjust(width)
         for column, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]
 

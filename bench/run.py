@@ -2,8 +2,8 @@
 
     python -m bench.run [--quick] [--only CASE …]      (or `make bench`; about twenty minutes, two with --quick)
 
-Nodes and clients share the machine's cores. The table of each case is written to bench/RESULTS.md as soon as it is
-complete, with a description of the machine; the results of a quick run are only printed.
+Nodes and clients share the machine's cores. The table of each case is written to bench/results/ as soon as it is
+complete, and with it bench/RESULTS.md (`bench/pages.py`); the results of a quick run are only printed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from bench.connections import measure_connections
 from bench.groups import measure_groups
 from bench.metrics import measure_metrics
 from bench.nodes import Node, kinds
+from bench.pages import save
 from bench.raw import measure_latency, measure_requests
 from bench.results import Figure, machine, table
 from bench.spark import measure_spark
@@ -31,7 +32,6 @@ from bench.three_nodes import measure_catching_up, measure_cluster
 from bench.throughput import measure_clients, measure_confluent
 from bench.transactions import measure_transactions
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 WITH_A_RUNNING_NODE: dict[str, Callable[[Node, bool], Iterator[Figure]]] = {
     "confluent": measure_confluent,
     "clients": measure_clients,
@@ -53,14 +53,6 @@ STARTING_NODES: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] 
     "metrics": measure_metrics,
 }
 CASES = [*WITH_A_RUNNING_NODE, *STARTING_NODES]
-HEAD = """# Measured
-
-By `make bench` on {machine}.
-
-Client and nodes share these cores. ✗ marks a missed goal. A reference is Apache Kafka 4.3.1 on two such cores, measured
-when the goals were set, or a client measured in this run, as is the column Apache Kafka. Each table is of one run.
-A goal with the reference "Kafka in this run" is computed from that column.
-"""
 
 
 def main() -> None:
@@ -107,18 +99,6 @@ def collect(figures: dict[tuple[str, str], Figure], new: Iterable[Figure]) -> No
     """Merge figures of the same subject into one row."""
     for figure in new:
         figures.setdefault((figure.subject, figure.unit), figure).values.update(figure.values)
-
-
-def save(case: str, text: str) -> None:
-    """Write the table of a case into RESULTS.md, replacing its previous one."""
-    sections: dict[str, str] = {}
-    if RESULTS.exists():
-        for section in RESULTS.read_text().split("\n## ")[1:]:
-            title, _, body = section.partition("\n")
-            sections[title] = body.strip()
-    sections[case] = text.strip()
-    tables = "\n\n".join(f"## {one}\n\n{sections[one]}" for one in CASES if one in sections)
-    RESULTS.write_text(f"{HEAD.format(machine=machine())}\n{tables}\n")
 
 
 if __name__ == "__main__":

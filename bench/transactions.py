@@ -1,7 +1,7 @@
 """Measures transactions: how many a second, their latency, and their cost beside idempotent records without them.
 
 *Caveats:* librdkafka waits for a timer of 1 ms in most transactions before it adds their partitions, which no node can
-shorten: the goal of the cost is out of reach for confluent-kafka (`RESULTS.md`).
+shorten: the goal of the cost is out of reach for confluent-kafka (`results/history.md`).
 """
 
 from __future__ import annotations
