@@ -27,6 +27,6 @@ randomness, network). No other file obtains them from the machine, so that a sim
     metrics_parts.py        which metrics the node has, and the listener that serves them
 
 *Caveats*: a change of `process.roles` needs a restart, as in Kafka. There is one logger, `root`. Some steps of tasks
-may take longer than the budget of 20 ms: `docs/operations/limits.md` lists them with bound and reason, and what bounds
-the memory of a node.
+may take longer than the budget of 20 ms: `docs/operations/limits.md` lists them with their bounds, and what bounds the
+memory of a node.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -23,13 +24,21 @@ from minikafka.broker.connections.large_messages import (
 from minikafka.broker.connections.long_polls import COPIED_SIZE_BYTES_MAX
 from minikafka.broker.connections.transport import PIECE_SIZE_BYTES_MIN, SENDFILE_SIZE_BYTES_MIN
 from minikafka.broker.coordinator.groups.offsets.request_parts import PARTITIONS_AT_ONCE
+from minikafka.broker.metrics.http_server import HEAD_SIZE_BYTES_MAX
+from minikafka.broker.node.log_writer import SIZE_MAX
 from minikafka.broker.node.step_watch import BUDGET_S
 from minikafka.broker.partitions.batch_validation import AT_ONCE_SIZE_BYTES, Rules, decompressed_size_bytes_max
 from minikafka.broker.partitions.fetch_sessions import PARTITIONS_MAX
 from minikafka.broker.partitions.large_batches import AT_ONCE
+from minikafka.broker.telemetry.clients import CLIENTS_MAX
+from minikafka.broker.telemetry.otlp import FIELDS_MAX, POINTS_MAX
+from minikafka.broker.telemetry.pushed import SAMPLES_MAX
 from minikafka.controller.decisions.decision import RECORDS_MAX
 from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, OPTIONAL_MAX, REPEATED_MAX
-from minikafka.protocol.settings.registry import NODE_SETTINGS
+from minikafka.controller.quorum.handshake import HANDSHAKE_SIZE_MAX
+from minikafka.controller.quorum.peers import FRAME_SIZE_MAX
+from minikafka.controller.quorum.strangers import STRANGERS_MAX
+from minikafka.protocol.settings.registry import NODE_SETTINGS, TOPIC_SETTINGS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations" / "limits.md").read_text()
 MIB = 1 << 20
@@ -39,7 +48,7 @@ MIB = 1 << 20
     "text",
     [
         f"at most {BUDGET_S * 1000:.0f} ms of processor time",
-        f"more than {PARTITIONS_AT_ONCE:,} partitions are decided",
+        f"more than {PARTITIONS_AT_ONCE:,} partitions is decided in parts",
         f"{RECORDS_MAX:,} records for a request",
         f"{ELEMENTS_MAX:,} elements, {ELEMENTS_MAX_WITH_PAUSES:,} in ",
         f"{MEMORY_SIZE_BYTES_MAX // MIB} MiB and one request",
@@ -61,6 +70,14 @@ MIB = 1 << 20
         f"more than {OPTIONAL_MAX:,} `?`",
         f"more than {BRANCHES_MAX:,} `\\|`",
         f"more than {DEPTH_MAX:,} parentheses",
+        f"{SIZE_MAX // MIB} MiB of lines wait",
+        f"{FIELDS_MAX:,} protobuf fields, {POINTS_MAX:,} values",
+        f"32 MiB and {SAMPLES_MAX:,}, with the names",
+        f"{CLIENTS_MAX:,} clients",
+        f"have said nothing yet | {STRANGERS_MAX} |",
+        f"handshake at the controller listener | {HANDSHAKE_SIZE_MAX >> 10} KiB |",
+        f"it is trusted | {FRAME_SIZE_MAX // MIB} MiB |",
+        f"head of a request to the metrics listener | {HEAD_SIZE_BYTES_MAX >> 10} KiB |",
     ],
 )
 def test_a_bound_is_that_of_the_code(text: str) -> None:
@@ -74,5 +91,23 @@ def test_the_apis_with_pauses_are_named() -> None:
         for module in modules
         if getattr(module, "ELEMENTS_MAX", 0) == ELEMENTS_MAX_WITH_PAUSES
     }
-    names = PAGE.split(f"{ELEMENTS_MAX_WITH_PAUSES:,} in ")[1].split(":")[0]
+    names = PAGE.split(f"{ELEMENTS_MAX_WITH_PAUSES:,} in ")[1].split(" |")[0]
     assert set(names.replace(" and ", ", ").split(", ")) == pausing
+
+
+DEFAULTS = {
+    "no limit": {-1, (1 << 31) - 1},
+    "100 MiB": {100 * MIB},
+    "1 MiB": {MIB, MIB + 12},  # Kafka's batches may be 12 bytes larger.
+    "1,000": {1000},
+    "45 s": {45_000},
+    "1 day": {86_400_000},
+}
+
+
+def test_the_settings_of_the_page_have_the_defaults_that_it_names() -> None:
+    rows = re.findall(r"^\| .+ \| (.*`.+`.*) \| (.+) \|$", PAGE.split("\n## ")[1], re.MULTILINE)
+    assert {default for _, default in rows} == set(DEFAULTS)
+    for names, default in rows:
+        for name in re.findall(r"`([a-z.]+)`", names):
+            assert (NODE_SETTINGS | TOPIC_SETTINGS)[name].default in DEFAULTS[default], name
