@@ -217,6 +217,10 @@ class Metadata:
         """Whether one of these does not exist yet."""
         return any(name in self.errors and self.errors[name].retriable for name in topics)
 
+    def nonexistent(self, topics: Sequence[str]) -> list[str]:
+        """Those that do not exist, as far as is known."""
+        return [name for name in topics if isinstance(self.errors.get(name), UnknownTopicOrPartitionError)]
+
     def missing(self, topic: str, partition: int) -> UnknownTopicOrPartitionError | None:
         """The error of a partition that does not exist, as far as is known: a new one may exist soon."""
         error, known = self.errors.get(topic), self.topics.get(topic)

@@ -37,8 +37,6 @@ Caveats:
     * A member under the consumer protocol whose cluster was replaced by an empty one does not join again: it logs a
       warning every ten seconds. A member under the classic protocol joins again.
     * Batches of magic 0 or 1, which brokers before Kafka 4 may still have, are not read: CorruptMessageError.
-    * A consumer without a group whose topic is deleted waits without a word; so does a member under the consumer
-      protocol that has read nothing.
     * A closed consumer keeps what it had buffered until Python's collector of garbage runs. That is up to two responses
       for each partition, which `fetch_max_bytes` does not bound together.
     * `unsubscribe()` in `on_partitions_revoked` calls that listener again, until Python raises RecursionError.

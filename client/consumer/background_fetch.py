@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.connections.cluster_metadata import missing_topics
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
@@ -113,7 +114,7 @@ class FetchLoop:
             self._cluster.waits.end(self.unavailable)
             self._unavailable_since = None
             return None
-        stuck: dict[TopicPartition, str] = {}
+        stuck: dict[TopicPartition | str, str] = {name: str(missing_topics([name])) for name in self._fetcher.missing}
         for tp, state in self._fetcher.states.items():
             is_looked_for = state.fetch_offset is None and not state.resets
             if not (state.paused or state.buffered or is_looked_for):

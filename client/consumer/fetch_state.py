@@ -62,6 +62,7 @@ class Fetcher:
         left: the partitions that were given up since the last request for records, with what was returned of them and
             not committed.
         anew: their partitions that have had no position yet.
+        missing: subscribed topics that do not exist.
         why_nothing: why there is nothing to read by what the application has chosen; "" if there may be something, and
             if it has chosen no partition.
     """
@@ -73,6 +74,7 @@ class Fetcher:
         self.left: dict[TopicPartition, Left] = {}
         self.anew: set[TopicPartition] = set()
         self.replaced: set[str] = set()
+        self.missing: list[str] = []
         self.why_nothing = NOT_CHOSEN
         self._topic_ids: dict[str, bytes] = {}
         self._options = options

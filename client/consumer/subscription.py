@@ -33,7 +33,7 @@ from minikafka.client.groups.group_session import GroupSession
 from minikafka.client.groups.sessions import SESSIONS
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import ConsumerOptions
-from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError
+from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
@@ -220,9 +220,10 @@ class Subscriptions:
         """
         self._follow_topics(held=self._group is not None and self._options.group_protocol == "consumer")
         if self._pattern is not None and self._cluster.topics is None:
-            matches = bool(self._matching())
-            self._fetcher.why_nothing = "" if matches else f"no topic matches pattern {shown(self._pattern.pattern)}"
+            no_match = f"no topic matches pattern {shown(self._pattern.pattern)}"
+            self._fetcher.why_nothing = "" if self._matching() else no_match
         if self._group is not None:
+            self._fetcher.missing = self._cluster.metadata.nonexistent(self._topics)
             self._rejoin_if_changed(self._group)
             self._group.metadata_updated()
         elif self._topics or self._pattern:
@@ -258,17 +259,13 @@ class Subscriptions:
         missing: list[str] = []
         with self._cluster.waiting("subscribing", lambda: missing_topics(missing) if missing else None):
             while await self._cluster.retry(self.subscribed_topics, "finding the subscribed topics"):
-                missing = self._missing()
+                missing = self._cluster.metadata.nonexistent(self._topics)
                 if not missing:
                     break
                 if anyio.current_time() >= deadline:
                     raise missing_topics(missing)
                 await anyio.sleep(max(self._options.retry_backoff_ms / 1000, patience_s / 50))
         self._read(self._all_partitions())
-
-    def _missing(self) -> list[str]:
-        errors = self._cluster.metadata.errors
-        return [name for name in self._topics if isinstance(errors.get(name), UnknownTopicOrPartitionError)]
 
     def is_wanted(self, topic: str) -> bool:
         """Whether the topic is subscribed to or assigned, or this member's to assign to others."""
@@ -277,13 +274,13 @@ class Subscriptions:
 
     def _all_partitions(self) -> list[TopicPartition]:
         topics = self._cluster.metadata.topics
-        names = self._matching() if self._pattern else [name for name in self._topics if name in topics]
-        return [TopicPartition(name, one.index) for name in names for one in topics[name].partitions]
+        names = self._matching() if self._pattern else self._topics
+        return [TopicPartition(name, one.index) for name in names if name in topics for one in topics[name].partitions]
 
     def _read(self, partitions: Sequence[TopicPartition]) -> None:
-        for tp in partitions:
-            if self._cluster.topics is not None:
-                self._cluster.topics[tp.topic] = None
+        self._fetcher.missing = self._cluster.metadata.nonexistent(self._topics)
+        if self._cluster.topics is not None:
+            self._cluster.topics |= {tp.topic: None for tp in partitions}
         if list(self._fetcher.states) != list(partitions):
             self._fetcher.assign(partitions)
         self._follow_topics(held=False)
@@ -312,10 +309,10 @@ class Subscriptions:
             if error is not None and not error.retriable:
                 raise error
         if self._options.group_id is not None:
-            for name in self._missing():
+            for name in self._cluster.metadata.nonexistent(self._topics):
                 if name not in self._told_missing:
                     _logger.warning("subscribed topic does not exist: %s", name)
-            self._told_missing = self._missing()
+            self._told_missing = self._cluster.metadata.nonexistent(self._topics)
         self._matched = self._matching() if self._pattern else []
         return self._matched if self._pattern else self._topics
 

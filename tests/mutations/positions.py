@@ -274,4 +274,12 @@ MUTATIONS = (
         _USELESS,
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a consumer waits for records of a topic that was deleted without a word",
+        _FETCHES,
+        "= {name: str(missing_topics([name])) for name in self._fetcher.missing}\n",
+        "= {}\n",
+        ("tests/client/consumer/test_missing_partitions.py",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import trio
 from support.fake_network import FakeNetwork
+from support.scripted_cluster import ScriptedCluster, on_virtual_time
 from trio.testing import MockClock
 
 from minikafka.client import Consumer, TopicPartition
+from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import UnknownTopicOrPartitionError
 
 
@@ -46,3 +48,47 @@ def test_reading_a_partition_that_does_not_exist_raises(tp: TopicPartition, soug
                     await READS[read](consumer)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+MEMBERS: dict[str, dict[str, Any]] = {
+    "alone": {},
+    "classic": {"group_id": "g"},
+    "consumer": {"group_id": "g", "group_protocol": "consumer"},
+}
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["only", "of two"])
+@pytest.mark.parametrize("records", [0, 3])
+@pytest.mark.parametrize("kind", MEMBERS)
+def test_a_wait_for_records_of_a_topic_that_is_deleted_is_logged_until_it_is_made_anew(
+    kind: str, records: int, other: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def waits() -> list[str]:
+        said = [one.getMessage() for one in caplog.records if "still waiting" in one.getMessage()]
+        caplog.clear()
+        return said
+
+    async def story() -> None:
+        cluster = ScriptedCluster(t=1, u=1)
+        topics = ["t", "u"] if other else ["t"]
+        cluster.assigned = [TopicPartition(name, 0) for name in topics]
+        cluster.append(TopicPartition("t", 0), records)
+        async with cluster.consumer(*topics, **MEMBERS[kind]) as consumer:
+            await consumer.poll(3_000)
+            cluster.delete("t")
+            cluster.assigned.remove(TopicPartition("t", 0))
+            waits()
+            with trio.move_on_after(8):
+                await poll(consumer)
+            assert any("records of" in one and "topic 't' does not exist: create it" in one for one in waits())
+            cluster.create("t")
+            cluster.assigned.append(TopicPartition("t", 0))
+            cluster.heartbeats = ErrorCode.REBALANCE_IN_PROGRESS
+            with trio.move_on_after(8):
+                await poll(consumer)
+            waits()
+            with trio.move_on_after(14):
+                await poll(consumer)
+            assert not waits()
+
+    on_virtual_time(story)
