@@ -12,6 +12,7 @@ from minikafka.protocol.records.record import Headers
 Check = Callable[[Any], "str | None"]
 """Returns None for an allowed value, else a description of the allowed values."""
 INT32_MAX = (1 << 31) - 1
+DEFAULT_BOOTSTRAP_SERVERS = "localhost:9092"
 BootstrapServers: TypeAlias = str | Sequence[str]
 SecurityProtocol = Literal["PLAINTEXT"]
 
@@ -141,6 +142,11 @@ def parse_addresses(value: str | Sequence[str]) -> list[tuple[str, int]]:
     return addresses
 
 
+def _is_in_no_host(letter: str) -> bool:
+    """As in the pattern of Kafka's `Utils.HOST_PORT_PATTERN`; letters of other scripts are encoded."""
+    return letter.isspace() or (letter.isascii() and not (letter.isalnum() or letter in "-%._:[]"))
+
+
 def parse_address(part: str) -> tuple[str, int]:
     """(host, port) of `HOST:PORT` or, as in the setting of a broker, of `PLAINTEXT://HOST:PORT`. Raises ValueError."""
     protocol, slashes, address = part.rpartition("://")
@@ -148,7 +154,7 @@ def parse_address(part: str) -> tuple[str, int]:
         known = " or ".join(get_args(SecurityProtocol))
         raise ValueError(f"{shown(part)} has the protocol {shown(protocol)}, of which only {known} is supported")
     host, colon, port = address.rpartition(":")
-    named = colon and host and host.isprintable() and "/" not in host and not any(one.isspace() for one in host)
+    named = colon and host and host.isprintable() and not any(map(_is_in_no_host, host))
     if not named or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
         raise ValueError(f"{shown(part)} is not HOST:PORT")
     try:

@@ -17,6 +17,7 @@ from minikafka.client.argument_kinds import shown
 from minikafka.client.assignor import Assignor
 from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from minikafka.client.option_checks import (
+    DEFAULT_BOOTSTRAP_SERVERS,
     INT32_MAX,
     BootstrapServers,
     Check,
@@ -60,15 +61,11 @@ class InvalidOption(ValueError):
     """Raised for an unknown argument of Producer, Consumer or Admin, or for an impossible value."""
 
 
-def make(
-    kind: type[O], arguments: Mapping[str, Any], owner: str, bootstrap_servers: BootstrapServers | None = None
-) -> O:
+def make(kind: type[O], arguments: Mapping[str, Any], owner: str) -> O:
     """Options from keyword arguments; `owner` is the class whose constructor got them, for error messages.
 
     Raises InvalidOption.
     """
-    if bootstrap_servers is not None:
-        arguments = {**arguments, "bootstrap_servers": bootstrap_servers}
     known = {item.name: item for item in fields(kind)}
     given: dict[str, Any] = {}
     for name, value in arguments.items():
@@ -138,7 +135,7 @@ class ClientOptions:
     """Options of every client (times in ms, sizes in bytes)."""
 
     bootstrap_servers: BootstrapServers = option(
-        "localhost:9092", addresses,
+        DEFAULT_BOOTSTRAP_SERVERS, addresses,
         'Where to find the cluster: "host1:9092,host2:9092", or a list of such addresses, with or without '
         '`PLAINTEXT://`.',
     )

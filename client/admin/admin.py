@@ -29,7 +29,7 @@ from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topi
 from minikafka.client.connections.seams import Seams
 from minikafka.client.offset_queries import list_offsets, list_offsets_of_each
 from minikafka.client.offsets import OffsetAndTimestamp
-from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.option_checks import DEFAULT_BOOTSTRAP_SERVERS, BootstrapServers
 from minikafka.client.options import AdminOptions, IsolationLevel, make
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, error_for
 from minikafka.protocol.messages.create_partitions import (
@@ -83,12 +83,12 @@ class Admin(ClusterAdmin):
 
     def __init__(
         self,
-        bootstrap_servers: BootstrapServers | None = None,
+        bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
         *,
         seams: Seams | None = None,
         **options: Unpack[AdminArguments],
     ) -> None:
-        self._options = make(AdminOptions, options, "Admin", bootstrap_servers)
+        self._options = make(AdminOptions, {**options, "bootstrap_servers": bootstrap_servers}, "Admin")
         super().__init__(self._options, seams)
 
     # Topics.

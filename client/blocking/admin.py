@@ -30,7 +30,7 @@ from minikafka.client.blocking.blocking_client import BlockingClient, documented
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.seams import Seams
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
-from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.option_checks import DEFAULT_BOOTSTRAP_SERVERS, BootstrapServers
 from minikafka.client.options import IsolationLevel
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
@@ -43,7 +43,7 @@ class Admin(BlockingClient):
 
     def __init__(
         self,
-        bootstrap_servers: BootstrapServers | None = None,
+        bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
         *,
         seams: Seams | None = None,
         **options: Unpack[AdminArguments],

@@ -26,7 +26,7 @@ from minikafka.client.going_on import Block, Iteration
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.mixups import IteratedWithAsync
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
-from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.option_checks import DEFAULT_BOOTSTRAP_SERVERS, BootstrapServers
 from minikafka.client.records import ConsumerRecord, RecordBatch
 from minikafka.protocol.names import TopicPartition
 
@@ -61,7 +61,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
     def __init__(
         self,
         *topics: TopicName,
-        bootstrap_servers: BootstrapServers | None = None,
+        bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
         seams: Seams | None = None,
         **options: Unpack[ConsumerArguments],
     ) -> None:

@@ -29,7 +29,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.mixups import Awaited
 from minikafka.client.offsets import OffsetAndMetadata
-from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.option_checks import DEFAULT_BOOTSTRAP_SERVERS, BootstrapServers
 from minikafka.client.producer import producer as async_producer
 from minikafka.client.producer.interception import Acknowledgement
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
@@ -85,7 +85,7 @@ class Producer(BlockingClient):
 
     def __init__(
         self,
-        bootstrap_servers: BootstrapServers | None = None,
+        bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
         *,
         seams: Seams | None = None,
         **options: Unpack[ProducerArguments],

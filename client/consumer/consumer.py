@@ -46,7 +46,7 @@ from minikafka.client.metrics import Distribution, Readings
 from minikafka.client.mixups import IteratedWithoutAsync
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
-from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.option_checks import DEFAULT_BOOTSTRAP_SERVERS, BootstrapServers
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.client.records import ConsumerRecord, RecordBatch
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
@@ -89,11 +89,11 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
     def __init__(
         self,
         *topics: TopicName,
-        bootstrap_servers: BootstrapServers | None = None,
+        bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
         seams: Seams | None = None,
         **options: Unpack[ConsumerArguments],
     ) -> None:
-        self._options = make(ConsumerOptions, options, "Consumer", bootstrap_servers)
+        self._options = make(ConsumerOptions, {**options, "bootstrap_servers": bootstrap_servers}, "Consumer")
         super().__init__(self._options, seams)
         self._fetcher = Fetcher(self._options)
         kind = one_of_several(TOPIC_NAME)

@@ -32,7 +32,7 @@ from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.metrics import Readings
 from minikafka.client.offsets import OffsetAndMetadata
-from minikafka.client.option_checks import BootstrapServers
+from minikafka.client.option_checks import DEFAULT_BOOTSTRAP_SERVERS, BootstrapServers
 from minikafka.client.options import ProducerOptions, make
 from minikafka.client.producer.closing import abort_after, abort_open, drop_undelivered
 from minikafka.client.producer.interception import Interception
@@ -97,12 +97,12 @@ class Producer(ClusterClient):
 
     def __init__(
         self,
-        bootstrap_servers: BootstrapServers | None = None,
+        bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
         *,
         seams: Seams | None = None,
         **options: Unpack[ProducerArguments],
     ) -> None:
-        self._options = make(ProducerOptions, options, "Producer", bootstrap_servers)
+        self._options = make(ProducerOptions, {**options, "bootstrap_servers": bootstrap_servers}, "Producer")
         super().__init__(self._options, seams, lazily=self._options.start == "lazy")
         self._backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
         self._accumulator = Accumulator(self._options, self._backoff)

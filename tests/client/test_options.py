@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import fields
 from enum import IntEnum, StrEnum
 from typing import Any, get_type_hints
@@ -38,6 +39,10 @@ from minikafka.client.options import AdminOptions, ClientOptions, ConsumerOption
         (Consumer, {"heartbeat_interval_ms": 60_000}, "less than session_timeout_ms"),
         (Consumer, {"partition_assignment_strategy": ["fair"]}, "'range', 'roundrobin', 'cooperative-sticky'"),
         (Admin, {"bootstrap_servers": "localhost"}, "'localhost' is not HOST:PORT"),
+        (Admin, {"bootstrap_servers": "a:9092;b:9092"}, "'a:9092;b:9092' is not HOST:PORT"),
+        (Admin, {"bootstrap_servers": None}, "None is neither a string nor a list of strings"),
+        (Consumer, {"bootstrap_servers": None}, "None is neither a string nor a list of strings"),
+        (Producer, {"bootstrap_servers": None}, "None is neither a string nor a list of strings"),
         (Admin, {"bootstrap_servers": []}, "no address"),
         (Admin, {"acks": 1}, "Admin has no argument 'acks'"),
     ],
@@ -53,7 +58,8 @@ def test_addresses() -> None:
     assert parse_addresses("PLAINTEXT://a:1,plaintext://[::1]:2") == [("a", 1), ("::1", 2)]
     ports = ("0", "65536", "b", "²", "1" * 5000, "1/b")
     hosts = ("a", ":1", "", "PLAINTEXT://", "PLAINTEXT://a", "a b:1", "PLAINTEXT:///a:1")
-    for bad in (*hosts, *(f"a:{port}" for port in ports)):
+    lists = [f"a:1{separator}b:1" for separator in string.punctuation if separator not in "-%._:[],"]
+    for bad in (*hosts, *lists, *(f"a:{port}" for port in ports)):
         with pytest.raises(ValueError, match=r"HOST:PORT|no address"):
             parse_addresses(bad)
     for protocol in ("SSL", "http", "", "PLAINTEXT://PLAINTEXT"):
