@@ -123,7 +123,8 @@ class TransactionState:
         started: Whether the coordinator or a leader may know of the open transaction.
         confirmed: In version 1, whether the coordinator has said that it knows of it.
         ending: Whether the coordinator may have been told to commit, so that it is too late to abort.
-        bump_wanted: Sequence numbers may have a gap, so that the next transaction needs another epoch.
+        bump_wanted: Sequence numbers may have a gap, or offsets may be under way, so that the next transaction needs
+            another epoch.
     """
 
     def __init__(self, transactional_id: str, *, timeout_ms: float, now: Callable[[], float]) -> None:

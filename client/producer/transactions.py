@@ -186,6 +186,7 @@ class Transactions:
             if self.state.started:
                 self.state.ending = True
                 await self._retry(lambda: self._end(committed=True), "committing the transaction")
+            await self._bump_epoch()
             self.state.ended()
 
     async def abort(self) -> None:
@@ -200,9 +201,13 @@ class Transactions:
             self.state.check_committing()
             if self.state.started:
                 await self._retry(lambda: self._end(committed=False), "aborting the transaction")
-            if self.state.bump_wanted and not self.state.version2:
-                await self._retry(self._init_producer_id, "getting another producer epoch")
+            await self._bump_epoch()
             self.state.ended()
+
+    async def _bump_epoch(self) -> None:
+        """Get another epoch if requests of this one may be under way. In version 2 each end brings one."""
+        if self.state.bump_wanted and not self.state.version2:
+            await self._retry(self._init_producer_id, "getting another producer epoch")
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
         """See `Producer.send_offsets_to_transaction`."""
@@ -317,7 +322,11 @@ class Transactions:
             topics=list(topics.values()),
         )
         highest = None if self.state.version2 else _OFFSETS_VERSION_MAX
-        response = await self._ask(request, group_id=group.group_id, highest=highest, begins=True)
+        try:
+            response = await self._ask(request, group_id=group.group_id, highest=highest, begins=True)
+        except BaseException:
+            self.state.bump_wanted = True  # The coordinator may get it after the end of the transaction.
+            raise
         for topic in response.topics:
             for one in topic.partitions:
                 _check(one.error_code, f"committing the offset of {topic.name}-{one.partition_index}")

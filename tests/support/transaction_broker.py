@@ -22,7 +22,12 @@ from minikafka.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from minikafka.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from minikafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from support.fake_network import FakeNetwork
 
 
@@ -49,6 +54,8 @@ class TransactionBroker:
         self.on_request: Any = lambda kind: None
         found = Coordinator(node_id=1, host="a", port=1, error_message=None)
         written = [PartitionProduceResponse(index=0)]
+        of_partition = TxnOffsetCommitResponsePartition(partition_index=0)
+        committed = TxnOffsetCommitResponseTopic(name="t", partitions=[of_partition])
         topic_id = b"t".ljust(16, b"-")
         answers: dict[Any, Any] = {
             InitProducerIdRequest: InitProducerIdResponse(producer_id=5, producer_epoch=1),
@@ -62,7 +69,7 @@ class TransactionBroker:
             AddPartitionsToTxnRequest: self._add,
             AddOffsetsToTxnRequest: self._add_offsets,
             ProduceRequest: self._begun_by(answers.pop(ProduceRequest)),
-            TxnOffsetCommitRequest: self._begun_by(TxnOffsetCommitResponse()),
+            TxnOffsetCommitRequest: self._begun_by(TxnOffsetCommitResponse(topics=[committed])),
             EndTxnRequest: self._end,
         }
         told = {kind: self._told(handler) for kind, handler in handlers.items()}

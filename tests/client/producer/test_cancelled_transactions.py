@@ -11,7 +11,9 @@ from minikafka.client import Producer, TopicPartition
 from minikafka.client.producer.transaction_state import Phase
 from minikafka.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from minikafka.protocol.messages.end_txn import EndTxnRequest
+from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from minikafka.protocol.messages.produce import ProduceRequest
+from minikafka.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 KINDS = (AddPartitionsToTxnRequest, ProduceRequest, EndTxnRequest)
 
@@ -87,6 +89,28 @@ def test_a_transaction_can_be_ended_whenever_its_offsets_are_cancelled(
                         await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, f"g{steps}")
                 await (producer.commit() if commit else producer.abort())
                 await assert_over(producer, broker)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_offsets_whose_commit_was_cancelled_are_not_those_of_the_next_transaction(commit: bool) -> None:
+    """In version 1 the group's coordinator knows a transaction by the epoch alone, and may get them late."""
+    broker = TransactionBroker()
+
+    def epochs() -> int:
+        return sum(isinstance(one, InitProducerIdRequest) for one in broker.network.brokers[0].requests)
+
+    async def main() -> None:
+        async with Producer("a:1", seams=broker.network.seams(), transactional_id="x") as producer:
+            for cancelled in (False, True):
+                await producer.begin()
+                with trio.CancelScope() as scope:
+                    interrupt = cancelled and TxnOffsetCommitRequest
+                    broker.on_request = lambda kind, at=interrupt, scope=scope: scope.cancel() if kind is at else None
+                    await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
+                await (producer.commit() if commit else producer.abort())
+                assert epochs() == 1 + cancelled
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
