@@ -59,9 +59,9 @@ class Failures:
     def of_positions(
         self, states: Sequence[PartitionState], error: KafkaError, raised: Callable[[], None] = lambda: None
     ) -> None:
-        """As `of_position`, for an error of any of these partitions."""
+        """As `of_position`, for an error of any of these partitions. One of another kind does not take its place."""
         eras = [(one, one.era) for one in states]
-        self.add(error, tuple(states), lambda: any(state.era == era for state, era in eras), raised)
+        self.add(error, (type(error), *states), lambda: any(state.era == era for state, era in eras), raised)
 
     def __bool__(self) -> bool:
         return bool(self._about) and self._oldest() is not None

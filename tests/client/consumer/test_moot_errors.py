@@ -4,6 +4,7 @@ those of other partitions are."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -14,8 +15,10 @@ from support.scripted_cluster import LEADER_EPOCH, ScriptedCluster, on_virtual_t
 from minikafka.client import Consumer, TopicPartition
 from minikafka.client.blocking import Consumer as BlockingConsumer
 from minikafka.client.blocking import Producer as BlockingProducer
+from minikafka.client.consumer.failures import Failures
+from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError
+from minikafka.protocol.errors import CorruptMessageError, KafkaError, OffsetOutOfRangeError
 from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.messages.join_group import JoinGroupRequest
 from minikafka.protocol.messages.list_offsets import ListOffsetsRequest
@@ -299,3 +302,13 @@ def test_offsets_that_are_kept_elsewhere_blocking(minikafka_bootstrap: str, fill
             consumer.assign([(filled, 0)])
             consumer.seek((filled, 0), 5)
             assert consumer.poll(30_000)[0].offset == 5
+
+
+def test_an_error_about_a_position_does_not_take_the_place_of_one_of_another_kind() -> None:
+    """What is to happen when it is raised, as that the offset is asked for again, would never happen."""
+    failures, state, raised = Failures(lambda: None), PartitionState(A), list[str]()
+    errors = [CorruptMessageError("first"), OffsetOutOfRangeError("second"), OffsetOutOfRangeError("third")]
+    for error in errors:
+        failures.of_position(state, error, partial(raised.append, str(error)))
+    assert [failures.take(), failures.take(), failures.take()] == [*errors[:2], None]
+    assert raised == ["first", "second"]
