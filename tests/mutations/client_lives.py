@@ -493,12 +493,4 @@ MUTATIONS = (
         ("tests/client/producer/test_left_transactions.py",),
         TEST_ONLY,
     ),
-    Mutation(
-        "offsets whose commit was cancelled may be those of the next transaction",
-        "client/producer/transactions.py",
-        "            self.state.bump_wanted = True  # The coordinator may get it after the end of the transaction.\n",
-        "            pass\n",
-        ("tests/client/producer/test_cancelled_transactions.py",),
-        seeds=TEST_ONLY,
-    ),
 )
