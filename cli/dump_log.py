@@ -37,7 +37,8 @@ def regular(context: click.Context, argument: click.Parameter, files: tuple[Path
     """The files. Raises click.BadParameter for a directory, and for a device or pipe, which may have no end."""
     for file in files:
         if file.is_dir():
-            raise click.BadParameter(f"{str(file)!r} is a directory: give the files in it, such as {file}/*.log")
+            logs = next((one for one in ("*.log", "*/*.log") if any(file.glob(one))), "*.log")
+            raise click.BadParameter(f"{str(file)!r} is a directory: give the files in it, such as {file}/{logs}")
         if not file.is_file():
             raise click.BadParameter(f"{str(file)!r} is not a regular file")
     return files

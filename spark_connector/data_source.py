@@ -6,6 +6,7 @@ Spark imports this module in every session, so the modules that do the work are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -17,6 +18,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
+from minikafka.client.extras import missing_extra
 from minikafka.spark_connector.input_partitions import RangePartition, read_partition
 
 if TYPE_CHECKING:
@@ -41,7 +43,10 @@ class MinikafkaDataSource(DataSource):
     """Reads and writes topics of minikafka or any other Kafka cluster, with the options of Spark's Kafka source."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Raises ModuleNotFoundError without pyarrow, which workers need: without a word they would end there."""
         super().__init__(options)
+        if find_spec("pyarrow") is None:
+            raise missing_extra(ModuleNotFoundError(name="pyarrow"), "spark", f'format("{NAME}")')
         self._given = dict(options.items())
 
     @classmethod

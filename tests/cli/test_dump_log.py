@@ -92,3 +92,14 @@ def test_what_is_no_regular_file_is_not_read(
     ran = minikafka("dump-log", name)
     assert (ran.code, ran.out) == (2, "")
     assert ("is a directory: give the files in it" if name == "." else "is not a regular file") in ran.err
+
+
+@pytest.mark.parametrize(("log", "named"), [("a.log", "*.log"), ("t-0/a.log", "*/*.log"), (None, "*.log")])
+def test_the_logs_of_a_directory_are_named(log: str | None, named: str, minikafka: Minikafka, tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    if log is not None:
+        (directory / log).parent.mkdir(exist_ok=True)
+        (directory / log).touch()
+    ran = minikafka("dump-log", str(directory))
+    assert f"such as {directory}/{named} (" in ran.err
