@@ -17,6 +17,8 @@ _NODE = re.compile(r"node-\d+")
 def why_no_cluster(directory: Path) -> str:
     """Why a directory cannot be that of a cluster, and what to do; "" if it can."""
     directory = directory.resolve()
+    if why := why_several(directory):
+        return why
     if _is_of_a_cluster(directory):
         return ""
     node = _node_of(directory)
@@ -28,6 +30,13 @@ def why_no_cluster(directory: Path) -> str:
             "a cluster needs a directory of its own"
         )
     return ""
+
+
+def why_several(directory: Path) -> str:
+    """Why a path would be those of several data directories, and what to do; "" if it is one."""
+    if "," not in str(directory):
+        return ""
+    return f"{directory} has a comma, which separates directories in log.dirs: set log.dirs itself for several"
 
 
 def why_no_data_directory(directory: Path) -> str:

@@ -21,7 +21,7 @@ from minikafka.broker.node.allocator import return_large_buffers
 from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit, tools_max
-from minikafka.broker.node.directory_kinds import why_no_data_directory, why_not_together
+from minikafka.broker.node.directory_kinds import why_no_data_directory, why_not_together, why_several
 from minikafka.broker.node.full_disk import first_of, full_disk_behind
 from minikafka.broker.node.log_writer import LogWriter
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr, wants_colors
@@ -145,7 +145,8 @@ def configure(
 ) -> NodeConfig:
     """The settings from the command line, the environment and the file, in this order of precedence.
 
-    In a container the defaults are those of our image, and the file, if none is named, is `MOUNTED_CONFIG`.
+    In a container the defaults are those of our image, and the file, if none is named, is `MOUNTED_CONFIG`. Raises
+    CannotStart for a path of several directories, ConfigError, PropertiesError.
     """
     given: dict[str, str] = {}
     if node_id is not None:
@@ -154,6 +155,8 @@ def configure(
         address = f"[{host}]" if host and ":" in host else host or DEFAULT_HOST
         given["listeners"] = f"PLAINTEXT://{address}:{DEFAULT_PORT if port is None else port}"
     if data_dir is not None:
+        if why := why_several(data_dir):
+            raise CannotStart(why)
         given["log.dirs"] = str(data_dir)
     for override in overrides:
         name, equals, value = override.partition("=")

@@ -121,6 +121,17 @@ def test_directories_that_would_disturb_each_other_are_refused(
     assert files(home) == before
 
 
+@pytest.mark.parametrize("command", ["server", *CLUSTER])
+def test_a_comma_would_be_between_two_directories(command: str, tmp_path: Path, minikafka: Minikafka) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    ran = minikafka(*command.split(), "--data-dir", str(home / "a,b"))
+    assert (ran.code, ran.out) == (1, "")
+    why = "has a comma, which separates directories in log.dirs: set log.dirs itself for several"
+    assert ran.err == f"Error: {home}/a,b {why}\n"
+    assert files(home) == []
+
+
 def test_directories_beside_each_other_are_not(tmp_path: Path) -> None:
     a, b = str(tmp_path / "a"), str(tmp_path / "ab")
     assert not why_not_together([a, b], str(tmp_path / "metadata"))
