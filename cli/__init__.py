@@ -28,10 +28,10 @@ one line on standard error and an exit code.
     offset_reset.py     new offsets for a group, and the CSV of plans
     configs.py          `configs`: settings of brokers, topics and groups, with their sources
     client_quotas.py    `configs`: quotas of clients, users and addresses
-    offsets.py          `offsets`: first offsets and ends, or those of a point in time
+    offsets.py          `offsets`: the first offsets and ends of partitions, or the offsets of a point in time
     delete_records.py   `delete-records`: up to an offset or a point in time, or all
-    producers.py        `producers`: what partitions know of their producers
-    brokers.py          `brokers`: what each leads and has
+    producers.py        `producers`: the producers that partitions know, with their epochs and transactions
+    brokers.py          `brokers`: brokers, with the partitions that they lead and have
     top.py              `top`: looks at a cluster again and again
     top_rows.py         `top`: rates and rows (pure)
     completion.py       `completion`: for bash, zsh and fish
@@ -40,8 +40,8 @@ one line on standard error and an exit code.
     features.py         `features`: levels, upgrades and downgrades
     api_versions.py     `api-versions`: APIs of a broker
     storage.py          `storage`: formats data directories
-    quorum.py           `quorum`: the controller quorum, voters that are added and removed
-    controller_identity.py  what a controller is called in its quorum, from its own files
+    quorum.py           `quorum`: describes the controller quorum, adds and removes voters
+    controller_identity.py  node id, directory id and addresses of a controller, from its own files
     elect_leaders.py    `elect-leaders`: preferred and unclean elections
     reassign.py         `reassign`: partition reassignments from JSON plans
     dump_log.py         `dump-log`: segments, indexes, snapshots, checkpoints
@@ -50,19 +50,19 @@ one line on standard error and an exit code.
     cluster_layout.py   nodes, ports and settings of a local cluster (pure)
     cluster_control.py  `cluster status`, `stop` and `restart`: nodes of a cluster, whoever started them
     supervisor_lock.py  the lock of the command that runs a cluster
-    node_process.py     which process runs a node, and signals to no other
+    node_process.py     finds the process of a node, and sends signals to no other process
     cluster_view.py     the status table of `cluster` on a terminal
-    keys.py             q ends what redraws a terminal
+    keys.py             the key q, which ends a command that redraws the terminal
     redraw.py           lines that are redrawn in place
     options.py          options and checks that commands share
     context.py          `context`: names for clusters
-    contexts.py         the file of contexts, and which cluster a command asks
+    contexts.py         the file of contexts, and the choice of the cluster that a command asks
     output.py           tables or JSON, and words that commands share
     running.py          runs async code until it ends or a signal arrives
     lines.py            input lines as keys and values
     spread.py           the partitions of lines without keys (pure)
     failures.py         errors as text or JSON: codes and messages
-    json_files.py       files of JSON that people write, as plans
+    json_files.py       reads JSON files that people write, such as plans
     json_lines.py       input lines in the JSON of `consume --json` (pure)
     template.py         records as lines: --format and --json (pure)
     times.py            points in time in options (pure)
@@ -84,8 +84,8 @@ Caveats:
     * `cluster` is for one machine: nodes listen on 127.0.0.1, without security. A `kill -9` of the command itself
       leaves its nodes running; `cluster --attach` takes them up, and `cluster stop` ends them.
     * A node of a cluster that was started by hand without its server.properties is known on Linux only.
-    * `groups reset-offsets` reads state, offsets and ends one after the other: a member that joins in between has
-      the commit refused, but a topic that is written to meanwhile has moved its end.
+    * `groups reset-offsets` reads state, offsets and ends one after the other. If a member joins in between, the commit
+      is refused; but records that are written meanwhile move the end of a topic.
     * `groups` asks about one group at a time; without arguments that is a request or more for each group.
     * `consume --partition` assigns these partitions without a group, and commits nothing.
 """

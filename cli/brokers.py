@@ -49,7 +49,8 @@ def brokers(bootstrap_server: str, as_json: bool) -> None:
 
 
 async def quorum_if_it_answers(admin: Admin) -> tuple[QuorumDescription | None, str]:
-    """The controller quorum, or None and why not: brokers know the rest without it, and pass this question on."""
+    """The controller quorum and ""; or None and the reason why it is not known, as if no controller answers in time.
+    Brokers forward this request to the controllers, but answer the others of this command themselves."""
     import anyio
 
     from minikafka.protocol.errors import KafkaError
@@ -66,7 +67,7 @@ async def quorum_if_it_answers(admin: Admin) -> tuple[QuorumDescription | None, 
 def broker_details(
     cluster: ClusterDescription, topics: Iterable[Topic], quorum: QuorumDescription | None
 ) -> list[dict[str, Any]]:
-    """Each broker, for JSON; sorted by id."""
+    """The details of each broker for JSON, sorted by id."""
     partitions = [one for topic in topics for one in topic.partitions]
     return [
         {
@@ -85,7 +86,7 @@ def broker_details(
 
 
 def part_in(quorum: QuorumDescription | None, node_id: int) -> str | None:
-    """What a node is in the controller quorum; None if that is not known."""
+    """The role of a node in the controller quorum: leader, voter or observer; None if the quorum is not known."""
     if quorum is None:
         return None
     if node_id == quorum.leader_id:
@@ -94,7 +95,7 @@ def part_in(quorum: QuorumDescription | None, node_id: int) -> str | None:
 
 
 def broker_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """The table."""
+    """The table of brokers."""
     titles = ("broker", "address", "rack", "state", "quorum", "leads", "replicas", "in sync")
     columns = ("state", "quorum", "leads", "replicas", "in_sync")
     cells = [

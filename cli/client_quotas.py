@@ -1,4 +1,4 @@
-"""The quotas of `minikafka configs`: of clients, users and IP addresses, and what holds for all of them by default."""
+"""The quotas of `minikafka configs`: quotas of clients, users and IP addresses, and the defaults for all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUOTA_KINDS = {"client": "client-id", "user": "user", "ip": "ip"}
 
 
 def entity_of(kind: str, name: str | None, client_id: str | None, *, is_default: bool) -> dict[str, str | None] | None:
-    """The entity of a command line; a part without a name is the default one. None: all of that kind."""
+    """The entity that a command line names; a part without a name is the default entity. None if it names no entity."""
     if name is None and not is_default:
         return None
     entity: dict[str, str | None] = {QUOTA_KINDS[kind]: name}
@@ -25,7 +25,7 @@ def entity_of(kind: str, name: str | None, client_id: str | None, *, is_default:
 
 
 async def quota_details(admin: Admin, kind: str, entity: Mapping[str, str | None] | None) -> list[dict[str, Any]]:
-    """The quotas of an entity, or of all that have a part of this kind, for JSON."""
+    """The quotas of an entity for JSON; without `entity`, of all entities that have a part of this kind."""
     if entity is None:
         found = await admin.describe_client_quotas(kinds=[QUOTA_KINDS[kind]])
     else:
@@ -47,12 +47,12 @@ def quota_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def entity_text(entity: Mapping[str, str | None]) -> str:
-    """`user alice, all client-ids`."""
+    """An entity as text: `user alice, all client-ids`."""
     return ", ".join(f"all {kind}s" if name is None else f"{kind} {name}" for kind, name in sorted(entity.items()))
 
 
 def number_text(value: float) -> str:
-    """A quota without needless digits."""
+    """The value of a quota as text, without a fraction if it is whole."""
     return str(int(value)) if value == int(value) else str(value)
 
 
@@ -64,7 +64,7 @@ async def alter_quotas(
     *,
     dry_run: bool,
 ) -> None:
-    """Change the quotas of an entity. Raises click.UsageError for a value that is no number, KafkaError."""
+    """Change the quotas of an entity. Raises click.UsageError for a value that is not a number, and KafkaError."""
     values: dict[str, float] = {}
     for name, text in settings:
         try:

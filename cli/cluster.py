@@ -102,7 +102,7 @@ for subcommand in (status, stop, restart):
 
 @contextmanager
 def told(directory: Path) -> Iterator[None]:
-    """A block whose errors are those of a cluster in a directory. Raises click.ClickException."""
+    """Convert the errors of a cluster in a directory, and of a full disk, to click.ClickException."""
     from minikafka.broker.node.full_disk import why_full
     from minikafka.cli.cluster_layout import ClusterError
 
@@ -118,7 +118,8 @@ def told(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def taken_back_unless_started(nodes: LocalCluster) -> Iterator[None]:
-    """A cluster whose nodes cannot start leaves neither files nor settings that the next try would take for its own."""
+    """If the nodes of a cluster cannot start, remove the files and settings of this attempt, which the next attempt
+    would otherwise use."""
     from minikafka.cli.cluster_layout import ClusterError
 
     try:
@@ -162,7 +163,8 @@ def signals() -> Iterator[Stopping]:
 def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
     """Run nodes until a signal arrives, and return its number. On return or error all nodes have ended.
 
-    Raises ClusterError, before any is started or stopped if some run already and are not to be attached.
+    Raises ClusterError. If some nodes run already and `attach` is false, it is raised before any node is started or
+    stopped.
     """
     from minikafka.cli.cluster_layout import ClusterError
     from minikafka.cli.cluster_view import view
@@ -192,7 +194,8 @@ def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
 
 
 def wait_until_ready(nodes: LocalCluster, started: Sequence[int], stopping: Stopping) -> None:
-    """Wait for nodes, or a signal; a wait that lasts is told as by clients. Raises ClusterError if one has ended."""
+    """Wait until nodes are ready, or a signal arrives. A long wait is reported, as clients do. Raises ClusterError if a
+    node has ended."""
     from minikafka.cli.local_cluster import POLL_S
     from minikafka.client.connections.waits import INTERVAL_S, PATIENCE_S
 
@@ -220,7 +223,7 @@ def watch(nodes: LocalCluster, stopping: Stopping, table: View) -> None:
 
 
 def exit_reason(exit_code: int | None) -> str:
-    """`killed (SIGKILL)` or `exited with status 1`."""
+    """How a process ended, in words: `killed (SIGKILL)` or `exited with status 1`."""
     if exit_code is None or exit_code == 0:
         return "exited"
     if exit_code < 0:

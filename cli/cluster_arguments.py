@@ -1,4 +1,4 @@
-"""The arguments of `LocalCluster`, read as those of clients: what is not of its kind is refused by name."""
+"""Checks the arguments of `LocalCluster`, as clients check theirs: an error names the argument of a wrong type."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _KINDS = {
 
 
 def read(name: str, value: Any) -> Any:
-    """An argument of the constructor. Raises TypeError, ValueError."""
+    """Check and convert an argument of the constructor. Raises TypeError, ValueError."""
     return read_argument("LocalCluster", name, _KINDS[name], value)
 
 
 def read_timeout(method: str, timeout_s: Any) -> float:
-    """The timeout of a method. Raises TypeError, ValueError."""
+    """Check and convert the timeout of a method, in seconds. Raises TypeError, ValueError."""
     return float(read_argument(method, "timeout_s", NUMBER, timeout_s))

@@ -1,4 +1,4 @@
-"""`minikafka cluster status`, `stop` and `restart`: nodes of a local cluster, whoever started them."""
+"""`minikafka cluster status`, `stop` and `restart`: commands for the nodes of a local cluster, whoever started them."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, 
 
 
 def wait_before_restart(nodes: LocalCluster, node_id: int) -> None:
-    """Wait until all replicas are in sync. Raises ClusterError that says what to do if the node itself is the cause."""
+    """Wait until all replicas are in sync. Raises ClusterError, which says what to do if the node is the cause."""
     from minikafka.cli.cluster_layout import ClusterError
 
     try:
@@ -146,15 +146,15 @@ def wait_before_restart(nodes: LocalCluster, node_id: int) -> None:
 
 
 def say(line: str, *, as_json: bool) -> None:
-    """Tell a user at once what was done; a program gets it in the result."""
+    """Print at once what was done, unless the output is JSON, which has it in the result."""
     if not as_json:
         echo(line)
 
 
 def cluster_at(context: click.Context, data_dir: Path | None) -> LocalCluster:
-    """The cluster of a directory, which `minikafka cluster` or one of its commands was given.
+    """The cluster in the directory given to `minikafka cluster` or to its subcommand, or in the default directory.
 
-    Raises click.ClickException if there is none.
+    Raises click.ClickException if there is no cluster.
     """
     from minikafka.cli.cluster_layout import ClusterError
     from minikafka.cli.local_cluster import LocalCluster
@@ -176,7 +176,7 @@ def cluster_at(context: click.Context, data_dir: Path | None) -> LocalCluster:
 
 
 def asked(nodes: LocalCluster) -> tuple[QuorumDescription | None, list[Topic], str]:
-    """The quorum and topics as the brokers describe them; or why no broker does."""
+    """The quorum and topics as the brokers describe them, and ""; or the reason why no broker answers."""
     from minikafka.cli.cluster_view import API_TIMEOUT_MS
     from minikafka.client.blocking import Admin
     from minikafka.client.connections.cluster_metadata import Topic
@@ -194,7 +194,7 @@ def asked(nodes: LocalCluster) -> tuple[QuorumDescription | None, list[Topic], s
 
 
 def node_details(nodes: LocalCluster, node_id: int, pid: int) -> dict[str, Any]:
-    """A node, for JSON."""
+    """The details of a node for JSON."""
     one = nodes.nodes[node_id]
     return {
         "node": node_id,
@@ -223,5 +223,5 @@ def stop_supervisor(directory: Path) -> None:
 
 
 def shown(node_ids: Sequence[int]) -> str:
-    """`node 1`, `nodes 1,2`."""
+    """The ids of nodes as text: `node 1`, `nodes 1,2`."""
     return f"node{'s' if len(node_ids) > 1 else ''} {numbers(node_ids)}"

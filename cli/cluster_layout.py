@@ -36,14 +36,15 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
 
 class ClusterError(Exception):
-    """A cluster that cannot be created, started or stopped; the message is for the user."""
+    """A cluster cannot be created, started or stopped; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLayout:
-    """One node.
+    """The ports and roles of one node.
 
     Attributes:
+        node_id: the id of the node.
         port: port of the client listener; 0 for a controller-only node.
         controller_port: port of the controller listener; 0 for a broker-only node.
         metrics_port: port of the metrics listener; 0 for none.
@@ -56,7 +57,7 @@ class NodeLayout:
 
     @property
     def roles(self) -> str:
-        """`process.roles`."""
+        """The value of `process.roles`."""
         return ",".join(role for role, port in (("broker", self.port), ("controller", self.controller_port)) if port)
 
 
@@ -97,7 +98,7 @@ def ports(nodes: Iterable[NodeLayout]) -> list[int]:
 
 
 def voters(nodes: Iterable[NodeLayout]) -> str:
-    """`controller.quorum.voters`."""
+    """The value of `controller.quorum.voters`."""
     return ",".join(f"{node.node_id}@{HOST}:{node.controller_port}" for node in nodes if node.controller_port)
 
 
@@ -130,7 +131,7 @@ def properties(node: NodeLayout, nodes: Iterable[NodeLayout], folder: Path) -> d
 
 
 def metrics_listener(node: NodeLayout) -> str:
-    """`metrics.listener` of a node with a metrics port."""
+    """The value of `metrics.listener` for a node with a metrics port."""
     return f"http://{HOST}:{node.metrics_port}"
 
 
@@ -150,7 +151,7 @@ def with_settings(text: str, settings: Mapping[str, str]) -> str:
 
 
 def layout_of(given: Mapping[str, str]) -> NodeLayout:
-    """The node of an existing `server.properties`. Raises ClusterError if it is not of a local cluster."""
+    """The layout of the node with this `server.properties`. Raises ClusterError if it is not of a local cluster."""
     try:
         addresses = [listener.partition("://") for listener in given["listeners"].split(",")]
         found = {name.strip().upper(): int(address.rpartition(":")[2]) for name, _, address in addresses}
@@ -163,6 +164,6 @@ def layout_of(given: Mapping[str, str]) -> NodeLayout:
 
 
 def _escaped(value: str) -> str:
-    """A value for a `.properties` file: `\\` is its escape character, and leading blanks are not part of a value."""
+    """Escape a value for a `.properties` file, in which `\\` is the escape character and leading blanks are skipped."""
     text = "".join(_ESCAPES.get(letter, letter) for letter in value)
     return f"\\{text}" if text[:1] == " " else text

@@ -63,7 +63,7 @@ class TerminalView(View):
             self._refreshed_at = time.monotonic()
 
     def _status(self) -> list[str]:
-        """The table's lines; without quorum and partitions if no broker responds."""
+        """The lines of the table, without quorum and partitions if no broker responds."""
         from minikafka.protocol.errors import KafkaError
 
         pids = {node_id: self._nodes.pid(node_id) for node_id in self._nodes.node_ids}
@@ -77,7 +77,7 @@ class TerminalView(View):
 
 @contextmanager
 def view(nodes: LocalCluster) -> Iterator[View]:
-    """A table if standard error is a terminal, else messages only."""
+    """Create the view: a table if standard error is a terminal, otherwise messages only."""
     if not is_terminal(sys.stderr):
         yield View(sys.stderr)
         return

@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 from minikafka.cli.output import echo
 
 COMPLETE_VARIABLE = "_MINIKAFKA_COMPLETE"
-"""With this in its environment `minikafka` answers the shell's question instead of running a command."""
+"""The environment variable with which a shell asks `minikafka` for completions instead of running a command."""
 
 
 @click.command()

@@ -1,7 +1,7 @@
 """`minikafka configs`: describes and alters the settings of brokers, topics and groups, and the quotas of clients.
 
-Quotas of clients, users and IP addresses are other requests than settings, but are asked for in the same way:
-`client_quotas.py`.
+Quotas of clients, users and IP addresses have their own requests, but are asked for in the same way as settings
+(`client_quotas.py`).
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def alter(
 
 
 def warn_of_unknown(kind: str, names: Iterable[str]) -> None:
-    """Say which settings of a broker are probably mistyped: brokers keep unknown ones, as Kafka's do for plug-ins."""
+    """Warn of broker settings that are probably mistyped: brokers keep unknown settings, as Kafka does for plug-ins."""
     from minikafka.protocol.settings.registry import NODE_SETTINGS, listener_base_name
 
     for name in names:
@@ -173,12 +173,12 @@ def check_target(kind: str, name: str | None, client_id: str | None, *, is_defau
 
 
 def shown_name(kind: str, name: str | None) -> str:
-    """A resource in a sentence."""
+    """A resource as part of a sentence."""
     return f"all {kind}s by default" if name is None else f"{kind} {name}"
 
 
 async def check_resource(admin: Admin, kind: str, name: str, bootstrap_server: str) -> None:
-    """Raise click.ClickException if a topic or broker does not exist; Kafka tells of other errors itself."""
+    """Raise click.ClickException if a topic or broker does not exist. The broker reports all other errors itself."""
     from minikafka.protocol.errors import UnknownTopicOrPartitionError
 
     if kind == "broker" and name:
@@ -207,7 +207,7 @@ async def resource_details(
 
 
 def entry_details(one: ConfigEntry) -> dict[str, Any]:
-    """A setting, for JSON; the first of its synonyms is what counts."""
+    """A setting for JSON; the first of its synonyms is the effective value."""
     return {
         "name": one.name,
         "value": one.value,
@@ -233,17 +233,17 @@ def resource_lines(details: dict[str, Any]) -> list[str]:
 
 
 def value_text(one: dict[str, Any]) -> str:
-    """A value; hidden if it is sensitive."""
+    """A value as text; hidden if it is sensitive."""
     if one["sensitive"]:
         return "(hidden)"
     return one["value"] or repr(one["value"])
 
 
 def overridden(synonyms: Sequence[dict[str, Any]]) -> str:
-    """The values that do not count, with where they are set."""
+    """The values that a setting overrides, with the places where they are set."""
     return ", ".join(places(synonyms)) or "-"
 
 
 def places(synonyms: Iterable[dict[str, Any]]) -> list[str]:
-    """`log.retention.ms=60000 (server file)` for each."""
+    """Each synonym as text: `log.retention.ms=60000 (server file)`."""
     return [f"{one['name']}={one['value']} ({one['set_by']})" for one in synonyms]

@@ -1,9 +1,9 @@
 """`minikafka consume`: prints records as lines.
 
-Each poll takes up to POLL_RECORDS records and writes them at once. Only written records are committed: if the reader
+Each poll takes up to `POLL_RECORDS` records and writes them at once. Only written records are committed. If the reader
 of the output closes the pipe (`| head`) or the terminal, or Ctrl-C interrupts a blocked write, the records of this
-write are left to the group, as nobody knows what was read of them, and the user is told. A worker thread writes, so
-that heartbeats continue while a pager blocks.
+write are not committed, because it is not known which of them were read, and the user is told. A worker thread writes,
+so that heartbeats continue while a pager blocks.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ else:  # Before click 8.4 the class takes no argument.
 
 POLL_RECORDS = 5_000
 PIPE_CHECK_INTERVAL_MS = 250
-"""How often a closed output pipe is looked for while no records arrive."""
+"""The interval of the checks for a closed output pipe while no records arrive."""
 LAST_WRITE_S = 1.0
-"""How long a write that a signal interrupts is waited for: what its reader may have is committed."""
+"""The time to wait for a write that a signal interrupts, so that records which its reader has are committed."""
 
 
 class Offset(OffsetType):
-    """`earliest`, `latest`, an offset, or -N for N records before the end."""
+    """The type of an option for a position: `earliest`, `latest`, an offset, or -N for N records before the end."""
 
     name = "offset"
 
@@ -272,7 +272,7 @@ class Printing:
         self._left = max_messages
         self._timeout_ms = timeout_ms
         self._commits: str | None = None
-        """The group for which what was printed is committed."""
+        """The group for which printed records are committed; None without a group or with commits disabled."""
         self._descriptor = sys.stdout.fileno()
 
     async def run(self, arguments: dict[str, Any], start: Start, bootstrap_server: str, stop: Stop) -> None:
@@ -331,7 +331,7 @@ class Printing:
         try:
             with stop.interruptible():
                 await run_sync(write, abandon_on_cancel=True)
-            # A signal may come when the reader has all, and the thread that has written it has not said so yet.
+            # A signal may arrive when the reader has all data, but before the writing thread has set `is_written`.
             if not (is_written.is_set() or await run_sync(is_written.wait, LAST_WRITE_S)):
                 raise OutputClosed
         except OutputClosed:

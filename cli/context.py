@@ -1,4 +1,4 @@
-"""`minikafka context`: names for clusters, and which of them commands ask that are told no other."""
+"""`minikafka context`: manages names for clusters, and the cluster that commands ask by default."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Contexts: named clusters in a file of the user, so that commands need no address; and which cluster a command asks.
+"""Contexts: named clusters in a file of the user, so that commands need no address; chooses a command's cluster.
 
     ~/.config/minikafka/contexts.json: {"current": "prod", "contexts": {"prod": {"bootstrap_server": "a:9092"}}}
 
-That is on Linux, where XDG_CONFIG_HOME names another directory than ~/.config; elsewhere it is the platform's directory
-for configuration. The file is replaced as a whole: a command that is interrupted leaves the one before.
+This is the path on Linux, where XDG_CONFIG_HOME may replace ~/.config; on other platforms the file is in the platform's
+directory for configuration. The file is replaced as a whole: a command that is interrupted leaves the old file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Contexts:
 
 
 def contexts_file() -> Path:
-    """Where the contexts of this user are."""
+    """The path of the file of contexts of this user."""
     return Path(click.get_app_dir("minikafka")) / "contexts.json"
 
 
@@ -86,7 +86,7 @@ def write_contexts(contexts: Contexts) -> None:
 
 
 def with_ports(addresses: str) -> str:
-    """`localhost,b:9093` with the port of each host that has none, as `localhost:9092,b:9093`."""
+    """Add the default port to each address without a port: `localhost,b:9093` becomes `localhost:9092,b:9093`."""
     parts = [part.strip() for part in addresses.split(",")]
     return ",".join(f"{part}:{DEFAULT_PORT}" if part and lacks_port(part) else part for part in parts)
 
@@ -98,7 +98,7 @@ def lacks_port(address: str) -> bool:
 
 
 def checked_addresses(addresses: str) -> str:
-    """Addresses with ports. Raises click.BadParameter for those that are none."""
+    """Add missing ports to addresses and check them. Raises click.BadParameter for an invalid address."""
     from minikafka.client.option_checks import parse_addresses
 
     complete = with_ports(addresses)
@@ -110,7 +110,7 @@ def checked_addresses(addresses: str) -> str:
 
 
 def complete_context(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The contexts whose names begin like this, for shells; none if the file cannot be read."""
+    """The contexts whose names begin with `incomplete`, for shells; none if the file cannot be read."""
     try:
         return sorted(name for name in read_contexts().bootstrap_servers if name.startswith(incomplete))
     except (click.ClickException, OSError):
@@ -118,7 +118,7 @@ def complete_context(context: click.Context, parameter: click.Parameter, incompl
 
 
 def chosen_addresses(given: str | None, context: str | None) -> str:
-    """The bootstrap servers of a command: those that are given, or of a context, the current one by default.
+    """The bootstrap servers of a command: the given servers, or those of a context, by default the current one.
 
     Raises click.BadParameter, click.ClickException.
     """

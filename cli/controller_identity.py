@@ -1,4 +1,4 @@
-"""What a controller is called in its quorum: node id, directory id and endpoints, from its own files (KIP-853)."""
+"""Reads how a quorum identifies a controller from its own files: node id, directory id and addresses (KIP-853)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["config_in", "identity_in"]
 
 
 def identity_in(config: Path) -> tuple[int, str, dict[str, str]]:
-    """The node id, the directory id and the addresses of the controller that is run with this file.
+    """The node id, the directory id and the addresses of the controller with this configuration file.
 
     Raises:
-        click.ClickException: It is no controller's, or the metadata directory has no id yet.
+        click.ClickException: the file is not of a controller, or the metadata directory has no id yet.
     """
     settings = config_in(config)
     if not settings.is_controller:

@@ -1,4 +1,4 @@
-"""`minikafka delete-records`: deletes the first records of partitions, as `kafka-delete-records` (KIP-107)."""
+"""`minikafka delete-records`: deletes the first records of partitions, like `kafka-delete-records` (KIP-107)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def check_led(admin: Admin, chosen: Sequence[TopicPartition], bootstrap_se
 
 
 def refusal(tp: TopicPartition, offset: int, error: KafkaError) -> Failure:
-    """Why the records of a partition were not deleted."""
+    """The error of a partition whose records were not deleted."""
     from minikafka.protocol.errors import OffsetOutOfRangeError
 
     if isinstance(error, OffsetOutOfRangeError):
@@ -99,7 +99,8 @@ def refusal(tp: TopicPartition, offset: int, error: KafkaError) -> Failure:
 
 
 def parse_plan(path: Path) -> dict[TopicPartition, int]:
-    """Offsets by partition of a file for `kafka-delete-records`. Raises click.ClickException for another format."""
+    """Read the offsets by partition from a file for `kafka-delete-records`. Raises click.ClickException for another
+    format."""
 
     def parse(found: Any) -> dict[TopicPartition, int]:
         return unique([one["topic"], one["partition"], one["offset"]] for one in found["partitions"])
@@ -108,7 +109,8 @@ def parse_plan(path: Path) -> dict[TopicPartition, int]:
 
 
 def unique(entries: Iterable[list[Any]]) -> dict[TopicPartition, int]:
-    """Offsets by partition. Raises ValueError for a partition that is named twice, TypeError for other types."""
+    """Convert entries to offsets by partition. Raises ValueError for a partition that is named twice, TypeError for
+    values of other types."""
     from minikafka.client import TopicPartition
 
     before: dict[TopicPartition, int] = {}

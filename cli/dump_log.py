@@ -1,7 +1,7 @@
 """`minikafka dump-log`: prints the contents of files of a data directory.
 
-It reads files of Apache Kafka as well, since the formats are the same, and never writes. Each kind of file has a
-function below that yields lines. Damage is reported on the line where it is found, and reading continues after it
+The command reads files of Apache Kafka as well, since the formats are the same, and never writes. Each kind of file has
+a function below that yields lines. Damage is reported on the line where it is found, and reading continues after it
 where possible.
 """
 
@@ -34,7 +34,8 @@ TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
 def regular(context: click.Context, argument: click.Parameter, files: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The files. Raises click.BadParameter for a directory, and for a device or pipe, which may have no end."""
+    """Check that the given files are regular files, and return them. Raises click.BadParameter for a directory, and for
+    a device or pipe, which may have no end."""
     for file in files:
         if file.is_dir():
             logs = next((one for one in ("*.log", "*/*.log") if any(file.glob(one))), "*.log")
@@ -75,7 +76,7 @@ def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_byt
 
 
 class Damage(str):
-    """A line that says what is wrong with a file."""
+    """A line of output that says what is damaged in a file."""
 
     __slots__ = ()
 
@@ -84,7 +85,7 @@ def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterat
     """The lines to print for a file.
 
     Raises:
-        click.ClickException: Not a file of a log.
+        click.ClickException: the file is not of a kind that the command reads.
     """
     if file.suffix in (".log", ".checkpoint"):
         describe = describer_of(topic_of(file))
@@ -102,7 +103,7 @@ def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterat
 
 
 def topic_of(file: Path) -> str:
-    """The topic in the name of a segment's directory; "" for others."""
+    """The topic in the name of a segment's directory; "" if the name has no topic."""
     return file.absolute().parent.name.rpartition("-")[0]
 
 
@@ -169,7 +170,7 @@ def record_lines(batch: Batch, describe: Describe) -> Iterator[str]:
 
 
 def marker_text(record: Record) -> str:
-    """A control record: of a transaction also the epoch of the coordinator that has ended it."""
+    """A control record as text; a transaction marker with the epoch of the coordinator that wrote it."""
     kind = control_type(record.key)
     text = f"control: {kind.name}"
     if kind in (ControlType.COMMIT, ControlType.ABORT) and record.value is not None:
@@ -204,7 +205,7 @@ def record_object(record: Record) -> dict[str, object]:
 
 
 def offset_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
-    """Entries of an offset index, without the zeros preallocated after the last one."""
+    """The entries of an offset index, without the preallocated zeros after the last entry."""
     last = (-1, -1)
     for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
         if relative == 0 and position == 0:
@@ -226,7 +227,7 @@ def time_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
 
 
 def _ordered(last: tuple[int, int], entry: tuple[int, int], line: str) -> str:
-    """The line of an entry; `Damage` if it is below the last one in either number."""
+    """The line of an index entry; `Damage` if one of its numbers is below that of the entry before."""
     return line if entry[0] >= last[0] and entry[1] >= last[1] else Damage(f"{line} (below the entry before)")
 
 
@@ -267,7 +268,8 @@ Parse = Callable[[MemoryDisk, str], object]
 
 
 def text_lines(parse: Parse, name: str, data: bytes) -> Iterator[str]:
-    """The lines of a text file, and what is wrong with it as a whole. Kafka makes checkpoints empty at first."""
+    """The lines of a text file, followed by a `Damage` if it cannot be parsed. An empty checkpoint is not damaged,
+    since Kafka creates checkpoints empty."""
     if not data and name.endswith("checkpoint"):
         return
     yield from data.decode(errors="replace").splitlines()
@@ -280,7 +282,7 @@ def text_lines(parse: Parse, name: str, data: bytes) -> Iterator[str]:
 
 
 def properties(disk: MemoryDisk, name: str) -> None:
-    """Raise BrokenCheckpoint if a file has no properties, or one whose name has other characters than names have."""
+    """Raise BrokenCheckpoint if a file has no properties, or a property name with characters that names cannot have."""
     found = checkpoint_files.read_properties(disk, name)
     wrong = [one for one in found or {"": ""} if not re.fullmatch(r"[\w.:-]+", one, re.ASCII)]
     if wrong:
@@ -314,7 +316,7 @@ TEXTS: dict[str, Parse] = {
     "quorum-state": json_object,
     synced_offset.FILE_NAME: synced,
 }
-"""How the node that has a text file reads it, by the file's name."""
+"""The function with which a node reads a text file, by the name of the file."""
 READERS: dict[str, Callable[[int, bytes], Iterator[str]]] = {
     ".index": offset_index_lines,
     ".timeindex": time_index_lines,

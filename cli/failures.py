@@ -1,4 +1,4 @@
-"""Failures of commands: with `--json`, standard error has one line `{"errors": [{"code": …, "message": …}]}`."""
+"""The errors of commands as text or JSON: with `--json`, one line `{"errors": [{"code": …, "message": …}]}`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from minikafka.protocol.shortened import shortened
 __all__ = ["Failed", "Failure", "closest", "fail_if", "failure", "failures_of", "meant", "wants_json"]
 
 COMPARED_MAX = 10_000
-"""So many names are compared with a mistyped one."""
+"""The most names that are compared with a mistyped name."""
 USAGE, OTHER = "USAGE", "FAILED"
-"""The code of an error in the arguments, and of one that has no other code."""
+"""The code of an error in the arguments, and the code of an error without a code of its own."""
 Failure = dict[str, Any]
 _OF_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNKNOWN_SETTING = re.compile(r"Unknown (topic|group) config name: (\S+)$")
@@ -27,7 +27,7 @@ class Failed(click.ClickException):
     """A command that failed with errors of Kafka, in part or as a whole.
 
     Args:
-        failures: Code and message of each error, as `failure` makes them.
+        failures: the code and message of each error, as `failure` returns them.
     """
 
     def __init__(self, failures: Sequence[Failure]) -> None:
@@ -36,10 +36,11 @@ class Failed(click.ClickException):
 
 
 def failure(error: object, message: str = "") -> Failure:
-    """An error with its code: its name in Kafka's protocol and its number, or `FAILED`.
+    """An error with its code: the name and the number of the code in Kafka's protocol, or `FAILED`.
 
     Args:
-        message: Replaces that of the error.
+        error: the exception or the text.
+        message: the message to use instead of the error's own.
     """
     from minikafka.protocol.errors import KafkaError
 
@@ -57,13 +58,13 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """` (did you mean 'flights'?)`; "" if no known name is close."""
+    """The end of a message about an unknown name: ` (did you mean 'flights'?)`; "" if no known name is close."""
     found = closest(name, known)
     return f" (did you mean {found!r}?)" if found else ""
 
 
 def with_setting_meant(message: str) -> str:
-    """An error of a broker about an unknown setting of a topic or group, in Kafka's words, with the closest one."""
+    """An error message of a broker, with the closest known name if it is about an unknown topic or group config."""
     found = _UNKNOWN_SETTING.search(message)
     if found is None:
         return message
@@ -74,7 +75,7 @@ def with_setting_meant(message: str) -> str:
 
 
 def fail_if(errors: Iterable[object]) -> None:
-    """Raise `Failed` with the errors, if there are any: exceptions, texts, or what `failure` returned."""
+    """Raise `Failed` if there are errors, which may be exceptions, texts, or results of `failure`."""
     failures = [one if isinstance(one, dict) else failure(one) for one in errors]
     if failures:
         raise Failed(failures)
@@ -103,6 +104,6 @@ def _failures_of(error: Exception) -> list[Failure]:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether a command line asks for JSON. `produce --json` does not: it reads JSON."""
+    """Whether a command line asks for output as JSON. `produce --json` does not, since it reads JSON."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in options and arguments[0] != "produce"

@@ -1,4 +1,4 @@
-"""`minikafka features`: the features of a cluster and their levels, as Kafka's `kafka-features` (KIP-584)."""
+"""`minikafka features`: shows and changes the feature levels of a cluster, like Kafka's `kafka-features` (KIP-584)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def disable(bootstrap_server: str, names: tuple[str, ...], unsafe: bool, dry_run
 def update(
     bootstrap_server: str, levels: Mapping[str, int], upgrade_type: str, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Change levels, and say so. Raises as `with_admin`."""
+    """Change feature levels and print the result. Raises the errors of `with_admin`."""
 
     async def work(admin: Admin) -> None:
         await admin.update_features(levels, upgrade_type=upgrade_type, validate_only=dry_run)
@@ -112,7 +112,7 @@ def update(
 
 
 def numbers_of(levels: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Levels by feature. Raises click.UsageError for one that is no number."""
+    """Convert levels to numbers, by feature. Raises click.UsageError for a level that is not a number."""
     found: dict[str, int] = {}
     for name, level in levels:
         number = whole(level, bits=16, least=0)
@@ -123,5 +123,5 @@ def numbers_of(levels: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def shown(level: int | None) -> object:
-    """A level that a broker supports, `-` if it does not know the feature."""
+    """A level that a broker supports, for the table; `-` if the broker does not know the feature."""
     return "-" if level is None else level

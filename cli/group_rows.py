@@ -1,4 +1,4 @@
-"""Rows and JSON of consumer groups: members, committed offsets and lag. Pure except `read_group_offsets`."""
+"""Makes table rows and JSON of consumer groups: members, committed offsets and lag. Pure except for requests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from minikafka.client.admin.admin_types import GroupMember
 
 NOTES_MAX = 3
-"""More notes, each of one group, are put together."""
+"""The most notes that are printed one by one; more notes are combined into one line for each kind."""
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
 @dataclass(frozen=True)
 class PartitionOffsets:
-    """A partition of a group: its offsets, None for what is not known, and the member that has it."""
+    """A partition of a group: its committed offset and its end, None if not known, and the member that has it."""
 
     partition: TopicPartition
     committed: int | None
@@ -26,11 +26,11 @@ class PartitionOffsets:
 
     @property
     def lag(self) -> int | None:
-        """How far the committed offset is behind the end: negative if the log was truncated or made anew."""
+        """The distance from the committed offset to the end; negative if the log was truncated or created anew."""
         return None if self.committed is None or self.end is None else self.end - self.committed
 
     def details(self, group: GroupDescription) -> dict[str, Any]:
-        """For JSON."""
+        """The details for JSON."""
         return {
             "group": group.group_id,
             "topic": self.partition.topic,
@@ -46,16 +46,16 @@ class PartitionOffsets:
 
 @dataclass(frozen=True)
 class GroupOffsets:
-    """The partitions of a group that are assigned, or for which it has committed offsets; sorted."""
+    """A group with its partitions, sorted: those that are assigned, and those with committed offsets."""
 
     description: GroupDescription
     partitions: list[PartitionOffsets]
 
 
 async def read_group_offsets(admin: Admin, group_id: str) -> GroupOffsets:
-    """A group's members, committed offsets and ends. Raises KafkaError.
+    """Read a group's members, committed offsets and end offsets. Raises KafkaError.
 
-    The offsets are read before the ends, so that the lag of a group that reads on is not negative.
+    The committed offsets are read before the end offsets, so that the lag of an active group is not negative.
     """
     description = await admin.describe_group(group_id)
     committed = {tp: one.offset for tp, one in (await admin.list_group_offsets(group_id)).items()}
@@ -68,7 +68,7 @@ async def read_group_offsets(admin: Admin, group_id: str) -> GroupOffsets:
 
 
 async def end_offsets(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The end offsets of those that exist and have a leader."""
+    """The end offsets of the partitions that exist and have a leader."""
     from minikafka.client import LATEST
 
     wanted = list(partitions)
@@ -90,7 +90,7 @@ async def led_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -> 
 
 
 def notes_of(found: Iterable[GroupDescription]) -> list[str]:
-    """What there is to say of the states of groups, in few lines: the table that follows is what was asked for."""
+    """Notes about the states of groups, in few lines, since the table after the notes is the result of the command."""
     notes: list[str] = []
     by_kind: dict[bool, list[str]] = {}
     for one in found:
@@ -108,7 +108,7 @@ def notes_of(found: Iterable[GroupDescription]) -> list[str]:
 
 
 def note_of(group: GroupDescription) -> str:
-    """What Kafka's tool says of a state; empty for a stable group."""
+    """The note of Kafka's tool about the state of a group; "" for a stable group."""
     if group.state == "Empty":
         return f"Consumer group '{group.group_id}' has no active members."
     if group.state in REBALANCING:
@@ -117,7 +117,7 @@ def note_of(group: GroupDescription) -> str:
 
 
 def lag_rows(group: GroupOffsets) -> list[list[object]]:
-    """A row for each partition."""
+    """A table row for each partition of a group."""
     return [
         [
             group.description.group_id,
@@ -135,7 +135,7 @@ def lag_rows(group: GroupOffsets) -> list[list[object]]:
 
 
 def member_rows(group: GroupDescription) -> list[list[object]]:
-    """A row for each member, sorted by its id."""
+    """A table row for each member of a group, sorted by member id."""
     return [
         [
             group.group_id,
@@ -152,7 +152,7 @@ def member_rows(group: GroupDescription) -> list[list[object]]:
 
 
 def assignment_text(member: GroupMember) -> str:
-    """`flights:0,1 delays:2`, with the target in brackets if it differs."""
+    """The partitions of a member as text: `flights:0,1 delays:2`, with the target in brackets if it differs."""
     text = partitions_text(member.assignment)
     if member.epoch >= 0 and set(member.target) != set(member.assignment):
         text += f" (to have {partitions_text(member.target)})"
@@ -160,7 +160,7 @@ def assignment_text(member: GroupMember) -> str:
 
 
 def partitions_text(partitions: Sequence[TopicPartition]) -> str:
-    """`flights:0,1 delays:2`; `-` for none."""
+    """Partitions as text: `flights:0,1 delays:2`; `-` for none."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         by_topic.setdefault(topic, []).append(partition)

@@ -47,7 +47,7 @@ group_arguments = click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
 
 
 def view_options(function: F) -> F:
-    """Adds what all views of groups have: `--bootstrap-server`, the groups, `--watch` and `--json`."""
+    """Decorate a command with the options of all views of groups: client options, groups, `--watch` and `--json`."""
     return client_options(group_arguments(watch_option(json_option(function))))
 
 
@@ -90,7 +90,7 @@ def list_groups(bootstrap_server: str, states: tuple[str, ...], types: tuple[str
 
 @dataclass(frozen=True)
 class Frame:
-    """What a command shows of groups: the lines of a table, notes beside it, and the same as JSON."""
+    """The output of a command about groups: the lines of a table, the notes above it, and the details for JSON."""
 
     lines: list[str]
     notes: list[str]
@@ -280,7 +280,7 @@ def delete(bootstrap_server: str, group_ids: tuple[str, ...], as_json: bool) -> 
 
 
 def show(bootstrap_server: str, group_ids: Sequence[str], look: Look, *, watch: bool, as_json: bool) -> None:
-    """Print what `look` returns of the groups once, or again and again. Raises click.UsageError, KafkaError."""
+    """Print the `Frame` that `look` returns for the groups, once or repeatedly. Raises click.UsageError, KafkaError."""
     if watch and as_json:
         raise click.UsageError("--watch and --json are mutually exclusive")
     from minikafka.protocol.errors import GroupIdNotFoundError
@@ -327,14 +327,14 @@ async def redraw(admin: Admin, first: Frame, frame: Callable[[Admin], Awaitable[
 
 
 async def consumer_groups(admin: Admin) -> list[Any]:
-    """The groups of consumers: those of other protocol types, such as Kafka Connect's, have no partitions."""
+    """The groups of consumers. Groups of other protocol types, such as Kafka Connect's, have no partitions."""
     return [one for one in await admin.list_groups() if one.protocol_type in ("consumer", "")]
 
 
 async def check_inactive(admin: Admin, group_id: str, bootstrap_server: str, *, must_exist: bool) -> bool:
-    """Whether the group exists: offsets that are committed create it.
+    """Check that a group has no members; return whether it exists. If it does not, a commit of offsets creates it.
 
-    Raises click.ClickException if it has members, or with `must_exist` if it does not exist.
+    Raises click.ClickException if the group has members, or with `must_exist` if it does not exist.
     """
     from minikafka.protocol.errors import GroupIdNotFoundError
 
@@ -354,7 +354,7 @@ async def check_inactive(admin: Admin, group_id: str, bootstrap_server: str, *, 
 
 
 async def note_of_new(admin: Admin, group_id: str, *, executed: bool) -> str:
-    """What to tell whoever resets a group that does not exist, which may be mistyped."""
+    """The note for a reset of a group that does not exist, whose name may be mistyped."""
     hint = meant(group_id, [one.group_id for one in await admin.list_groups() if one.group_id != group_id])
     if executed:
         return f"Created group {group_id}: it did not exist{hint}."
@@ -362,7 +362,7 @@ async def note_of_new(admin: Admin, group_id: str, *, executed: bool) -> str:
 
 
 def change_json(change: Change) -> dict[str, Any]:
-    """A committed offset and the new one, for JSON; null where nothing is committed."""
+    """A committed offset and the new offset, for JSON; null if no offset is committed."""
     tp = change.partition
     return {"topic": tp.topic, "partition": tp.partition, "committed": change.old, "new_offset": change.new}
 

@@ -1,4 +1,4 @@
-"""`minikafka health`: whether a cluster is healthy, for people, scripts and probes: the exit code is 1 if it is not."""
+"""`minikafka health`: checks a cluster, for people, scripts and probes; the exit code is 1 if it is not healthy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MIN_ISR = "min.insync.replicas"
 
 @dataclass(frozen=True)
 class Check:
-    """A check: its name, what it found wrong, and the sentence for when nothing is."""
+    """The result of a check: its name, the problems found, and the text to print if there are none."""
 
     name: str
     problems: list[str]
@@ -32,12 +32,12 @@ class Check:
 
     @property
     def details(self) -> dict[str, Any]:
-        """For JSON."""
+        """The details for JSON."""
         return {"check": self.name, "ok": not self.problems, "problems": self.problems}
 
     @property
     def line(self) -> str:
-        """As text, with some of many problems."""
+        """The line of text, with at most `LISTED_MAX` problems."""
         if not self.problems:
             return f"ok    {self.name}: {self.well}"
         more = f", and {len(self.problems) - LISTED_MAX:,} more" if len(self.problems) > LISTED_MAX else ""
@@ -108,7 +108,7 @@ async def all_checks(admin: Admin, timeout_s: float) -> list[Check]:
 
 
 Answers = dict[int, "list[LogDirectory] | str"]
-"""By broker that is not fenced: its data directories, or why it does not answer."""
+"""By broker that is not fenced: its data directories, or the reason why it does not answer."""
 
 
 async def ask_brokers(admin: Admin, cluster: ClusterDescription, timeout_s: float) -> Answers:
@@ -135,7 +135,7 @@ async def ask_brokers(admin: Admin, cluster: ClusterDescription, timeout_s: floa
 
 
 def brokers_check(cluster: ClusterDescription, answers: Answers) -> Check:
-    """Whether all brokers answer. A fenced one is a problem."""
+    """Check that all brokers answer. A fenced broker is a problem."""
     problems = {one: f"broker {one} is fenced: it sends no heartbeats" for one in cluster.fenced}
     problems |= {node_id: one for node_id, one in answers.items() if isinstance(one, str)}
     listed = [text for _, text in sorted(problems.items())]
@@ -143,7 +143,7 @@ def brokers_check(cluster: ClusterDescription, answers: Answers) -> Check:
 
 
 def disks_check(answers: Answers) -> Check:
-    """Whether all data directories work, and have room."""
+    """Check that all data directories work, and have room."""
     from minikafka.cli.log_dirs import is_full, size_text
 
     found = [(node_id, one) for node_id, some in sorted(answers.items()) if not isinstance(some, str) for one in some]
@@ -159,7 +159,7 @@ def disks_check(answers: Answers) -> Check:
 
 
 async def controller_check(admin: Admin) -> Check:
-    """Whether the quorum has a leader."""
+    """Check that the controller quorum has a leader."""
     from minikafka.protocol.errors import KafkaError
 
     try:
@@ -181,12 +181,12 @@ def min_isrs(settings: Mapping[str, Mapping[str, ConfigEntry] | KafkaError]) -> 
 
 
 def partition_checks(topics: Sequence[Topic], needed: Mapping[str, int], live: Collection[int]) -> list[Check]:
-    """Partitions without a leader, with fewer replicas in sync than producers need, and with fewer than all.
+    """Check that all partitions have a leader, the in-sync replicas that producers need, and all replicas in sync.
 
     Args:
-        topics: With their partitions.
+        topics: the topics with their partitions.
         needed: `min.insync.replicas` by topic.
-        live: The brokers that answer: the metadata may not have noticed yet that another has gone.
+        live: the ids of the brokers that answer. The metadata may still name brokers that have gone.
     """
     partitions = [(topic.name, one) for topic in topics for one in topic.partitions]
     offline = [f"{name}-{one.index} {why}" for name, one in partitions if (why := why_offline(one, live))]
@@ -204,7 +204,7 @@ def partition_checks(topics: Sequence[Topic], needed: Mapping[str, int], live: C
 
 
 def why_offline(one: Partition, live: Collection[int]) -> str:
-    """Why a partition cannot be used; "" if it can."""
+    """The reason why a partition cannot be used; "" if it can."""
     if one.leader < 0:
         return "has no leader"
     return "" if one.leader in live else f"has a leader, {one.leader}, that does not answer"
@@ -216,5 +216,5 @@ def in_sync(one: Partition, live: Collection[int]) -> list[int]:
 
 
 def shown(name: str, one: Partition, live: Collection[int]) -> str:
-    """A partition and what is in sync of it."""
+    """A partition with the number of its in-sync replicas, as text."""
     return f"{name}-{one.index} has {len(in_sync(one, live))} of {counted(len(one.replicas), 'replica')} in sync"

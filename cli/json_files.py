@@ -1,4 +1,4 @@
-"""Reads files of JSON that people write: whatever is wrong in one is a sentence."""
+"""Reads JSON files that people write, with an error in one sentence for every kind of malformed content."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from minikafka.protocol.shortened import shortened
 
 T = TypeVar("T")
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-"""What `json` raises, also for thousands of brackets, and what reading an unexpected structure raises."""
+"""The errors that `json` raises, also for thousands of brackets, and that parsing an unexpected structure raises."""
 
 
 def read_json(path: Path, parse: Callable[[Any], T], what: str, hint: str) -> T:
-    """What `parse` makes of the JSON in a file, or in standard input for `-`.
+    """Read the JSON in a file, or in standard input for `-`, and return the result of `parse` for it.
 
-    Raises OSError, and click.ClickException if that is malformed: PATH is not WHAT: the error HINT.
+    Raises OSError, and click.ClickException for malformed content, with the text "PATH is not WHAT: the error HINT".
     """
     is_input = str(path) == "-"
     try:

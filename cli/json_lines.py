@@ -1,4 +1,4 @@
-"""Records of JSON lines, in the format that `minikafka consume --json` prints. Pure."""
+"""Parses records from JSON lines, in the format that `minikafka consume --json` prints. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from minikafka.protocol.records.record import Headers
 
 JSON_SIZE_FACTOR = 7
-"""How much longer than a record its JSON may be: a control character takes six characters instead of one."""
+"""The factor by which the JSON of a record may be longer than the record: a control character takes six characters."""
 KNOWN = frozenset({"topic", "partition", "offset", "timestamp", "key", "value", "headers"})
 _TIMESTAMP_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
 class JsonRecord:
-    """What of a line is sent: its topic, partition and offset say where it was read, and are not."""
+    """The fields of a line that are sent. Its topic, partition and offset say where it was read, and are not sent."""
 
     key: bytes | None
     value: bytes | None
@@ -30,7 +30,7 @@ class JsonRecord:
 
 
 def parse_record(line: bytes) -> JsonRecord:
-    """The record of a line; all fields but one of key and value may be missing. Raises BadLine."""
+    """Parse the record of a line. It must have a key or a value; all other fields may be missing. Raises BadLine."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -49,7 +49,7 @@ def parse_record(line: bytes) -> JsonRecord:
 
 
 def json_value(found: Any, name: str) -> bytes | None:
-    """The bytes of a string, of {"base64": …} or of null. Raises BadLine."""
+    """Decode a key or value: the bytes of a string or of {"base64": …}; None for null. Raises BadLine."""
     if found is None:
         return None
     try:
@@ -74,7 +74,7 @@ def _headers(found: Any) -> Headers:
 
 
 def _timestamp(found: Any) -> int | None:
-    """None for -1, which stands for a record without a timestamp: it gets the current time."""
+    """Check a timestamp. None, so that the record gets the current time, if it is missing or -1 (no timestamp)."""
     if found is None or (found == -1 and isinstance(found, int)):
         return None
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= _TIMESTAMP_MAX:

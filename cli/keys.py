@@ -1,4 +1,4 @@
-"""Keys that are pressed while a command redraws a terminal: q ends it, as in `top` and `less`."""
+"""Reads the keys that are pressed while a command redraws a terminal: q ends the command, as in `top` and `less`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _READ_BYTES = 1024
 
 
 class Keys:
-    """The keys of a terminal, or of none.
+    """The keys of a terminal; without a terminal there are none.
 
     Attributes:
-        hint: what is told of them, behind the first line.
+        hint: the text about the keys, for the end of the first line; "" without a terminal.
     """
 
     def __init__(self, descriptor: int | None) -> None:
@@ -27,7 +27,7 @@ class Keys:
         self.hint = "" if descriptor is None else "  (q: quit)"
 
     async def are_quit(self, seconds: float) -> bool:
-        """Wait so long for q; returns whether it was pressed. Other keys are taken and ignored."""
+        """Wait for the key q, at most for `seconds`; return whether it was pressed. Other keys are ignored."""
         import anyio
         from anyio.to_thread import run_sync
 
@@ -50,7 +50,7 @@ class Keys:
 
 @contextmanager
 def keys_of_terminal(*, wanted: bool) -> Iterator[Keys]:
-    """The keys of standard input, without waiting for Enter and without echo, if it and the output are terminals."""
+    """Read the keys of standard input, without Enter and without echo, if it and standard output are terminals."""
     if not (wanted and sys.stdin.isatty() and is_terminal(sys.stdout)):
         yield Keys(None)
         return

@@ -13,7 +13,7 @@ READ_SIZE_BYTES = 1 << 20
 
 
 class BadLine(Exception):
-    """A line that cannot become a record."""
+    """A line of input cannot become a record."""
 
 
 class LineSplitter:
@@ -49,7 +49,7 @@ class LineSplitter:
 class LineReader:
     """Reads lines of a file, a pipe or a terminal as they arrive.
 
-    It reads the bare descriptor, without a buffer or a lock of Python's file objects.
+    The reader uses the bare descriptor, without the buffer and the lock of Python's file objects.
     """
 
     def __init__(self, descriptor: int, line_size_max: int) -> None:
@@ -74,7 +74,7 @@ class LineReader:
 
 @dataclass
 class Columns:
-    """Keys and values of records; `keys` is None without a separator, `error` describes the first line in error."""
+    """Keys and values of records. `keys` is None without a separator; `error` describes the first invalid line."""
 
     values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] | None = None
@@ -84,13 +84,14 @@ class Columns:
 def columns_of(
     lines: Sequence[bytes], first_number: int, *, separator: bytes | None, null: bytes | None, size_max: int
 ) -> Columns:
-    """Keys and values of lines, up to the first line in error.
+    """Split lines into keys and values, up to the first invalid line.
 
     Args:
+        lines: the lines, without newlines.
         first_number: the number of the first line, for error messages.
-        separator: separates key and value; None if lines are values.
-        null: text of a null key or value.
-        size_max: of key and value together, in bytes.
+        separator: the text between key and value; None if lines are values.
+        null: the text that stands for a null key or value; None if no text does.
+        size_max: the largest size of key and value together, in bytes.
     """
     if separator is None and null is None and len(max(lines, key=len, default=b"")) <= size_max:
         return Columns(list(lines))

@@ -163,18 +163,18 @@ class LocalCluster:
 
     @property
     def warnings(self) -> list[str]:
-        """What nodes will warn of when they start, such as misspelled settings; only of settings that were written."""
+        """The warnings that nodes will log when they start, such as misspelled settings, of settings just written."""
         return self._files.warnings
 
     def address(self, node_id: int) -> str:
-        """`host:port` of a broker. Raises ValueError for a node that is none."""
+        """`host:port` of a broker. Raises ValueError for a node that is not a broker."""
         self.chosen(node_id)
         if not self.nodes[node_id].port:
             raise ValueError(f"node {node_id} is no broker: it has no address for clients")
         return f"{HOST}:{self.nodes[node_id].port}"
 
     def metrics_url(self, node_id: int) -> str:
-        """Where a node serves its metrics; "" if it does not."""
+        """The URL at which a node serves its metrics; "" if it serves none."""
         listener = read_properties(self.config(node_id).read_bytes()).get("metrics.listener")
         return f"{listener.rstrip('/')}/metrics" if listener else ""
 
@@ -200,7 +200,7 @@ class LocalCluster:
         return pid_of_node(self.folder(node_id) / "pid", self.config(node_id), self.data(node_id))
 
     def chosen(self, *node_ids: int) -> list[int]:
-        """These nodes, or all. Raises ValueError for one that the cluster has not."""
+        """The given node ids, or all. Raises ValueError for a node that the cluster does not have."""
         for node_id in node_ids:
             if node_id not in self.node_ids:
                 raise ValueError(f"{self.directory} has no node {node_id!r}: it has {numbers(self.node_ids)}")
@@ -289,7 +289,7 @@ class LocalCluster:
             raise ClusterError(f"node {late[0]} did not stop within {timeout_s:.0f} s:\n{self.log_tail(late[0])}")
 
     def release(self) -> None:
-        """Let the nodes that this object has started live on when it is gone."""
+        """Let the nodes that this object has started run on after this object is gone."""
         self._processes.clear()
 
     def kill(self, *node_ids: int) -> None:
@@ -471,7 +471,7 @@ def _existing(directory: Path) -> dict[int, NodeLayout]:
 
 
 def _kept(existing: NodeLayout | None, new: NodeLayout) -> NodeLayout:
-    """An existing node keeps its ports, and is given those that it has not."""
+    """The layout of a node: an existing node keeps its ports, and gets a metrics port if it has none."""
     return new if existing is None else replace(existing, metrics_port=existing.metrics_port or new.metrics_port)
 
 

@@ -1,4 +1,4 @@
-"""`minikafka log-dirs`: the data directories of brokers, and the replicas in them, as `kafka-log-dirs` (KIP-113)."""
+"""`minikafka log-dirs`: shows the data directories of brokers and their replicas, like `kafka-log-dirs` (KIP-113)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from minikafka.client import Admin, LogDirectory
 
 FULL_BYTES_MAX = 1 << 21
-"""A disk with less room than this is full: a node of ours takes no new logs there, and large batches are refused."""
+"""A disk with less room than this counts as full: minikafka puts no new logs there, and refuses large batches."""
 
 
 @click.command("log-dirs")
@@ -64,7 +64,7 @@ def log_dirs(
 
 
 def directory_details(node_id: int, one: LogDirectory, topics: Iterable[str]) -> dict[str, Any]:
-    """A directory, for JSON; sizes in bytes, null where the broker does not tell."""
+    """The details of a directory for JSON; sizes are in bytes, null if the broker does not report them."""
     chosen = {tp: replica for tp, replica in sorted(one.replicas.items()) if not topics or tp.topic in topics}
     return {
         "broker": node_id,
@@ -88,7 +88,7 @@ def directory_details(node_id: int, one: LogDirectory, topics: Iterable[str]) ->
 
 
 def is_full(one: LogDirectory) -> bool:
-    """Whether the disk of a directory has no room left. Not known, so no, where the broker does not tell."""
+    """Whether the disk of a directory has no room left; False if the broker does not report the room."""
     return 0 <= one.usable_bytes < FULL_BYTES_MAX
 
 
@@ -110,7 +110,7 @@ def directory_lines(details: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def replica_lines(details: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The table of replicas; a future one is a copy that is to take the place of another directory's."""
+    """The table of replicas. A future replica is a copy that is to replace the replica in another directory."""
     rows = [
         [
             one["broker"],
@@ -128,7 +128,7 @@ def replica_lines(details: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def size_text(size_bytes: int | None) -> str:
-    """A size in the largest binary unit of which it is at least one; `-` for None."""
+    """A size as text, in the largest binary unit in which it is at least 1; `-` for None."""
     if size_bytes is None:
         return "-"
     size = float(size_bytes)

@@ -57,10 +57,10 @@ class LazyGroup(click.Group):
     """A group that imports a subcommand when it is called."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. What is read by nobody any more, as with `| head`, is no failure: the exit code is 0.
+        """Run a command. If nobody reads its output any more, as with `| head`, that is no failure: the exit code is 0.
 
-        Raises TerminalClosed if a terminal is no more, and the failure if the command has failed before, as it may say
-        at its end.
+        Raises TerminalClosed if the terminal is closed, and the failure of the command if it had failed before its
+        output was closed.
         """
         try:
             result = super().invoke(ctx)
@@ -134,7 +134,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def usage_error(error: ValueError, typed: Sequence[str]) -> click.UsageError | None:
-    """What was typed and cannot be sent, as the client has found; None for a bug."""
+    """The usage error for an argument that cannot be sent, as the client has found; None if the error is a bug."""
     from minikafka.client.argument_kinds import BadValue
     from minikafka.protocol.message_errors import UnencodableMessage
 
@@ -146,12 +146,12 @@ def usage_error(error: ValueError, typed: Sequence[str]) -> click.UsageError | N
 
 
 def is_utf8(argument: str) -> bool:
-    """Whether the bytes of an argument were UTF-8: others are lone surrogates in it."""
+    """Whether the bytes of an argument were UTF-8. Other bytes are lone surrogates in the argument."""
     return argument.isascii() or argument.encode(errors="ignore").decode() == argument
 
 
 def show(error: Exception, *, as_json: bool) -> None:
-    """Print an error, if somebody reads it."""
+    """Print an error, unless standard error is closed."""
     with read_by_nobody():
         print_error(error, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""The `server.properties` of a local cluster: all are checked before one is written, and changes can be taken back."""
+"""Writes the `server.properties` of a local cluster: checks all before it writes one, and can undo its changes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from minikafka.cli.cluster_layout import ClusterError, properties_text, with_set
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a file is to say.
+    """The wanted settings of a file.
 
     Attributes:
-        basis: the settings of a new file; an existing one keeps its own.
-        chosen: settings that are added or changed.
+        basis: the settings of a new file; an existing file keeps its settings.
+        chosen: the settings that are added or changed.
     """
 
     basis: Mapping[str, str]
@@ -27,10 +27,10 @@ class Wanted:
 
 @dataclass(slots=True)
 class NodeFiles:
-    """Writes files of settings.
+    """Writes `server.properties` files, and undoes its changes on request.
 
     Attributes:
-        warnings: what nodes will warn of when they start, such as settings that do not exist.
+        warnings: the warnings that nodes will log when they start, such as settings that do not exist.
     """
 
     warnings: list[str] = field(default_factory=list[str])
@@ -38,10 +38,10 @@ class NodeFiles:
     _replaced: dict[Path, str] = field(default_factory=dict[Path, str])
 
     def write(self, files: Mapping[Path, Wanted]) -> None:
-        """Make or change files.
+        """Create or change files.
 
-        Raises ClusterError, before the first is written, if a node cannot start with one. Raises OSError if one cannot
-        be written; then all are taken back.
+        Raises ClusterError, before any file is written, if a node cannot start with its file. Raises OSError if a file
+        cannot be written; then all changes are undone.
         """
         texts = {path: _text(path, wanted) for path, wanted in files.items() if wanted.chosen or not path.exists()}
         checked = [one for path, text in texts.items() for one in _warnings(path, text, files[path].chosen)]
@@ -61,7 +61,7 @@ class NodeFiles:
                 self._replaced[path] = before
 
     def take_back(self) -> None:
-        """Remove the folders that were made, with all that nodes have written there, and undo other changes."""
+        """Remove the folders that were created, with all that nodes have written there, and undo all other changes."""
         for folder in self._new_folders:
             shutil.rmtree(folder, ignore_errors=True)
         for path, text in self._replaced.items():
@@ -85,9 +85,10 @@ def _replace(path: Path, text: str) -> None:
 
 
 def moved_from(path: Path) -> str | None:
-    """The old data directory of a node whose folder was moved or copied; None for any other.
+    """The old data directory of a node whose folder was moved or copied; None for any other node.
 
-    Its file still names the old one: the node would make that anew, or write into that of which it is a copy.
+    The file of such a node still names the old directory. The node would create that directory anew, or write into the
+    data of the node of which it is a copy.
     """
     given = read_properties(path.read_bytes()).get("log.dirs", "") if path.exists() else ""
     before, now = Path(given), path.parent / "data"
@@ -103,7 +104,7 @@ def _text(path: Path, wanted: Wanted) -> str:
 
 
 def _warnings(path: Path, text: str, chosen: Collection[str]) -> Iterator[str]:
-    """What a node with this text will warn of. Raises ClusterError if it cannot start with it."""
+    """The warnings that a node with this text will log. Raises ClusterError if a node cannot start with the text."""
     from minikafka.broker.settings.node_config import ConfigError, load_config
 
     try:

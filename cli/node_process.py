@@ -1,10 +1,10 @@
-"""Which process runs a node of a local cluster, and signals to it and to no other.
+"""Finds the process that runs a node of a local cluster, and sends signals to this process and to no other.
 
-A node is known by its pid file, if the process of that pid has the node's configuration on its command line; otherwise,
-on Linux, by the lock that it holds on its data directory. So a node that was started by hand is known, and the pid file
-of a node that was killed is never taken for the process that has its number now.
+The process of a node is found by its pid file, if the process with that pid has the node's configuration on its command
+line; otherwise, on Linux, by the lock that the process holds on its data directory. So a node that was started by hand
+is found, and a process that has got the pid of a killed node is never taken for the node.
 
-Where the system has pidfds (Linux), a process that ends between the look and the signal is not confused with another.
+On systems with pidfds (Linux), a signal cannot reach another process if the node ends between the check and the signal.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 _LOCK = re.compile(r"\d+: FLOCK +ADVISORY +WRITE +(\d+) +[0-9a-f]+:[0-9a-f]+:(\d+) ")
-"""A line of /proc/locks: the pid and the inode. The device is another one under overlay file systems."""
+"""A line of /proc/locks: the pid and the inode. The device is not used, since it differs on overlay file systems."""
 
 
 def pid_of_node(pid_file: Path, config: Path, data: Path) -> int:
     """The pid of the process that runs a node, 0 if none does.
 
     Args:
-        pid_file: written by the node, and by who starts it; may be stale.
+        pid_file: the pid file, which the node and the command that starts it write; it may be stale.
         config: the node's server.properties, an absolute path.
-        data: its data directory.
+        data: the node's data directory.
     """
     with contextlib.suppress(OSError, ValueError):
         pid = int(pid_file.read_text())
@@ -37,7 +37,7 @@ def pid_of_node(pid_file: Path, config: Path, data: Path) -> int:
 
 
 def send(find: Callable[[], int], number: signal.Signals) -> bool:
-    """Send a signal to the process that `find` returns the pid of; return whether there was one."""
+    """Send a signal to the process whose pid `find` returns; return whether there was a process."""
     pid = find()
     if not pid:
         return False
@@ -56,7 +56,7 @@ def send(find: Callable[[], int], number: signal.Signals) -> bool:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has ended; its parent may still have to take note of it."""
+    """Whether a process has ended, even if its parent has not waited for it yet."""
     if Path("/proc/self").exists():
         try:
             return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")
@@ -73,7 +73,8 @@ def has_ended(pid: int) -> bool:
 def pid_file_of_this_process(config: Path | None) -> Iterator[None]:
     """Keep this process's pid in the file `pid` beside the configuration of a node of a local cluster.
 
-    The file goes with the process. It is left alone if another process runs the node: this one will not start.
+    The file is removed when this process ends. If another process runs the node, the file is left alone, since this
+    process will not start.
     """
     if config is None or not _is_of_cluster(config):
         yield
@@ -90,13 +91,13 @@ def pid_file_of_this_process(config: Path | None) -> Iterator[None]:
 
 
 def _is_of_cluster(config: Path) -> bool:
-    """Whether a configuration is that of a node that a local cluster has started, now or before."""
+    """Whether a configuration file is of a node that a local cluster has started, now or before."""
     folder = config.resolve().parent
     return folder.name.startswith("node-") and (folder / "server.log").exists()
 
 
 def _runs(words: Sequence[str], config: Path, directory: Path) -> bool:
-    """Whether a command line, given in a directory, is that of a server with this configuration."""
+    """Whether a command line, run in a directory, is of a server with this configuration."""
     if "server" not in words or "--config" not in words[:-1]:
         return False
     return (directory / words[words.index("--config") + 1]).resolve() == config.resolve()
@@ -111,7 +112,7 @@ def _command_line(pid: int) -> list[str]:
 
 
 def _directory_of(pid: int) -> Path:
-    """The working directory of a process; / where it is not known, so that relative paths match nothing."""
+    """The working directory of a process; / if it is not known, so that relative paths match nothing."""
     try:
         return Path(os.readlink(f"/proc/{pid}/cwd"))
     except OSError:
@@ -119,7 +120,7 @@ def _directory_of(pid: int) -> Path:
 
 
 def _holder(lock: Path) -> int:
-    """The pid of the server of ours that holds the lock of a data directory, 0 if none is known."""
+    """The pid of the minikafka server that holds the lock of a data directory; 0 if none is known."""
     try:
         inode = lock.stat().st_ino
         found = [int(pid) for pid, of in _LOCK.findall(Path("/proc/locks").read_text()) if int(of) == inode]
@@ -133,7 +134,7 @@ def _holder(lock: Path) -> int:
 
 
 def _has_open(pid: int, path: Path) -> bool:
-    """Whether a process has a file open: two file systems may have files of the same inode."""
+    """Whether a process has a file open. The inode alone is not enough, since two file systems may use the same."""
     wanted = path.stat()
     for one in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):

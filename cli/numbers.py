@@ -1,4 +1,4 @@
-"""Whole numbers of the command line, in options and in parts of arguments: only those that Kafka's fields hold."""
+"""Parses whole numbers of the command line, in options and arguments; accepts only numbers that Kafka's fields hold."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ __all__ = ["Whole", "whole"]
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DIGITS_MAX = 100
-"""Python refuses to read more than a few thousand."""
+"""The most digits that are parsed. Python refuses to parse more than a few thousand."""
 
 
 def whole(text: str, *, bits: int = 64, least: int | None = None) -> int | None:
-    """The number in a text of ASCII digits, or None: for another text, and for a number out of range.
+    """Parse a text of ASCII digits as a number; None for another text, and for a number out of range.
 
     Args:
-        bits: the size of the field that it is for, with the sign.
+        text: the text.
+        bits: the size of the field that the number is for, with the sign.
         least: the smallest number allowed; by default the smallest one of the field.
     """
     text = text.strip()
@@ -29,7 +30,7 @@ def whole(text: str, *, bits: int = 64, least: int | None = None) -> int | None:
 
 
 class Whole(click.IntRange):
-    """A whole number in a range.
+    """The type of an option for a whole number in a range.
 
     Args:
         least, most: the range; by default all numbers of the field.
@@ -43,7 +44,7 @@ class Whole(click.IntRange):
         self._bits = bits
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Raises click.BadParameter."""
+        """Parse the value. Raises click.BadParameter."""
         if isinstance(value, int):
             return value
         number = whole(value, bits=self._bits, least=self.min)

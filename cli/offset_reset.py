@@ -1,4 +1,4 @@
-"""New offsets for a consumer group: what `minikafka groups reset-offsets` is asked for, and the CSV of plans.
+"""Computes the new offsets of a consumer group for `minikafka groups reset-offsets`; reads and writes plans as CSV.
 
 Source: Kafka's `ConsumerGroupCommand` and `OffsetsUtils`.
 """
@@ -27,7 +27,7 @@ WITHOUT_GROUP = ("topic", "partition", "offset")
 
 
 class Change(NamedTuple):
-    """The committed offset of a partition, None if there is none, and the new one."""
+    """The committed offset of a partition (`old`), None if there is none, and the new offset."""
 
     partition: TopicPartition
     old: int | None
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Scenario:
-    """How new offsets are found: `name` is the option, `value` its number, `planned` the offsets of a file."""
+    """The way in which new offsets are found: `name` is the option, `value` its number, `planned` a file's offsets."""
 
     name: str
     value: int = 0
@@ -54,7 +54,7 @@ class Scenario:
         shift_by: int | None,
         to_time: int | None,
     ) -> Scenario:
-        """The only one given. Raises click.UsageError."""
+        """The scenario of the only option that is given. Raises click.UsageError for none or several."""
         flags = {"--to-earliest": to_earliest, "--to-latest": to_latest, "--to-current": to_current}
         numbers = {"--to-offset": to_offset, "--shift-by": shift_by, "--to-time": to_time}
         given = [cls(name) for name, is_given in flags.items() if is_given]
@@ -74,7 +74,11 @@ async def plan_changes(
     """The changes of a scenario, sorted.
 
     Args:
-        topics: `TOPIC` or `TOPIC:0,1` each; None for all partitions with committed offsets.
+        admin: the client.
+        group_id: the group.
+        scenario: the way in which the new offsets are found.
+        topics: arguments like `TOPIC` or `TOPIC:0,1`; None for all partitions with committed offsets.
+        bootstrap_server: the brokers, for error messages.
 
     Raises click.ClickException for topics or partitions that do not exist and offsets to shift that are missing;
     KafkaError.
@@ -128,7 +132,7 @@ async def offsets_at(admin: Admin, partitions: Sequence[TopicPartition], which: 
 
 
 async def offsets_since(admin: Admin, partitions: Sequence[TopicPartition], time_ms: int) -> Offsets:
-    """The first offset of each partition since a time; its end, with a warning, if there is none."""
+    """The offset of the first record of each partition since a time; if there is none, the end, with a warning."""
     from minikafka.client import LATEST
 
     found = await offsets_at(admin, partitions, time_ms)
@@ -143,7 +147,7 @@ async def offsets_since(admin: Admin, partitions: Sequence[TopicPartition], time
 
 
 async def clamped(admin: Admin, wanted: Mapping[TopicPartition, int]) -> Offsets:
-    """The offsets, those out of range replaced by the first or the end offset, with a warning."""
+    """The wanted offsets, with offsets out of range replaced by the first or the end offset, with a warning."""
     from minikafka.client import EARLIEST, LATEST
 
     first = await offsets_at(admin, list(wanted), EARLIEST)
@@ -201,7 +205,7 @@ async def check_existing(admin: Admin, partitions: Sequence[TopicPartition], boo
 
 
 def read_csv(path: Path, group_id: str) -> Offsets:
-    """The offsets that a CSV file has for a group. Raises click.ClickException."""
+    """Read the offsets of a group from a CSV file. Raises click.ClickException."""
     with open(0 if str(path) == "-" else path, encoding="utf-8", newline="", closefd=str(path) != "-") as file:
         try:
             text = file.read()
@@ -211,7 +215,7 @@ def read_csv(path: Path, group_id: str) -> Offsets:
 
 
 def parse_csv(text: str, group_id: str, name: str) -> Offsets:
-    """Lines of `topic,partition,offset` or `group,topic,partition,offset`, of which those of the group.
+    """Parse lines of `topic,partition,offset` or `group,topic,partition,offset`; lines of other groups are skipped.
 
     Raises click.ClickException for other lines, a partition that is listed twice, and a file without the group.
     """
@@ -239,7 +243,7 @@ def parse_csv(text: str, group_id: str, name: str) -> Offsets:
 
 
 def export_text(changes: Sequence[Change]) -> str:
-    """The new offsets as CSV without a group, as by Kafka's tool for one group."""
+    """The new offsets as CSV without the group, as Kafka's tool prints them for one group."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows((one.partition.topic, one.partition.partition, one.new) for one in changes)

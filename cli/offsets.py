@@ -1,4 +1,4 @@
-"""`minikafka offsets`: first offsets and ends of partitions, or those of a point in time, as `kafka-get-offsets`."""
+"""`minikafka offsets`: shows the first and end offsets of partitions, or those of a time, like `kafka-get-offsets`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def offsets(
 async def led_partitions(
     admin: Admin, chosen: Sequence[TopicPartition], bootstrap_server: str
 ) -> dict[TopicPartition, None]:
-    """Those of the partitions that have a leader, in the same order.
+    """The partitions that have a leader, in the same order.
 
     Raises click.ClickException for a topic or partition that does not exist.
     """
@@ -123,12 +123,12 @@ def range_lines(details: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def span(one: Mapping[str, Any]) -> tuple[int, int, int]:
-    """The first offset, the end and how many offsets are between: fewer records where some were compacted away."""
+    """The first offset, the end, and the number of offsets between them. Compaction may have left fewer records."""
     return one["first"], one["end"], one["end"] - one["first"]
 
 
 def at_time(chosen: Iterable[TopicPartition], found: Mapping[TopicPartition, Any]) -> list[dict[str, Any]]:
-    """The offset of each partition at a time, for JSON; null where there is none."""
+    """The offset of each partition at a time, for JSON; null if there is none."""
     details = []
     for tp in chosen:
         one = found.get(tp)

@@ -32,10 +32,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Seconds(click.FloatRange):
-    """A number of seconds that is one: neither nan nor inf."""
+    """The type of an option for a number of seconds; nan and inf are refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Raises click.BadParameter."""
+        """Parse the value. Raises click.BadParameter."""
         seconds = super().convert(value, param, ctx)
         if not isfinite(seconds):
             self.fail(f"{value!r} is not a number of seconds", param, ctx)
@@ -45,13 +45,13 @@ class Seconds(click.FloatRange):
 _CONTEXT = "minikafka.context"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONNECT_TIMEOUT_MS = 3_000
-"""Shorter than the clients' default of 10 s, so that a user at a terminal soon sees that no broker is reachable."""
+"""The connection timeout, shorter than the clients' 10 s, so that a user soon sees that no broker is reachable."""
 FIND_TOPIC_TIMEOUT_MS = 2_000
-"""How long to wait until a broker has created a topic automatically or has applied its metadata."""
+"""The time to wait until a broker has created a topic automatically or has applied its metadata."""
 
 
 def client_options(function: F) -> F:
-    """Adds `--bootstrap-server` and `--context` to a command, which takes the addresses as `bootstrap_server`."""
+    """Decorate a command with `--bootstrap-server` and `--context`; it gets the addresses as `bootstrap_server`."""
     given = click.option(
         "--bootstrap-server",
         "-b",
@@ -81,7 +81,7 @@ def _context(context: click.Context, option: click.Parameter, value: str | None)
 
 
 def _addresses(context: click.Context, option: click.Parameter, value: str | None) -> str:
-    """The addresses of a command; a context of the command line counts more than an address of the environment."""
+    """The addresses of a command. A context on the command line takes precedence over an address in the environment."""
     named = context.meta.get(_CONTEXT)
     typed = click.core.ParameterSource.COMMANDLINE
     if value is not None and named is not None and context.get_parameter_source("context") is typed:
@@ -98,7 +98,7 @@ broker_option = click.option(
 
 
 async def check_settings(admin: Admin, kind: str, name: str, given: Iterable[str]) -> None:
-    """Raise click.ClickException for the name of a setting that a resource has not: Kafka resets it in silence."""
+    """Raise click.ClickException for a setting that a resource does not have, which Kafka would reset silently."""
     from minikafka.protocol.settings.registry import NODE_SETTINGS, listener_base_name
 
     known = await admin.describe_configs(kind, name) if given else {}
@@ -111,7 +111,7 @@ async def check_settings(admin: Admin, kind: str, name: str, given: Iterable[str
 
 
 async def check_broker(admin: Admin, node_id: int | None) -> None:
-    """Raise click.ClickException if a broker that is asked for is not a live one of the cluster."""
+    """Raise click.ClickException if the given broker is not a live broker of the cluster."""
     if node_id is None:
         return
     known = sorted(one.node_id for one in (await admin.describe_cluster()).brokers)
@@ -126,7 +126,7 @@ async def check_broker(admin: Admin, node_id: int | None) -> None:
 
 
 class NameValue(PairType):
-    """`name=value`, parsed to a pair."""
+    """The type of an option `name=value`, which is parsed to a pair."""
 
     name = "name=value"
 
@@ -140,7 +140,7 @@ class NameValue(PairType):
 
 
 class Escaped(BytesType):
-    """Text with the escapes \\n, \\t, \\r, \\0, \\\\ and \\xHH, parsed to bytes."""
+    """The type of an option for a text with the escapes \\n, \\t, \\r, \\0, \\\\ and \\xHH, parsed to bytes."""
 
     name = "text"
 
@@ -156,7 +156,7 @@ class Escaped(BytesType):
 
 
 class Time(TimeType):
-    """A point in time, in ms since 1970."""
+    """The type of an option for a point in time, which is parsed to ms since 1970."""
 
     name = "time"
 
@@ -188,7 +188,7 @@ def option_arguments(kind: type[ClientOptions], pairs: Iterable[tuple[str, str]]
 
 
 def _value(annotation: str, text: str) -> Any:
-    """Text converted to an option's type, or unchanged if it does not fit: the client then reports allowed values."""
+    """Convert a text to an option's type; unchanged if it does not fit, so that the client reports allowed values."""
     if annotation == "bool":
         return {"true": True, "false": False}.get(text.lower(), text)
     if "int" in annotation:
@@ -204,7 +204,8 @@ def client_arguments(
 ) -> dict[str, Any]:
     """All arguments of a client, without those that are None; the user's `pairs` replace what a command chooses itself.
 
-    Raises click.UsageError for a pair of which a flag of the command line says the value, or as `option_arguments`.
+    Raises click.UsageError for a pair whose option is also given by a flag of the command line, and the errors of
+    `option_arguments`.
     """
     check_said_once(pairs)
     given = {name: value for name, value in arguments.items() if value is not None}
@@ -219,11 +220,11 @@ SAY = {
     "from_beginning": "auto_offset_reset",
     "group": "group_id",
 }
-"""The client options that parameters of commands give a value, where they are not called the same."""
+"""The client option that a parameter of a command sets, if the two have different names."""
 
 
 def check_said_once(pairs: Iterable[tuple[str, str]]) -> None:
-    """Raise click.UsageError for an `--option` that a flag of the command line gives a value as well."""
+    """Raise click.UsageError for an `--option` that a flag of the command line sets as well."""
     context = click.get_current_context(silent=True)
     if context is None:
         return
@@ -238,7 +239,7 @@ def check_said_once(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def _argument(option: str) -> str:
-    """The argument of a client with this name of Kafka's, as `linger_ms` of `linger.ms`."""
+    """The name of a client argument, given the option's name in Kafka: `linger_ms` for `linger.ms`."""
     return option.replace(".", "_").replace("-", "_")
 
 
@@ -256,7 +257,7 @@ async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: s
 
 
 async def found_or_created(producer: Producer, name: str, bootstrap_server: str, *, quiet: bool) -> int:
-    """A topic's number of partitions; says that the broker has created it, unless `quiet`.
+    """A topic's number of partitions. If the broker has just created the topic, print that, unless `quiet`.
 
     Raises click.ClickException if the topic does not exist, KafkaError for other errors.
     """
@@ -268,7 +269,7 @@ async def found_or_created(producer: Producer, name: str, bootstrap_server: str,
 
 
 async def topic_exists(client: Producer, name: str) -> bool:
-    """Whether there is a topic, which is not created. True where the broker answers with another error of its own."""
+    """Whether a topic exists, without creating it. True if the broker answers with another error about the topic."""
     from minikafka.protocol.errors import ErrorCode
     from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -278,7 +279,7 @@ async def topic_exists(client: Producer, name: str) -> bool:
 
 
 async def no_topic(client: Admin | Producer | Consumer, name: str, bootstrap_server: str) -> Failed:
-    """The error for a missing topic, with the one that was probably meant."""
+    """The error for a missing topic, with the name that was probably meant."""
     from minikafka.protocol.errors import UnknownTopicOrPartitionError
     from minikafka.protocol.messages.metadata import MetadataRequest
 
@@ -292,7 +293,7 @@ async def no_topic(client: Admin | Producer | Consumer, name: str, bootstrap_ser
 
 
 async def no_group(admin: Admin, name: str, bootstrap_server: str) -> Failed:
-    """The error for a missing group, with the one that was probably meant."""
+    """The error for a missing group, with the name that was probably meant."""
     from minikafka.protocol.errors import GroupIdNotFoundError
 
     known = [one.group_id for one in await admin.list_groups()]

@@ -1,4 +1,4 @@
-"""What commands print: a table for people or JSON for programs, and words that several commands have in common."""
+"""Prints the results of commands, as a table for people or JSON for programs; has words that commands share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 
 def output(details: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print `details` as JSON in one line, or `lines`; a newline within one of them is escaped."""
+    """Print `details` as JSON in one line, or print `lines`; a newline within a line is escaped."""
     if as_json:
         echo_json(details)
     elif text := "\n".join(map(visible, lines)):
@@ -35,9 +35,9 @@ def output(details: Any, lines: Iterable[str], *, as_json: bool) -> None:
 
 
 def report(details: Any, lines: Iterable[str], errors: Iterable[object], *, done: int, as_json: bool) -> None:
-    """Print what was done of what a command was to do, as `output`, and nothing if all of it failed.
+    """Print the result of a command that may have failed in part, like `output`; print nothing if all of it failed.
 
-    Raises `Failed` with the errors, as `fail_if`.
+    Raises `Failed` with the errors, if there are any.
     """
     failed = list(errors)
     if done or not failed:
@@ -46,9 +46,10 @@ def report(details: Any, lines: Iterable[str], errors: Iterable[object], *, done
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text, on standard error with `err`: the only way of commands to a terminal, but for records and progress.
+    """Print a text, on standard error with `err`. Commands print everything but records and progress with `echo`.
 
-    Control characters other than newlines and tabs are escaped, as names and errors are from others.
+    Control characters other than newlines and tabs are escaped, because the text may contain names and errors that come
+    from other systems.
     """
     click.echo(visible(text, lines=True), err=err, nl=nl)
 

@@ -1,7 +1,7 @@
 """`minikafka perf`: measures throughput and latency of a cluster with the bundled client.
 
-`perf produce` samples latency: for one record of each slice handed to the producer, from its `send` to its
-acknowledgement. With --rate a slice holds the records of a hundredth of a second, and is sent on time.
+`perf produce` samples the latency of one record of each slice that is passed to the producer, from the `send` of the
+record to its acknowledgement. With --rate a slice has the records of a hundredth of a second, and is sent on time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WINDOW_S = 5.0
 SLICE_RECORDS = 256
 SLICES_PER_S = 100
 DISTINCT_PAYLOADS = 997
-"""Number of different values, so that batches do not compress better than real data."""
+"""The number of different values, so that batches do not compress better than real data."""
 PAYLOADS_BYTES_MAX = 64 << 20
 
 records_option = click.option(
@@ -183,7 +183,7 @@ def latency(
 
 
 def payloads(size: int, arguments: Mapping[str, Any]) -> list[bytes]:
-    """Values of capital letters, as Kafka's producer-perf-test sends; the same in every run. Fewer large ones.
+    """Values of capital letters, as Kafka's producer-perf-test sends, the same in every run; fewer if they are large.
 
     Raises click.UsageError if they are too large for the producer that has these arguments.
     """
@@ -258,7 +258,7 @@ class Load:
         self._sent += 1
 
     def _settle(self) -> None:
-        """Count completed deliveries, oldest first up to one that is not."""
+        """Count completed deliveries, from the oldest to the first that is not complete."""
         from minikafka.protocol.errors import KafkaError
 
         waiting = self._waiting
@@ -309,7 +309,7 @@ async def one_at_a_time(
 async def read_all(
     arguments: dict[str, Any], topic: str, bootstrap_server: str, records: int | None, timeout_ms: int, stop: Stop
 ) -> tuple[int, int, float]:
-    """Read records (None: all existing ones); returns their number, bytes, and the seconds."""
+    """Read a number of records (None: all existing records); return their number, their bytes, and the seconds."""
     import anyio
 
     from minikafka.client import Consumer, TopicPartition

@@ -1,8 +1,8 @@
 """`minikafka produce`: sends lines as records.
 
 A worker thread waits for input (`lines.LineReader`), complete lines become keys and values (`lines.columns_of`), and
-`Producer.send_many` queues them. It blocks while its buffer is full, which applies back-pressure to the writer of the
-pipe. Deliveries are checked in order; the first failed one ends the command.
+`Producer.send_many` queues them. `send_many` waits while the producer's buffer is full, which applies back-pressure to
+the writer of the pipe. Deliveries are checked in order; the first failed delivery ends the command.
 """
 
 from __future__ import annotations
@@ -131,12 +131,12 @@ def check_format(key_separator: bytes | None, null: bytes | None, *, as_json: bo
 
 
 class _Aborted(Exception):
-    """Ctrl-C, or an error of a line, ends the transaction."""
+    """The transaction is to be aborted because of Ctrl-C, or an error of a line."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """The destination of lines, and how they become records."""
+    """The destination of the lines, and the options by which lines become records."""
 
     topic: str
     bootstrap_server: str
@@ -149,7 +149,7 @@ class Job:
 
 @contextlib.contextmanager
 def opened(file: Path | None) -> Iterator[int]:
-    """The descriptor to read from: FILE or standard input."""
+    """Open the descriptor to read from: FILE or standard input."""
     if file is None or str(file) == "-":
         yield STANDARD_INPUT
     else:
@@ -248,14 +248,15 @@ class Sending:
         return f"{records} to {self._job.topic} in {elapsed_s:.2f} s: {speed}{missing}{outcome}"
 
     def _missing(self) -> str:
-        """How many were not delivered, and of how many others that is not known: a response may have been lost."""
+        """The part of the summary about records that were not delivered, and about records without an acknowledgement,
+        which may have been delivered if a response was lost."""
         unknown = 0 if self._outcome else self._unknown
         refused = self._read - self._delivered - unknown
         said = f"; {refused:,} not delivered" if refused else ""
         return said + (f"; {unknown:,} not acknowledged, which may be in the topic" if unknown else "")
 
     def _doing(self) -> str:
-        """What the first Ctrl-C leaves to be done."""
+        """The work that remains after the first Ctrl-C, in words."""
         return f"delivering the lines read so far, {self._read - self._delivered:,} to go"
 
     async def _send_all(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
@@ -291,7 +292,7 @@ class Sending:
         )
 
     async def _send_json(self, producer: Producer, lines: Sequence[bytes]) -> None:
-        """Send JSON lines up to the first in error. Raises BadLine."""
+        """Send JSON lines up to the first invalid line. Raises BadLine."""
         from minikafka.protocol.errors import MessageTooLargeError
 
         job = self._job
@@ -343,7 +344,7 @@ class Sending:
             self._sent += 1
 
     def _pieces(self, producer: Producer, count: int) -> Iterator[tuple[slice, int | None]]:
-        """Where lines without keys go: to the partition of the command, else to those with a leader by turns."""
+        """The partitions of lines without keys: the partition of the command, or partitions with a leader in turn."""
         topic = producer.cluster.metadata.topics.get(self._job.topic)
         available = [] if topic is None else [one.index for one in topic.partitions if one.leader >= 0]
         if self._job.partition is not None or not available:
@@ -351,19 +352,20 @@ class Sending:
         return self._spread.pieces(count, available)
 
     def _places(self, producer: Producer, count: int) -> list[int | None]:
-        """The partition of each of so many lines, if it has no key."""
+        """The partition of each of `count` lines, for lines without a key."""
         places: list[int | None] = []
         for piece, partition in self._pieces(producer, count):
             places += [partition] * len(range(count)[piece])
         return places
 
     def _settle(self, *, all_of_them: bool = False, fails: bool = True) -> None:
-        """Count completed deliveries, oldest first up to one that is not; in the end all of them.
+        """Count completed deliveries, from the oldest to the first that is not complete.
 
-        The lock: the end by force counts in another thread.
+        A lock is held, because a forced exit counts in another thread.
 
         Args:
-            fails: whether one that failed is an error of the command.
+            all_of_them: whether to count all deliveries, those that are not complete as unknown.
+            fails: whether a failed delivery is an error of the command.
         """
         from minikafka.protocol.errors import KafkaError
 

@@ -1,4 +1,4 @@
-"""`minikafka producers`: what the leaders of partitions know of their producers (KIP-664)."""
+"""`minikafka producers`: shows the producers that the leaders of partitions know (KIP-664)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def producers(bootstrap_server: str, names: tuple[str, ...], as_json: bool) -> N
 
 
 def row_of(tp: TopicPartition, one: ProducerState) -> list[object]:
-    """A row of the table; `-` where no transaction is open."""
+    """The table row of a producer; `-` if no transaction is open."""
     start = "-" if one.transaction_start_offset is None else one.transaction_start_offset
     last = iso_time(one.last_timestamp_ms)
     return [tp.topic, tp.partition, one.producer_id, one.producer_epoch, one.last_sequence, last, start]

@@ -1,4 +1,4 @@
-"""Progress on a terminal: a bar if rich is installed, else a plain line."""
+"""Shows progress on a terminal: a bar if rich is installed, otherwise a plain line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PlainProgress(NoProgress):
 
 
 class WhileOpen(NoProgress):
-    """Shows another one until the terminal is closed: the work goes on without."""
+    """Wraps a progress display: when the terminal is closed, the display ends and the work goes on."""
 
     def __init__(self, shown: Progress) -> None:
         self._shown = shown
@@ -115,6 +115,6 @@ def progress(*, size_bytes_total: int | None = None, wanted: bool = True) -> Pro
 
 
 def plain_line(records: int, size_bytes: int, size_bytes_total: int | None) -> str:
-    """`1,000 records, 0.1 MB (12%)`."""
+    """The line of a plain display: `1,000 records, 0.1 MB (12%)`."""
     share = f" ({100 * size_bytes // size_bytes_total}%)" if size_bytes_total else ""
     return f"{counted(records, 'record')}, {size_bytes / (1 << 20):.1f} MB{share}"

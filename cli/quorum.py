@@ -102,7 +102,7 @@ def remove_controller(
 
 
 async def directory_of(admin: Admin, node_id: int) -> str:
-    """The directory id of a voter. Raises click.ClickException if it is none, or if the voters are fixed."""
+    """The directory id of a voter. Raises click.ClickException if the node is not a voter, or if voters are fixed."""
     found = await admin.describe_quorum()
     ids = {one.node_id: one.directory_id for one in found.voters}
     if node_id not in ids:

@@ -1,4 +1,4 @@
-"""`minikafka reassign`: partition reassignments.
+"""`minikafka reassign`: starts, verifies, lists and cancels partition reassignments.
 
 Plans are the JSON of Kafka's `kafka-reassign-partitions`:
 
@@ -157,13 +157,13 @@ def cancel(bootstrap_server: str, plan: Path | None, everything: bool, as_json: 
 
 
 def read_plan(path: Path) -> Plan:
-    """The target replicas by partition. Raises click.ClickException for a malformed file."""
+    """Read the target replicas by partition from a file. Raises click.ClickException for a malformed file."""
     expected = '; expected {"partitions": [{"topic": "flights", "partition": 0, "replicas": [3, 2]}]}'
     return read_json(path, parse_plan, "a reassignment plan", expected)
 
 
 def parse_plan(found: Any) -> Plan:
-    """The plan in parsed JSON. Raises as `read_json` expects for another structure."""
+    """Convert parsed JSON to a plan. For another structure it raises one of the errors that `read_json` handles."""
     from minikafka.client import TopicPartition
 
     plan: Plan = {}
@@ -186,9 +186,9 @@ def plan_text(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
 async def replicas_of(
     admin: Admin, partitions: Plan, bootstrap_server: str, *, all_exist: bool = False
 ) -> dict[TopicPartition, tuple[int, ...] | None]:
-    """The current replicas; None for a partition that does not exist.
+    """The current replicas by partition; None for a partition that does not exist.
 
-    Raises click.ClickException if none of them exists, or with `all_exist` if one does not.
+    Raises click.ClickException if no partition exists, or with `all_exist` if a partition does not exist.
     """
     topics = await admin.describe_topics(list(dict.fromkeys(tp.topic for tp in partitions)))
     known = {
@@ -201,7 +201,7 @@ async def replicas_of(
 
 
 async def check_registered(admin: Admin, node_ids: set[int]) -> None:
-    """Raise click.ClickException for ids that no broker of the cluster has."""
+    """Raise click.ClickException for ids that are not of a broker of the cluster."""
     known = {one.node_id for one in (await admin.describe_cluster(include_fenced=True)).brokers}
     fail_if(f"broker {one} does not exist: `minikafka brokers` lists all" for one in sorted(node_ids - known))
 

@@ -1,4 +1,4 @@
-"""Texts for the keys and values of records. Those of internal topics are decoded, as by Kafka's `kafka-dump-log`."""
+"""Converts keys and values of records to text; decodes those of internal topics, like Kafka's `kafka-dump-log`."""
 
 import json
 from base64 import b64encode
@@ -16,7 +16,7 @@ from minikafka.protocol.types import UUID
 from minikafka.protocol.visible import visible_json
 
 Describe = Callable[[Record], str]
-"""The text for the key and the value of a record."""
+"""Returns the text for the key and the value of a record."""
 Types = dict[int, tuple[Any, Any]]
 """The classes of key and value by the version of the key."""
 
@@ -32,18 +32,18 @@ TYPES: dict[str, Types] = {
 
 
 def describer_of(topic: str) -> Describe:
-    """How the records of a topic are shown."""
+    """The function that converts the records of a topic to text."""
     types = TYPES.get(topic)
     return plain if types is None else lambda record: decoded(record, types)
 
 
 def plain(record: Record) -> str:
-    """Key and value as they are."""
+    """Key and value of a record as text, without decoding."""
     return f"key: {shown(record.key)} payload: {shown(record.value)}"
 
 
 def decoded(record: Record, types: Types) -> str:
-    """Key and value as JSON; those of an unknown type or version as they are."""
+    """Key and value of a record as JSON, or without decoding if the type or version is unknown."""
     try:
         version = _version(record.key)
         key = _json("type", types[version][0], record.key)
@@ -65,7 +65,7 @@ def shown(value: bytes | None) -> str:
 
 
 def _json(name: str, kind: Any, data: bytes | None) -> str:
-    """Raises MalformedMessage."""
+    """Decode a key or value to JSON, with its version named `name`. Raises MalformedMessage."""
     version = _version(data)
     content = _content(decode(kind, version, data or b"", 2), version)
     return visible_json(json.dumps({name: str(version), "data": content}, separators=(",", ":"), ensure_ascii=False))
@@ -78,7 +78,7 @@ def _version(data: bytes | None) -> int:
 
 
 def _content(value: Any, version: int) -> Any:
-    """A message as JSON, with Kafka's names; of tagged fields only those that are not the default."""
+    """A message as JSON, with Kafka's names. Tagged fields that are at their default are left out."""
     if isinstance(value, bytes | bytearray | memoryview):
         return b64encode(value).decode()
     if isinstance(value, Sequence) and not isinstance(value, str):

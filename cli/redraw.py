@@ -1,6 +1,6 @@
 """Redraws lines of text in place on a terminal.
 
-With the two escape sequences that all terminals support (cursor up, clear to end of screen), without further packages.
+It uses the two escape sequences that all terminals support (cursor up, clear to end of screen), and no other packages.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from minikafka.protocol.visible import obeys_escapes, visible
 
 
 def is_terminal(out: TextIO) -> bool:
-    """Whether `out` is a terminal that obeys escape sequences, which one with `TERM=dumb` does not."""
+    """Whether `out` is a terminal that obeys escape sequences, which a terminal with `TERM=dumb` does not."""
     return out.isatty() and obeys_escapes(os.environ.get("TERM", ""))
 
 
 class Redrawing:
-    """Lines on a terminal that replace those of the call before; elsewhere they follow them after an empty line."""
+    """Lines on a terminal that replace the lines drawn before. On another output they follow after an empty line."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -27,7 +27,7 @@ class Redrawing:
         self._has_shown = False
 
     def show(self, lines: Sequence[str]) -> None:
-        """Draw `lines`, cut to what fits on the terminal: the cursor cannot go up beyond its first line."""
+        """Draw `lines`, cut to the size of the terminal, because the cursor cannot go up beyond its first line."""
         up, lines = "", [visible(line) for line in lines]
         if is_terminal(self._out):
             lines = fitting(lines, os.get_terminal_size(self._out.fileno()))
@@ -41,7 +41,7 @@ class Redrawing:
 
 
 def fitting(lines: Sequence[str], size: os.terminal_size) -> list[str]:
-    """The lines without what is beyond the last column, and without those for which there is no room."""
+    """The lines cut to the columns and rows of a terminal; the last row then says how many lines are left out."""
     rows = max(size.lines - 1, 1) if size.lines else len(lines)
     columns = size.columns or None
     if len(lines) <= rows:

@@ -1,6 +1,6 @@
-"""The reference page of the command line, `docs/cli.md`, made from the declarations of all commands.
+"""Generates the reference page of the command line, `docs/cli.md`, from the declarations of all commands.
 
-After a change of a command: `make pages`
+After a change of a command, run `make pages`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Runs the async part of a command, and handles Ctrl-C, SIGTERM and SIGHUP, which a terminal sends that is closed.
+"""Runs the async part of a command, and handles Ctrl-C, SIGTERM and SIGHUP, which is sent when a terminal is closed.
 
 The first signal interrupts blocks marked as interruptible (reading input, waiting for records), so that the command
-can deliver, commit and print a summary; what takes a moment is said. The second signal cancels everything, and ends the
-process PROMPTLY_S later if something still tries to tell the cluster. TERM_GRACE_S after SIGTERM or SIGHUP everything
-is cancelled likewise: whoever sends it waits for the end, and sends no other. The exit code is 128 + signal.
+can deliver, commit and print a summary; work that takes a moment is reported. The second signal cancels everything, and
+ends the process `PROMPTLY_S` later if requests to the cluster are still in progress. `TERM_GRACE_S` after SIGTERM or
+SIGHUP everything is cancelled as well, since their sender waits for the end and sends no second signal. The exit code
+is 128 + signal.
 
 The event loop is trio's, because its worker threads do not delay the exit of the process: one of them may be blocked
 in a read of a terminal or in a write to a pager.
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
 TERM_GRACE_S = 5
 MOMENT_S = 0.3
-"""A command that ends sooner after the first signal says nothing of what it still does."""
+"""The time after the first signal from which a command reports what it still does."""
 PROMPTLY_S = 1.0
-"""So long clients may abort a transaction or leave a group after the second signal."""
+"""The time in which clients may abort a transaction or leave a group after the second signal."""
 
 
 class Stop:
@@ -44,8 +45,8 @@ class Stop:
 
     Attributes:
         signal: the number of the first signal received; 0 for none.
-        starts: whether nothing was done yet that the first signal would have to end well: it cancels everything.
-        doing: what is left to be done after the first signal, in words.
+        starts: whether the command has not begun any work that must be completed; then the first signal cancels all.
+        doing: returns the work that remains after the first signal, in words.
         last_words: prints what the user must know at the end; called in a thread if the process is ended by force.
     """
 
@@ -62,7 +63,7 @@ class Stop:
 
     @contextmanager
     def interruptible(self) -> Iterator[anyio.CancelScope]:
-        """A block that the first signal cancels, immediately if it was received before."""
+        """Run a block that the first signal cancels; cancel it immediately if the signal was received before."""
         import anyio
 
         with anyio.CancelScope() as scope:
@@ -75,7 +76,8 @@ class Stop:
                 self._waits.remove(scope)
 
     def on_signal(self, number: int) -> None:
-        """Cancel interruptible blocks at the first signal, everything at the second or TERM_GRACE_S after another."""
+        """Cancel interruptible blocks at the first signal, and everything at the second signal, or `TERM_GRACE_S` after
+        SIGTERM or SIGHUP."""
         import anyio
 
         if number == signal.SIGHUP:
@@ -108,7 +110,7 @@ class Stop:
         os._exit(128 + self.signal)
 
     async def _say_what_is_left(self) -> None:
-        """What the command still does after the first signal, if it takes a moment."""
+        """Report what the command still does after the first signal, if this takes longer than `MOMENT_S`."""
         import anyio
 
         await anyio.sleep(MOMENT_S)
@@ -165,7 +167,7 @@ def run(work: Callable[[Stop], Awaitable[None]]) -> None:
 
 
 class Warnings(logging.Handler):
-    """Prints what a client warns of, such as what it waits for and why."""
+    """Prints the warnings of clients, such as what a client waits for and why."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message of a record."""
@@ -174,7 +176,7 @@ class Warnings(logging.Handler):
 
 
 def show_warnings() -> None:
-    """Have the warnings of clients printed on standard error, in place of Python's own way."""
+    """Print the warnings of clients on standard error, instead of passing them to Python's default handler."""
     logger = logging.getLogger("minikafka.client")
     if not any(isinstance(one, Warnings) for one in logger.handlers):
         logger.addHandler(Warnings(logging.WARNING))
@@ -182,7 +184,7 @@ def show_warnings() -> None:
 
 
 def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[None]], **arguments: Any) -> None:
-    """Run `work` with a connected Admin, which takes these arguments. Raises as `run`."""
+    """Run `work` with a connected `Admin` that is created with `arguments`. Raises the errors of `run`."""
     from minikafka.cli.options import client_arguments
     from minikafka.client import Admin
     from minikafka.client.options import AdminOptions

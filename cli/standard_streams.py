@@ -1,4 +1,4 @@
-"""Standard streams that were closed before the start, or whose reader or terminal is gone."""
+"""Handles standard streams that were closed before the start, or whose reader or terminal is gone."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _UNREAD = "nobody reads what is printed"
 OUTPUTS = (1, 2)
 """The descriptors of standard output and standard error."""
 _forgotten: set[int] = set()
-"""Those of them that were terminals, which SIGHUP may have said before a write that has failed is known."""
+"""The descriptors that were terminals and now refer to the null device. SIGHUP may redirect them before an earlier
+failed write is noticed."""
 
 
 def open_closed() -> None:
-    """Open the null device for streams that were closed, as by `>&-`: Python has None for them.
+    """Open the null device for streams that were closed, as by `>&-`, for which Python has None.
 
-    Otherwise the next file or socket would get the descriptor, and what others print there.
+    Otherwise the next file or socket would get the descriptor, and with it all text that is printed there.
     """
     for name, mode in _MODES.items():
         if getattr(sys, name) is None:
@@ -32,7 +33,8 @@ def open_closed() -> None:
 
 
 class TerminalClosed(click.ClickException):
-    """The end of a command that prints on a terminal that was closed: with the exit code of SIGHUP, its other sign."""
+    """A command prints on a terminal that was closed. The exit code is that of SIGHUP, the other sign of a closed
+    terminal."""
 
     exit_code = 128 + signal.SIGHUP
 
@@ -41,44 +43,44 @@ class TerminalClosed(click.ClickException):
 
 
 def is_unread(error: OSError) -> bool:
-    """Whether a write has failed because its reader is gone: that of a pipe, or the terminal."""
+    """Whether a write has failed because its reader is gone, at the other end of a pipe or at a terminal."""
     return isinstance(error, BrokenPipeError) or is_of_closed_terminal(error)
 
 
 def is_of_closed_terminal(error: OSError) -> bool:
-    """Whether a write has failed because its terminal is closed. A disk in error has the same number."""
+    """Whether a write has failed because its terminal is closed. A failed disk has the same error number."""
     return error.errno == errno.EIO and any(map(is_closed_terminal, OUTPUTS))
 
 
 def is_closed_terminal(descriptor: int) -> bool:
-    """Whether it is a terminal that is closed, also if it was before the start: `isatty` does not know such a one."""
+    """Whether a descriptor is of a terminal that is closed, even before the start, for which `isatty` is false."""
     return descriptor in _forgotten or (is_closed(descriptor) and is_device(descriptor))
 
 
 def is_device(descriptor: int) -> bool:
-    """Whether it is a terminal, as a pipe and a file are not."""
+    """Whether a descriptor is of a terminal (a character device), not of a pipe or file."""
     return stat.S_ISCHR(os.fstat(descriptor).st_mode)
 
 
 def is_closed(descriptor: int) -> bool:
-    """Whether the reading end of a pipe is closed, or a terminal."""
+    """Whether the reading end of a pipe is closed, or a terminal is closed."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def forget_readers() -> None:
-    """Have what is still printed go to the null device where nobody reads: Python flushes it at its end."""
+    """Redirect outputs that nobody reads to the null device, since Python flushes them at its end."""
     forget(filter(is_closed, OUTPUTS))
 
 
 def terminals() -> list[int]:
-    """Those of the standard output and error that are terminals."""
+    """The descriptors of standard output and standard error that are terminals."""
     return [number for number in OUTPUTS if os.isatty(number)]
 
 
 def forget(descriptors: Iterable[int]) -> None:
-    """Have what is still printed there go to the null device: the terminal is closed, and each write would fail."""
+    """Redirect descriptors to the null device, because their readers are gone and each write would fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     for descriptor in descriptors:
         if is_device(descriptor):
@@ -89,7 +91,7 @@ def forget(descriptors: Iterable[int]) -> None:
 
 @contextmanager
 def read_by_nobody() -> Iterator[None]:
-    """What is printed in the block may be read by nobody: the command goes on, and ends as it would have."""
+    """Run a block whose output may be read by nobody. If so, the command goes on, and ends as it would otherwise."""
     try:
         yield
     except OSError as error:
@@ -100,7 +102,7 @@ def read_by_nobody() -> Iterator[None]:
 
 @contextmanager
 def must_be_read() -> Iterator[None]:
-    """A block that has failed if it ends because nobody reads what it prints. Raises click.ClickException."""
+    """Run a block that fails if it ends because nobody reads its output. Raises click.ClickException."""
     try:
         yield
     except OSError as error:
@@ -112,7 +114,8 @@ def must_be_read() -> Iterator[None]:
 
 
 def failure_before(error: OSError) -> Exception | None:
-    """The failure that a command was about to end with when it printed what nobody reads; None if there was none."""
+    """The failure with which a command was about to end when it printed to an output that nobody reads; None if there
+    was no failure."""
     before = error.__context__
     while before is not None:
         is_success = isinstance(before, click.exceptions.Exit) and before.exit_code == 0

@@ -1,4 +1,4 @@
-"""Rates and latencies in the format of Kafka's producer-perf-test. Pure: times are seconds of any clock."""
+"""Computes rates and latencies, in the format of Kafka's producer-perf-test. Pure: times are seconds of any clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Latencies:
         return max(self._values, default=0.0)
 
     def percentiles(self, *ranks: float) -> list[float]:
-        """For each rank (0 to 100) the smallest value that at least this percentage of values does not exceed."""
+        """The value at each percentile rank (0 to 100): the smallest that at least this percentage does not exceed."""
         ordered = sorted(self._values)
         if not ordered:
             return [0.0 for _ in ranks]
@@ -36,7 +36,7 @@ class Latencies:
 
 
 def rates(count: int, size_bytes: int, elapsed_s: float) -> str:
-    """`250000.0 records/sec (23.84 MB/sec)`."""
+    """The rates as text: `250000.0 records/sec (23.84 MB/sec)`."""
     elapsed_s = max(elapsed_s, 1e-9)
     return f"{count / elapsed_s:.1f} records/sec ({size_bytes / elapsed_s / MEGABYTE:.2f} MB/sec)"
 
@@ -64,7 +64,7 @@ def total(count: int, size_bytes: int, elapsed_s: float, latencies: Latencies) -
 
 
 def read(count: int, size_bytes: int, elapsed_s: float) -> dict[str, float]:
-    """How much was sent or read, in how many seconds, for JSON."""
+    """The number of records and bytes that were sent or read, and the seconds, for JSON."""
     return {"records": count, "bytes": size_bytes, "seconds": elapsed_s}
 
 

@@ -1,4 +1,4 @@
-"""`minikafka storage`: formats data directories, and shows what they are, as Kafka's `kafka-storage`."""
+"""`minikafka storage`: formats data directories, and shows their metadata, like Kafka's `kafka-storage`."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def random_uuid(as_json: bool) -> None:
 
 
 def levels_of(features: tuple[tuple[str, str], ...]) -> dict[str, int]:
-    """Levels by feature. Raises click.UsageError for one that is no number."""
+    """Convert levels to numbers, by feature. Raises click.UsageError for a level that is not a number."""
     found: dict[str, int] = {}
     for name, level in features:
         number = whole(level, bits=16, least=0)

@@ -1,4 +1,4 @@
-"""The lock of the `minikafka cluster` that runs a cluster: one at a time. It goes with its process, however that ends.
+"""The lock of the `minikafka cluster` command that runs a cluster; it is released when the process ends in any way.
 
     DIR/cluster.pid     the pid of the command, which holds a lock on the file while it runs
 """
@@ -15,13 +15,13 @@ from minikafka.cli.cluster_layout import ClusterError
 
 
 def lock_file(directory: Path) -> Path:
-    """Where the lock is."""
+    """The path of the lock file."""
     return directory / "cluster.pid"
 
 
 @contextlib.contextmanager
 def supervising(directory: Path) -> Iterator[None]:
-    """Hold the lock of a cluster. Raises ClusterError if another command does."""
+    """Hold the lock of a cluster during a block. Raises ClusterError if another command holds it."""
     path = lock_file(directory)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -1,4 +1,4 @@
-"""Aligned text tables. Pure."""
+"""Makes aligned text tables. Pure."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]], *, indent: st
 
 
 def numbers(values: Sequence[int]) -> str:
-    """Node ids separated by commas, `-` for none."""
+    """Node ids as text, separated by commas; `-` for none."""
     return ",".join(map(str, values)) or "-"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Render = Callable[["ConsumerRecord"], bytes]
 Shown = Callable[[bytes], bytes]
-"""How keys, values and names are printed: as they are, or by `for_terminal`."""
+"""Converts keys, values and names for printing: `as_they_are` or `for_terminal`."""
 Field = Callable[["ConsumerRecord", bytes], bytes]
 """Formats a field of a record; the second argument is the text for null."""
 
@@ -28,7 +28,7 @@ _PART = re.compile(rb"%(.?)|([^%]+)", re.DOTALL)
 
 
 def unescape(text: str) -> bytes:
-    r"""Text with \n, \t, \r, \0, \\ and \xHH as bytes. Raises ValueError for another escape."""
+    r"""Convert a text with the escapes \n, \t, \r, \0, \\ and \xHH to bytes. Raises ValueError for another escape."""
     parts: list[bytes] = []
     for code, letter, plain in _TOKEN.findall(text):
         if code:
@@ -43,20 +43,21 @@ def unescape(text: str) -> bytes:
 
 
 def as_they_are(data: bytes) -> bytes:
-    """For pipes and files: whoever reads them wants the bytes of the records."""
+    """Return the bytes unchanged, for pipes and files, whose readers want the bytes of the records."""
     return data
 
 
 def for_terminal(data: bytes) -> bytes:
-    r"""For terminals, which obey control characters: those of records as `\x1b`, and so are bytes that are not UTF-8.
+    r"""Escape bytes for terminals, which obey control characters: control characters, and bytes that are not UTF-8,
+    become escapes like `\x1b`.
 
-    Tabs and newlines stay.
+    Tabs and newlines are kept.
     """
     return visible(data.decode(errors="backslashreplace"), lines=True).encode()
 
 
 def headers_text(headers: Headers, null: bytes) -> bytes:
-    """`name=value,name=value`, as kcat's %h."""
+    """The headers of a record as text, like kcat's %h: `name=value,name=value`."""
     return b",".join(name.encode() + b"=" + (null if value is None else value) for name, value in headers)
 
 
@@ -98,7 +99,7 @@ FIELDS: dict[str, tuple[str, Field]] = {
 
 
 def template(text: str, *, null: bytes = b"null", shown: Shown = as_they_are) -> Render:
-    """A function that formats a record by a template such as ``%k\\t%v``; its own text is printed as it is.
+    """A function that formats a record by a template such as ``%k\\t%v``; other text of the template stays as it is.
 
     Raises ValueError for an unknown letter or escape.
     """
@@ -146,7 +147,7 @@ def json_line(record: ConsumerRecord) -> bytes:
 
 
 def json_bytes(value: bytes | None) -> str | dict[str, str] | None:
-    """Bytes as text if they are UTF-8, else as {"base64": …}."""
+    """Convert bytes for JSON: to text if they are UTF-8, otherwise to {"base64": …}."""
     if value is None:
         return None
     try:

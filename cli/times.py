@@ -13,7 +13,7 @@ KNOWN = "like 2026-01-31T12:00:00Z (without a zone: local time), 1767182400000 (
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """ms since 1970 of an ISO 8601 date or time, a number of ms, or a time before now such as -10m.
+    """Parse an ISO 8601 date or time, a number of ms, or a time before now such as -10m into ms since 1970.
 
     Raises ValueError for another format.
     """

@@ -1,4 +1,4 @@
-"""`minikafka top`: brokers, groups and topics with their rates, redrawn in place."""
+"""`minikafka top`: shows brokers, groups and topics with their rates, redrawn in place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from minikafka.client.connections.cluster_metadata import Topic
 
 API_TIMEOUT_MS = 5_000
-"""So that a leader that has died is passed over soon, and the screen is not an old one."""
+"""The timeout of requests, short so that a dead leader is passed over soon and the screen stays current."""
 GROUPS_MAX = 100
 
 
@@ -115,7 +115,7 @@ def listed(topics: list[Topic]) -> set[str]:
 
 
 async def sampled_groups(admin: Admin) -> list[GroupSample]:
-    """Groups of consumers with their committed offsets; of many, the first ones by name."""
+    """The groups of consumers with their committed offsets; at most `GROUPS_MAX`, the first by name."""
     from minikafka.cli.groups import consumer_groups
     from minikafka.protocol.errors import GroupIdNotFoundError
 
@@ -132,7 +132,7 @@ async def sampled_groups(admin: Admin) -> list[GroupSample]:
 
 
 async def sizes(admin: Admin) -> dict[str, int]:
-    """The bytes of each topic, of all its replicas."""
+    """The size of each topic in bytes, with all its replicas."""
     found: dict[str, int] = {}
     for directories in (await admin.describe_log_dirs()).values():
         for directory in directories:

@@ -1,4 +1,4 @@
-"""What `minikafka top` shows: the state of a cluster at two moments, and the rates between them. Pure."""
+"""Computes the output of `minikafka top` from the state of a cluster at two moments, with rates between them. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class GroupSample:
-    """A group, and its committed offset by partition."""
+    """A group at a moment, with its committed offsets by partition."""
 
     group_id: str
     state: str
@@ -28,12 +28,12 @@ class GroupSample:
 
 @dataclass(frozen=True)
 class Sample:
-    """A cluster at a moment.
+    """The state of a cluster at a moment.
 
     Attributes:
-        at_s: on a monotonic clock.
-        ends: the end of each partition that has a leader.
-        sizes: bytes of each topic, of all its replicas.
+        at_s: the time in seconds of a monotonic clock.
+        ends: the end offset of each partition that has a leader.
+        sizes: the size of each topic in bytes, with all its replicas.
     """
 
     at_s: float
@@ -46,7 +46,7 @@ class Sample:
 
 
 def details(before: Sample | None, now: Sample) -> Row:
-    """A frame, for JSON; rates are null in the first one."""
+    """The details of a frame for JSON; rates are null in the first frame."""
     added = growth({} if before is None else before.ends, now.ends)
     seconds = None if before is None else max(now.at_s - before.at_s, 1e-3)
     partitions = [one for topic in now.topics for one in topic.partitions]
@@ -63,12 +63,12 @@ def details(before: Sample | None, now: Sample) -> Row:
 
 
 def growth(before: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """By how much offsets have grown; not those of a partition that was made anew, or is not in both."""
+    """The growth of each partition's offset. Partitions that were created anew or are not in both are left out."""
     return {tp: end - before[tp] for tp, end in now.items() if tp in before and end >= before[tp]}
 
 
 def rate(counts: Iterable[int], seconds: float | None) -> float | None:
-    """Per second, None if it is not known."""
+    """The rate per second of counts; None if the time is not known."""
     return None if seconds is None else round(sum(counts) / seconds, 1)
 
 
@@ -78,7 +78,7 @@ def lacks(partition: Partition) -> bool:
 
 
 def broker_rows(now: Sample, added: Mapping[TopicPartition, int], seconds: float | None) -> list[Row]:
-    """A row for each broker, by id: what it leads, and the records per second that its partitions are sent."""
+    """A row for each broker, by id: the partitions that it leads, and the records per second sent to them."""
     leaders = {(topic.name, one.index): one.leader for topic in now.topics for one in topic.partitions}
     partitions = [one for topic in now.topics for one in topic.partitions]
     return [
@@ -110,7 +110,7 @@ def topic_rows(now: Sample, added: Mapping[TopicPartition, int], seconds: float 
 
 
 def group_rows(before: Sample | None, now: Sample, seconds: float | None) -> list[Row]:
-    """A row for each group, the one with the largest lag first."""
+    """A row for each group, the group with the largest lag first."""
     known = {one.group_id: one.committed for one in before.groups} if before is not None else {}
     rows = [
         {
@@ -126,13 +126,13 @@ def group_rows(before: Sample | None, now: Sample, seconds: float | None) -> lis
 
 
 def lag(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int | None:
-    """The records that a group has to read; None if it has committed nothing, so that nobody knows."""
+    """The number of records that a group still has to read; None if it has not committed any offset."""
     known = [max(ends[tp] - offset, 0) for tp, offset in committed.items() if tp in ends]
     return sum(known) if known else None
 
 
 def lines(frame: Row, rows_max: int) -> list[str]:
-    """A frame as text, with at most so many rows of each table."""
+    """A frame as text, with at most `rows_max` rows of each table."""
     summary = [
         f"cluster {frame['cluster_id']}, controller {frame['controller']}, {counted(len(frame['brokers']), 'broker')}",
         f"{counted(frame['partitions'], 'partition')}, "
@@ -163,7 +163,7 @@ def cells(row: Row) -> list[object]:
 
 
 def rate_text(per_second: float | None) -> str:
-    """A rate with as many digits as matter."""
+    """A rate as text: whole from 10 on, otherwise with one decimal; `-` for None."""
     if per_second is None:
         return "-"
     return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}"

@@ -1,4 +1,4 @@
-"""`minikafka transactions`: lists and describes transactions, finds those that hang, and aborts them (KIP-664)."""
+"""`minikafka transactions`: lists and describes transactions, finds and aborts hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 

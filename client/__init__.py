@@ -28,15 +28,15 @@ layer of connections, metadata and retries. Logic is pure and tested without soc
 
     options.py           the options of all clients, with defaults and bounds
     option_checks.py     which values an option may have
-    broker_limits.py     which of them brokers limit, and the words for a value that one refuses
-    arguments.py         the same options as TypedDicts, for type checkers and editors
-    argument_kinds.py    which values an argument of a method may have, by its annotation
-    argument_checks.py   has the public methods of a class check their arguments so
+    broker_limits.py     options whose values brokers limit, and the error message for a value that a broker refuses
+    arguments.py         the options of all clients as TypedDicts, for type checkers and editors
+    argument_kinds.py    which values an argument of a method may have, derived from its annotation
+    argument_checks.py   makes the public methods of a class check their arguments
     connections/         sockets, requests and responses, metadata, retries and backoff
     producer/            partitioning, batches, sequence numbers, Produce requests
     consumer/            positions, Fetch requests, records, subscriptions, commits, Arrow
     groups/              group membership (classic and consumer protocol) and assignors
-    assignor.py          the interface of an assignor, for those in `groups/` and for users' own
+    assignor.py          the interface of an assignor: the assignors in `groups/` implement it, and users may
     metrics.py           metrics with the names of the JVM client
     records.py           records as applications see them
     interceptors.py      the interfaces of interceptors, which users implement
@@ -52,13 +52,13 @@ Caveats:
       counts uncompressed bytes.
     * Without a `Listener`, rebalances happen in the background, even while a record is being processed: its partition
       may be reassigned meanwhile, and another member may consume its last records again. Automatic commits never
-      include the record being processed; a commit of its offset is rejected then. With a `Listener`, a rebalance waits
-      for the application's next request for records, as in the JVM client.
-    * `allow_auto_create_topics` is False for Consumer and Admin; Kafka's consumer has topics created that it reads.
+      include the record being processed; after a reassignment, a commit of its offset is rejected. With a `Listener`, a
+      rebalance waits for the application's next request for records, as in the JVM client.
+    * `allow_auto_create_topics` is False for Consumer and Admin. Kafka's consumer lets brokers create topics it reads.
     * A batch that decompresses to more than 256 MiB is rejected as corrupt. All records of a batch are decoded at once,
-      whatever `max_poll_records` is: 1.25 million empty ones, in 1 MB, take 1.8 s and 300 MB.
-    * A blocking producer does not call `on_delivery` for a record that is refused, or dropped when it is closed, before
-      its event loop has taken it: `result()` or the log tells of it.
+      whatever `max_poll_records` is: 1.25 million empty records, in 1 MB, take 1.8 s and 300 MB.
+    * A blocking producer does not call `on_delivery` for a record that is refused, or dropped at closing, before the
+      event loop has taken the record: `result()` raises the error, or the log reports it.
     * No share groups, TLS or SASL.
 """
 
@@ -217,7 +217,7 @@ _PLACES = {
     "protocol.errors": ("KafkaError",),
     "protocol.names": ("TopicPartition",),
 }
-"""Where the public names are: a broker, which uses the connections only, starts without the rest."""
+"""The public names by module. They are imported on first use: a broker needs only `connections`, and starts faster."""
 
 
 if not TYPE_CHECKING:  # With it a type checker would accept any name.

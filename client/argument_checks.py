@@ -1,12 +1,13 @@
-"""`checks_arguments`: the public methods of a client check their arguments by the types that they declare.
+"""`checks_arguments`: a class decorator that checks the arguments of a client's public methods by their annotations.
 
     @checks_arguments()
     class Admin:
         async def delete_topics(self, names: Iterable[str]) -> …     # a generator becomes a list, [b"t"] is refused
 
-Each annotation becomes a `Kind` when the class is made; an annotation without one is an error then. A call with a value
-that is not of its parameter's kind raises TypeError, with one that is out of range ValueError. Both name the argument,
-what was given and what is allowed. So does one with an argument that the method does not have. Nothing was done then.
+Each annotation becomes a `Kind` when the class is created; an annotation that has no `Kind` is an error at that time. A
+call raises TypeError if a value does not have the parameter's kind, and ValueError if a value is out of range. Both
+errors name the argument, the value given and what is allowed. A call with an unknown argument is refused in the same
+way. A refused call has had no effect.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _Parameters:
                 self.in_order.append((one.name, kind))
 
     def read(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments as the method wants them; if there are too many, Python complains of them."""
+        """Convert the arguments to the declared kinds. Too many positional arguments are left for Python to refuse."""
         path = ""
         try:
             found: list[Any] = []
@@ -63,7 +64,7 @@ class _Parameters:
 
 
 def read_argument(method: str, name: str, kind: Kind, value: Any) -> Any:
-    """One argument as the method wants it. Raises TypeError, ValueError."""
+    """Convert one argument to its kind. Raises TypeError or ValueError, whose message names the method."""
     try:
         return kind(value)
     except Refused as error:
@@ -71,7 +72,7 @@ def read_argument(method: str, name: str, kind: Kind, value: Any) -> Any:
 
 
 def checks_arguments(*, but: Iterable[str] = ()) -> Callable[[C], C]:
-    """Have the public methods that a class defines check their arguments; `but` those that do it themselves."""
+    """Make the public methods of a class check their arguments, except the methods in `but`, which do so themselves."""
 
     def decorate(cls: C) -> C:
         for name, method in list(vars(cls).items()):
@@ -83,7 +84,10 @@ def checks_arguments(*, but: Iterable[str] = ()) -> Callable[[C], C]:
 
 
 def knows_arguments(*, but: Iterable[str] = ()) -> Callable[[C], C]:
-    """Have the public methods of a class say what they have in place of an argument that they do not have."""
+    """Make the public methods of a class refuse unknown arguments with an error that suggests the right ones.
+
+    The methods in `but` do so themselves.
+    """
 
     def decorate(cls: C) -> C:
         for name, method in list(vars(cls).items()):
@@ -95,7 +99,7 @@ def knows_arguments(*, but: Iterable[str] = ()) -> Callable[[C], C]:
 
 
 def _shown(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Show users a method without the `**unknown` with which it says what it has instead."""
+    """Hide the `**unknown` parameter, which only serves to refuse unknown arguments, from the method's signature."""
     signature = inspect.signature(method)
     kept = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     method.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]

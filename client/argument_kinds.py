@@ -1,7 +1,8 @@
-"""What an argument of a client's method may be (`Kind`), derived from its annotation; harmless other forms are read.
+"""`Kind`: which values an argument of a client's method may have, derived from the argument's annotation.
 
-Taken are integers of other libraries (whatever has `__index__`), any iterable for a list, bytes-like objects for
-bytes, text for the value of a header, subclasses, and `(topic, partition)` for a `TopicPartition`.
+Equivalent values of other types are converted: integers of other libraries (any object with `__index__`), any iterable
+for a list, bytes-like objects for bytes, a string for the value of a header, instances of subclasses, and
+`(topic, partition)` for a `TopicPartition`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from minikafka.protocol.records.record import Headers
 from minikafka.protocol.shortened import shortened
 
 TEXT_BYTES_MAX = 32_767
-"""The length of a string in the protocol has 16 bits."""
+"""The maximum length of a string in the protocol, in bytes: its length field is a signed 16-bit integer."""
 INT16, INT32, INT64 = 1 << 15, 1 << 31, 1 << 63
 
 
@@ -28,29 +29,29 @@ class BadValue(ValueError):
     """An argument of the right type has a value that a method does not take.
 
     Attributes:
-        for_users: the message without the method, for those who did not call it, as the users of a command.
+        for_users: the message without the method's name, for the users of a command-line tool.
     """
 
     for_users = ""
 
 
 class BadTopicName(InvalidTopicError, BadValue):
-    """An argument is the name of no topic, as brokers would say, but at once."""
+    """An argument is not a valid topic name; raised before a request is sent, while a broker would refuse it later."""
 
 
 class Refused(Exception):
-    """A value is not of its kind. `path` leads to it, from the argument on."""
+    """A value is not of the expected kind. `path` locates the value within the argument, as in `topics[2].name`."""
 
     def __init__(self, value: Any, allowed: str, error: type[Exception] = TypeError) -> None:
         self.value, self.allowed, self.error, self.path = value, allowed, error, ""
 
     def within(self, path: str) -> Refused:
-        """The same, as a part of something."""
+        """Prepend `path` to the path of the value, for the container that holds the value."""
         self.path = path + self.path
         return self
 
     def raised_by(self, method: str) -> Exception:
-        """What the caller of a method gets."""
+        """The exception for the caller of a method: TypeError, BadValue or BadTopicName, with a complete message."""
         value = shown(self.value)
         text = f"{method}({self.path}={value}): must be {self.allowed}"
         if self.error is TypeError:
@@ -61,12 +62,12 @@ class Refused(Exception):
 
 
 class Kind(NamedTuple):
-    """What an argument may be.
+    """The values that an argument may have.
 
     Attributes:
-        allowed: in words.
-        takes: whether a value has a suitable type.
-        read: the value as the method wants it. Raises Refused.
+        allowed: a description of the allowed values, for error messages.
+        takes: returns whether a value has a suitable type.
+        read: converts a value of a suitable type to the form that the method uses. Raises Refused.
     """
 
     allowed: str
@@ -74,14 +75,14 @@ class Kind(NamedTuple):
     read: Callable[[Any], Any]
 
     def __call__(self, value: Any) -> Any:
-        """`read`, of a suitable type only. Raises Refused."""
+        """Check the value's type with `takes`, and convert it with `read`. Raises Refused."""
         if not self.takes(value):
             raise Refused(value, self.allowed)
         return self.read(value)
 
 
 def shown(value: Any) -> str:
-    """A value in an error message."""
+    """The text of a value for an error message: its shortened `repr`, or its type if `repr` raises."""
     try:
         return shortened(repr(value))
     except Exception:  # noqa: BLE001 (the `__repr__` of an application, or an integer of too many digits)
@@ -89,7 +90,7 @@ def shown(value: Any) -> str:
 
 
 def whole_number(low: int, high: int, allowed: str = "") -> Kind:
-    """An integer between two bounds, both included."""
+    """The kind of an integer between two bounds, both included."""
     allowed = allowed or f"a whole number from {low} to {high}"
 
     def read(value: Any) -> int:
@@ -112,7 +113,7 @@ def _text(value: str) -> str:
 
 
 def encoded(value: str) -> bytes:
-    """A string as UTF-8. Raises Refused."""
+    """Encode a string as UTF-8. Raises Refused."""
     try:
         return value.encode()
     except UnicodeEncodeError:
@@ -161,7 +162,7 @@ PARTITION_INDEX = whole_number(0, INT32 - 1)
 
 
 def _instance(of: type) -> Kind:
-    """An object of a class; one with declared fields is made anew, with each field read."""
+    """The kind of an instance of a class. An instance with declared fields is copied, with each field converted."""
     declared: Iterable[str] = getattr(of, "_fields", getattr(of, "__dataclass_fields__", ()))
     kinds = {name: declared_kind(of.__annotations__[name], of.__module__) for name in declared}
 
@@ -203,7 +204,7 @@ def _header_name(name: Any) -> str:
 
 
 def header_value(value: Any) -> bytes | None:
-    """The value of a header. Raises Refused."""
+    """Convert the value of a header to bytes or None. Raises Refused."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
@@ -252,7 +253,7 @@ def _is(kind: Kind, value: Any) -> bool:
 
 
 def one_of_several(kind: Kind) -> Kind:
-    """The kind of an argument of which there may be any number; a list of them is refused with a word about that."""
+    """The kind of each `*args` argument; a list in place of several arguments is refused with advice to unpack it."""
 
     def read(value: Any) -> Any:
         try:
@@ -308,8 +309,8 @@ def _one_of(values: Sequence[str]) -> Kind:
 
 
 def declared_kind(annotation: Any, module: str) -> Kind:
-    """The kind of an annotation in the source of a module."""
-    source = getattr(annotation, "__forward_arg__", annotation)  # that of a NamedTuple's field
+    """The kind of an annotation, given as source text that is evaluated in the namespace of its module."""
+    source = getattr(annotation, "__forward_arg__", annotation)  # NamedTuple fields have a ForwardRef
     return kind_of(eval(source, vars(sys.modules[module])))
 
 

@@ -45,4 +45,4 @@ class Assignor(Protocol):
         """The data that a member adds to its subscription for the leader's assignor."""
 
     def assign(self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignment:
-        """Each member's partitions; a topic without a count does not exist (yet)."""
+        """Return the partitions of each member. A topic that is not in `partition_counts` does not exist (yet)."""

@@ -1,6 +1,6 @@
-"""Options whose values brokers limit, and the words for a value that one refuses. Pure.
+"""Options whose values brokers limit, and the error message for a value that a broker has refused. Pure.
 
-The error code alone, as "invalid session timeout", names neither the value nor the limits.
+The error code alone, such as "invalid session timeout", names neither the value nor the limits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIMITED = {
 
 
 def explained(code: int, options: object) -> str:
-    """The message of an error, with the value of the option of a client that the broker has refused, if it has one."""
+    """The message of an error code; it names the refused option and its value if `options` has that option."""
     message = str(error_for(code))
     for limited, (name, demand) in LIMITED.items():
         if code == limited and hasattr(options, name):

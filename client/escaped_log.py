@@ -1,4 +1,4 @@
-"""`escaped`: a logger whose lines a terminal can show: what brokers, and others, have named is escaped in them."""
+"""`escaped`: a logger that escapes control characters in its arguments, such as names from brokers, for terminals."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from minikafka.protocol.visible import visible
 
 
 def escaped(logger: logging.Logger) -> logging.Logger:
-    """The logger, whose arguments are text from now on, with escapes for what a terminal obeys; numbers stay."""
-    logger.addFilter(_escape)  # once only, however often
+    """Make a logger convert its arguments, except numbers, to text whose control characters are escaped.
+
+    Returns the same logger.
+    """
+    logger.addFilter(_escape)  # `addFilter` adds a filter only once.
     return logger
 
 

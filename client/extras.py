@@ -1,10 +1,10 @@
-"""Names the extra of minikafka whose packages are missing, in the error of an import."""
+"""`missing_extra`: the error for a failed import of an optional package; it names the extra of minikafka to install."""
 
 
 def missing_extra(error: ModuleNotFoundError, extra: str, what: str) -> ModuleNotFoundError:
-    """The error to raise instead of one of an import: what needs the package, and the command that installs it.
+    """The error to raise in place of an import error: it names what needs the package, and the command to install it.
 
-    A module of minikafka's own that is missing is a bug: the error is returned as it is.
+    If the missing module is minikafka's own, which is a bug, `error` is returned unchanged.
     """
     package = (error.name or "").partition(".")[0]
     if not package or package == "minikafka":

@@ -1,11 +1,11 @@
-"""Iterators that go on after a request for the next item that was cancelled, interrupted or failed.
+"""Iterators that can be continued after a request for the next item was cancelled, was interrupted or failed.
 
-A generator ends with the exception that leaves it: after that it only says that it has ended. These iterators begin a
-new one then. Their `__anext__` and `__next__` are those of the generator, without a call of Python between: a loop over
-records is as fast as one over the generator.
+A generator ends with the first exception that leaves it. These iterators then create a new generator. Their `__anext__`
+and `__next__` are those of the generator, without a Python call in between, so a loop over records is as fast as a loop
+over the generator.
 
-*Caveat*: an iterator that is interrupted before the first instruction of its generator has run ends all the same. A new
-one goes on.
+*Caveat*: an iterator that is interrupted before the first instruction of its generator has run still ends. A new
+iterator continues.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Block = AbstractContextManager[None]
 
 
 class _GoesOn(Generic[G]):
-    """The iterator.
+    """The base class of the iterators: holds the current generator.
 
     Args:
-        begin: makes a generator, which does all that it does inside the block that it gets.
+        begin: creates a generator, whose whole body runs inside the block that `begin` is passed.
 
     Attributes:
-        failed: whether the last request failed, and there was none since.
+        failed: whether the last request failed, and no other was made since.
     """
 
     __slots__ = ("__weakref__", "_begin", "_generator", "failed")
@@ -39,12 +39,12 @@ class _GoesOn(Generic[G]):
         self.begin()
 
     def begin(self) -> None:
-        """Have a new generator."""
+        """Create a new generator."""
         self._generator: G = self._begin(_Attempt(self))
 
 
 class AsyncIteration(_GoesOn[AsyncGenerator[T, None]], Generic[T]):
-    """For `async for`."""
+    """An iterator for `async for`."""
 
     __slots__ = ("__anext__",)
     __anext__: Callable[[], Awaitable[T]]
@@ -57,17 +57,17 @@ class AsyncIteration(_GoesOn[AsyncGenerator[T, None]], Generic[T]):
         return self
 
     async def aclose(self) -> None:
-        """End it."""
+        """Close the generator, which ends the iterator."""
         await self._generator.aclose()
 
     @property
     def is_open(self) -> bool:
-        """Whether its owner is in a loop over it, as far as is known."""
+        """Whether a loop over the iterator may still be running: its generator has not ended, and nothing failed."""
         return not self.failed and cast("AsyncGeneratorType[T, None]", self._generator).ag_frame is not None
 
 
 class Iteration(_GoesOn[Generator[T, None, None]], Generic[T]):
-    """For `for`."""
+    """An iterator for `for`."""
 
     __slots__ = ("__next__",)
     __next__: Callable[[], T]
@@ -80,12 +80,15 @@ class Iteration(_GoesOn[Generator[T, None, None]], Generic[T]):
         return self
 
     def close(self) -> None:
-        """End it."""
+        """Close the generator, which ends the iterator."""
         self._generator.close()
 
 
 class _Attempt:
-    """What a generator does. The iterator is not kept: one that was left by `break` is gone at once."""
+    """The block in which a generator's body runs; if the body fails, the iterator gets a new generator.
+
+    The reference to the iterator is weak, so that an iterator that was left by `break` is deleted at once.
+    """
 
     def __init__(self, iterator: _GoesOn[Any]) -> None:
         self._iterator = ref(iterator)

@@ -6,7 +6,8 @@
 
     Producer(interceptors=[Counting()])
 
-What an interceptor raises is logged and goes no further: the record, or the result of the interceptor before, is used.
+An error that an interceptor raises is logged and not propagated: the result of the previous interceptor, or the
+original record, is used.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ from minikafka.protocol.names import TopicPartition
 
 
 class ProducerInterceptor:
-    """What a producer calls for each record; override what you need. Source: Kafka's `ProducerInterceptor`."""
+    """Callbacks of a producer for each record; override those you need. Source: Kafka's `ProducerInterceptor`."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Called in `send`, before serialization: the record to send, this one or another."""
+        """Called in `send`, before serialization. Return the record to send: the given one or another."""
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        """Called once for each record that was delivered or has failed, also if `send` raises; before `on_delivery`.
+        """Called once for each record that was delivered or has failed, even if `send` raises; before `on_delivery`.
 
-        It runs in the producer's background task and holds it up. With an error the metadata's offset is -1, and its
-        partition is if none was chosen.
+        The call runs in the producer's background task and blocks it. With an error, the metadata's offset is -1, and
+        its partition is -1 if none was chosen.
         """
 
 
 class ConsumerInterceptor:
-    """What a consumer calls for records and commits; override what you need. Source: Kafka's `ConsumerInterceptor`."""
+    """Callbacks of a consumer for records and commits; override as needed. Source: Kafka's `ConsumerInterceptor`."""
 
     def on_consume(self, records: Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
-        """Called with records that are about to be returned: those to return.
+        """Called with records that are about to be returned. Return the records for the application.
 
-        Iteration calls it for each record, `batches` for each batch, `poll` for each list. Records that are left out
-        count as consumed. Those of `arrow_batches` are not shown.
+        Iteration calls `on_consume` for each record, `batches` for each batch, `poll` for each list. Records that are
+        left out count as consumed. It is not called for `arrow_batches`.
         """
         return records
 

@@ -1,7 +1,7 @@
 """Metrics of clients, with the names and groups of the JVM client (KIP-42's registry, `MetricName`).
 
-Hot paths only add to totals, for each request, batch or chunk of records. All else is computed by `metrics()`: rates
-and averages are those of the time since the last call that is 30 s ago, or since the client was opened.
+Hot paths only add to totals, for each request, batch or chunk of records. `metrics()` computes the rest: rates and
+averages cover the time since the latest call of `metrics()` that is at least 30 s ago, or since the client was opened.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class MetricName(NamedTuple):
 
 
 class Distribution:
-    """Values such as durations in ms: their sum and number since the client was opened, the greatest of the window.
+    """Statistics of values such as durations in ms: sum and number since the client was opened, maximum of the window.
 
     Attributes:
-        last_s: when the last one was added, on the event loop's clock; None before the first.
+        last_s: when the last value was added, on the event loop's clock; None before the first one.
     """
 
     __slots__ = ("_greatest", "count", "last_s", "total")
@@ -39,7 +39,7 @@ class Distribution:
         self._greatest: deque[tuple[float, float]] = deque()
 
     def add(self, value: float) -> None:
-        """Add a value of this moment."""
+        """Add a value with the current time."""
         now = anyio.current_time()
         self.total += value
         self.count += 1
@@ -67,12 +67,13 @@ class Distribution:
 
 
 class Readings:
-    """What a client has to tell at one moment.
+    """The gauges and totals of a client at one moment, from which its metrics are computed.
 
     Attributes:
         kind: the first part of the group's name: producer, consumer or admin-client.
-        values: gauges and totals.
-        ratios: for each average the two totals of which it is the quotient, and a factor.
+        values: gauges and totals, which are metrics themselves.
+        totals: the total from which each rate is computed.
+        ratios: the two totals of which each average is the quotient.
     """
 
     def __init__(self, kind: str, client_id: str) -> None:
@@ -83,20 +84,20 @@ class Readings:
         self._client = ("client-id", client_id)
 
     def gauge(self, name: str, value: float, group: str = "metrics", **tags: object) -> None:
-        """A value of this moment."""
+        """Add a current value, the metric `name`."""
         self.values[self._name(name, group, tags)] = value
 
     def total(self, name: str, value: float, group: str = "metrics", **tags: object) -> None:
-        """Something that is counted: `name`-total, and `name`-rate per second."""
+        """Add a count, which becomes the metrics `name`-total and `name`-rate, per second."""
         self.values[self._name(f"{name}-total", group, tags)] = value
         self.totals[self._name(f"{name}-rate", group, tags)] = value
 
     def average(self, name: str, amount: float, count: float, group: str = "metrics", **tags: object) -> None:
-        """`name`-avg: of totals of an amount and of what it is the amount of."""
+        """Add the metric `name`-avg: the quotient of two totals, such as bytes and requests."""
         self.ratios[self._name(f"{name}-avg", group, tags)] = (amount, count)
 
     def distribution(self, name: str, values: Distribution, group: str = "metrics") -> None:
-        """`name`-avg and `name`-max."""
+        """Add the metrics `name`-avg and `name`-max."""
         self.average(name, values.total, values.count, group)
         self.gauge(f"{name}-max", values.greatest(), group)
 
@@ -112,13 +113,13 @@ class _Sample(NamedTuple):
 
 
 class Window:
-    """Remembers totals of earlier readings, at most one for each second of the window. Times on any clock."""
+    """The totals of earlier readings, at most one reading for each second of the window. Times may be on any clock."""
 
     def __init__(self, started_s: float) -> None:
         self._samples = deque([_Sample(started_s, {}, {})])
 
     def finish(self, readings: Readings, now: float) -> dict[MetricName, float]:
-        """All metrics: those of the readings, with rates and averages. An average of nothing is NaN, as in Kafka."""
+        """All metrics: the values of the readings, rates and averages. An average of no values is NaN, as in Kafka."""
         samples = self._samples
         while len(samples) > 1 and samples[1].time_s <= now - WINDOW_S:
             samples.popleft()

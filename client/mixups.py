@@ -1,4 +1,4 @@
-"""What was written for the other kind of client, async or blocking, or for other libraries: errors say what to write.
+"""Helpful errors for calls meant for the other kind of client (async or blocking), or for other libraries' clients.
 
 The methods are hidden from type checkers, which find such mistakes by themselves.
 """
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 
 class _OfOtherLibraries:
-    """A method with which other libraries open and close clients.
+    """A descriptor for a method with which other libraries open or close clients; access raises AttributeError.
 
-    A `__getattr__` would do, but makes each access to an attribute slower: CPython specializes none of such a class.
+    A `__getattr__` would slow down each access to an attribute: CPython does not specialize attribute accesses of a
+    class that has one.
     """
 
     def __init__(self, block: str, stack: str) -> None:
@@ -30,7 +31,7 @@ class _OfOtherLibraries:
 
 
 class MixedWithBlocking:
-    """An async client, used like a blocking one."""
+    """The errors of an async client that is used like a blocking one."""
 
     if not TYPE_CHECKING:
 
@@ -42,7 +43,7 @@ class MixedWithBlocking:
             )
 
         def __exit__(self, *exception: object) -> None:
-            """Python looks for it before it calls `__enter__`."""
+            """Does nothing; Python requires `__exit__` before it calls `__enter__`."""
 
         close = _OfOtherLibraries("async with", "AsyncExitStack")
         aclose = _OfOtherLibraries("async with", "AsyncExitStack")
@@ -53,7 +54,7 @@ class MixedWithBlocking:
 
 
 class MixedWithAsync:
-    """A blocking client, used like an async one."""
+    """The errors of a blocking client that is used like an async one."""
 
     if not TYPE_CHECKING:
 
@@ -64,7 +65,7 @@ class MixedWithAsync:
             )
 
         def __aexit__(self, *exception: object) -> None:
-            """Python looks for it before it calls `__aenter__`."""
+            """Does nothing; Python requires `__aexit__` before it calls `__aenter__`."""
 
         close = _OfOtherLibraries("with", "ExitStack")
         aclose = _OfOtherLibraries("with", "ExitStack")
@@ -75,7 +76,7 @@ class MixedWithAsync:
 
 
 class IteratedWithoutAsync:
-    """An async consumer in a plain `for`."""
+    """The error of an async consumer in a plain `for`."""
 
     if not TYPE_CHECKING:
 
@@ -86,7 +87,7 @@ class IteratedWithoutAsync:
 
 
 class IteratedWithAsync:
-    """A blocking consumer in an `async for`."""
+    """The error of a blocking consumer in an `async for`."""
 
     if not TYPE_CHECKING:
 
@@ -95,7 +96,7 @@ class IteratedWithAsync:
 
 
 class Awaited:
-    """The delivery of a blocking producer, after `await`."""
+    """The error of `await` on a blocking producer's delivery."""
 
     __slots__ = ()
 

@@ -42,9 +42,9 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 NO_OFFSET = -1
-"""The answer if no record is as late as a time."""
+"""The offset in a response if no record is at or after the requested time."""
 OFFSET_COMMIT_VERSION_MAX = 9
-"""The last one that names topics by name."""
+"""The last version of OffsetCommit that identifies topics by name."""
 OFFSET_COMMIT_VERSION_BY_ID = 10
 _OFFSET_FETCH_VERSION_MAX = 9
 _FIRST_VERSION_WITH_GROUPS = 8
@@ -55,7 +55,7 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """The first offset of each partition at or after a time: ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP.
 
-    Sends one request to every leader. Raises the first partition's KafkaError, and has metadata refreshed then.
+    Sends one request to every leader. If a partition fails, raises the first one's KafkaError and refreshes metadata.
     """
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
     results = await list_offsets_of_each(
@@ -76,13 +76,14 @@ async def list_offsets_of_each(
     timeout_ms: int,
     partly: bool = True,
 ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-    """As `list_offsets`, with the KafkaError of each partition that has one.
+    """As `list_offsets`, but return the KafkaError of each partition that fails.
 
     Args:
-        partly: Whether the others are asked for if some have no leader. Otherwise these alone are returned then.
+        partly: whether requests are sent even if some partitions have no leader. If False, only the errors of
+            partitions without a leader are returned in this case.
 
     Raises:
-        KafkaError: Metadata cannot be had.
+        KafkaError: metadata could not be fetched.
     """
     found: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {}
     by_leader, leaderless = await leaders_of(cluster, wanted)
@@ -99,7 +100,7 @@ async def list_offsets_of_each(
 async def list_offsets_of_leader(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], *, isolation_level: int, timeout_ms: int
 ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-    """As `list_offsets_of_each`, for partitions of one leader, in one request. Raises nothing."""
+    """As `list_offsets_of_each`, for partitions of one leader, in one request. Does not raise."""
     found: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {
         tp: UnknownTopicOrPartitionError(f"the ListOffsets response lacks {tp}") for tp in wanted
     }
@@ -126,9 +127,9 @@ async def list_offsets_of_leader(
 async def leaders_of(
     cluster: Cluster, wanted: Mapping[TopicPartition, int]
 ) -> tuple[dict[int, dict[TopicPartition, int]], dict[TopicPartition, KafkaError]]:
-    """The partitions by leader, and the errors of those without one; metadata is refreshed if there are any.
+    """Group partitions by leader; also return the errors of partitions without a leader.
 
-    Raises KafkaError if metadata cannot be had.
+    Metadata is refreshed first if a leader is unknown. Raises KafkaError if metadata could not be fetched.
     """
     if cluster.topics is not None:
         cluster.topics |= dict.fromkeys(tp.topic for tp in wanted)
@@ -167,10 +168,10 @@ def _list_request(
 async def committed_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """A group's committed offsets (None: of all partitions); partitions without one are omitted.
+    """A group's committed offsets (`partitions` None: of all); partitions without a committed offset are omitted.
 
-    Sends one request. Raises the first partition's KafkaError; if the coordinator has moved, the next call looks it up
-    again.
+    Sends one request. Raises the first partition's KafkaError; after a retriable error of the request, the next call
+    looks up the coordinator again.
     """
     answered = await _fetch_offsets(cluster, group_id, partitions, require_stable=require_stable)
     found: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -184,7 +185,7 @@ async def committed_offsets(
 async def committed_offsets_of_each(
     cluster: Cluster, group_id: str, partitions: Collection[TopicPartition], *, require_stable: bool
 ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
-    """As `committed_offsets`, with the KafkaError of each partition that has one: of all, if there is no answer."""
+    """As `committed_offsets`, but return the KafkaError of each partition that fails: of all, without a response."""
     try:
         return await _fetch_offsets(cluster, group_id, partitions, require_stable=require_stable)
     except KafkaError as error:
@@ -194,7 +195,7 @@ async def committed_offsets_of_each(
 async def _fetch_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
 ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
-    """Raises KafkaError if there is no answer."""
+    """Fetch the committed offsets, or errors, of partitions. Raises the KafkaError of the request or of the group."""
     asked = None if partitions is None else list(partitions)
     names: dict[str, list[int]] | None = None if asked is None else {}
     for tp in asked or ():
@@ -235,7 +236,7 @@ def _single_request(group_id: str, names: dict[str, list[int]] | None) -> Offset
 def _committed(
     topics: Any, asked: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
-    """The answers for the partitions that were `asked` for (None: for all). One that lacks is an error."""
+    """The results for the requested partitions, `asked` (None: all); a missing partition gets a NetworkError."""
     found: dict[TopicPartition, OffsetAndMetadata | KafkaError] = {
         tp: NetworkError(f"the OffsetFetch response lacks {tp}") for tp in asked or ()
     }
@@ -256,10 +257,10 @@ def commit_request(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     topic_id_of: Callable[[TopicPartition], bytes] = lambda tp: NIL_UUID,
 ) -> OffsetCommitRequest:
-    """An OffsetCommit from outside the group; members add their member id and generation.
+    """An OffsetCommit request without a membership; members add their member id and generation.
 
     Args:
-        topic_id_of: for versions that name topics by id; the nil id where it is unknown.
+        topic_id_of: returns a topic's id, for versions that identify topics by id; the nil id if it is unknown.
     """
     topics: dict[tuple[str, bytes], OffsetCommitRequestTopic] = {}
     for tp, committed in offsets.items():
@@ -277,13 +278,13 @@ def commit_request(
 
 
 def commit_version_max(request: OffsetCommitRequest) -> int:
-    """The highest version in which a request can be sent: with topic ids, if all are known."""
+    """The highest version in which a request can be sent; versions with topic ids require that all ids are known."""
     by_id = all(topic.topic_id != NIL_UUID for topic in request.topics)
     return OFFSET_COMMIT_VERSION_BY_ID if by_id else OFFSET_COMMIT_VERSION_MAX
 
 
 def commit_results(request: OffsetCommitRequest, response: Any) -> dict[TopicPartition, KafkaError | None]:
-    """The error of each partition of a request, None for those that are committed."""
+    """The error of each partition of a request, or None if the partition was committed."""
     names = {topic.topic_id: topic.name for topic in request.topics}
     codes = {
         TopicPartition(topic.name or names.get(topic.topic_id, ""), one.partition_index): one.error_code

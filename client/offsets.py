@@ -1,4 +1,4 @@
-"""Offsets with what belongs to them: `OffsetAndMetadata` of a commit, `OffsetAndTimestamp` of a look-up."""
+"""`OffsetAndMetadata`, a committed offset with its metadata; `OffsetAndTimestamp`, the result of an offset look-up."""
 
 from __future__ import annotations
 

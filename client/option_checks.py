@@ -1,4 +1,4 @@
-"""Checks of the options of clients: each says which values an option may have; `parse_addresses`."""
+"""Checks of the options of clients: functions that describe which values an option may have; `parse_addresses`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RecordSerializer(Protocol):
     """A serializer that is told the topic and the headers of the record. Source: Kafka's `Serializer`."""
 
     def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
-        """The bytes of a key or value; not called for bytes, nor for null, which is None."""
+        """Return the bytes of a key or value. Not called for bytes and None, which are sent as they are."""
 
 
 Serializer = Callable[[Any], bytes | None] | RecordSerializer
@@ -34,7 +34,7 @@ class RecordDeserializer(Protocol):
     """A deserializer that is told the topic and the headers of the record. Source: Kafka's `Deserializer`."""
 
     def deserialize(self, topic: str, headers: Headers, data: bytes) -> Any:
-        """The object of a key or value; not called for null, which is None."""
+        """Return the object for the bytes of a key or value. Not called for null, which becomes None."""
 
 
 Deserializer = Callable[[bytes], Any] | RecordDeserializer
@@ -42,7 +42,7 @@ Deserializer = Callable[[bytes], Any] | RecordDeserializer
 
 
 def between(low: int, high: int = INT32_MAX) -> Check:
-    """A whole number between two bounds, both included."""
+    """A check for a whole number between two bounds, both included."""
 
     def check(value: Any) -> str | None:
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
@@ -52,7 +52,7 @@ def between(low: int, high: int = INT32_MAX) -> Check:
 
 
 def one_of(*values: Any) -> Check:
-    """One of the given values, of the same type."""
+    """A check for one of the given values, of the same type."""
 
     def check(value: Any) -> str | None:
         fits = any(type(value) is type(one) and value == one for one in values)
@@ -66,7 +66,7 @@ def boolean(value: Any) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """Integers of other libraries and subclasses of `int` and `str` as what they stand for; all else as it is."""
+    """Convert integers of other libraries, and subclasses of `int` and `str`, to `int` and `str`; keep other values."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
@@ -90,7 +90,7 @@ def nonempty_text(value: Any) -> str | None:
 
 
 def optional(check: Check) -> Check:
-    """A value that passes `check`, or None."""
+    """A check for None, or a value that passes `check`."""
 
     def checked(value: Any) -> str | None:
         allowed = None if value is None else check(value)
@@ -114,7 +114,7 @@ def serializer(value: Any) -> str | None:
 
 
 def objects(kind: type) -> Check:
-    """A list of objects of a class."""
+    """A check for a list of objects of a class."""
 
     def check(value: Any) -> str | None:
         fits = isinstance(value, list | tuple) and all(isinstance(one, kind) for one in value)
@@ -132,7 +132,7 @@ def addresses(value: Any) -> str | None:
 
 
 def parse_addresses(value: str | Sequence[str]) -> list[tuple[str, int]]:
-    """(host, port) for each part of a `bootstrap.servers` list. Raises ValueError."""
+    """Parse a `bootstrap.servers` list into (host, port) pairs. Raises ValueError."""
     parts = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Sequence) else [value]
     if not all(isinstance(part, str) for part in parts):
         raise ValueError(f"{shown(value)} is neither a string nor a list of strings")
@@ -143,12 +143,12 @@ def parse_addresses(value: str | Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _is_in_no_host(letter: str) -> bool:
-    """As in the pattern of Kafka's `Utils.HOST_PORT_PATTERN`; letters of other scripts are encoded."""
+    """Whether no host name has a letter, by Kafka's `Utils.HOST_PORT_PATTERN`; letters of other scripts are allowed."""
     return letter.isspace() or (letter.isascii() and not (letter.isalnum() or letter in "-%._:[]"))
 
 
 def parse_address(part: str) -> tuple[str, int]:
-    """(host, port) of `HOST:PORT` or, as in the setting of a broker, of `PLAINTEXT://HOST:PORT`. Raises ValueError."""
+    """Parse `HOST:PORT` or, as in a broker's setting, `PLAINTEXT://HOST:PORT` into (host, port). Raises ValueError."""
     protocol, slashes, address = part.rpartition("://")
     if slashes and protocol.upper() not in get_args(SecurityProtocol):
         known = " or ".join(get_args(SecurityProtocol))

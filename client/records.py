@@ -9,7 +9,7 @@ from minikafka.protocol.records.record import Headers
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as it was read. `timestamp` in ms since 1970; `timestamp_type` 0 CreateTime, 1 LogAppendTime."""
+    """A consumed record. `timestamp` is in ms since 1970; `timestamp_type` is 0 (CreateTime) or 1 (LogAppendTime)."""
 
     topic: str
     partition: int
@@ -53,7 +53,10 @@ class RecordBatch(Sequence[ConsumerRecord]):
 
 
 class ProducerRecord(NamedTuple):
-    """The arguments of `Producer.send`: key and value before they are serialized; None leaves the choice open."""
+    """A record to send: the arguments of `Producer.send`, with key and value before serialization.
+
+    `partition` or `timestamp_ms` None means that the producer chooses it.
+    """
 
     topic: str
     value: Any = None

@@ -1,7 +1,7 @@
-"""What to write in place of a keyword argument that a constructor or a method does not have.
+"""Error messages for unknown keyword arguments of constructors and methods: each suggests the right argument.
 
-Methods that check their arguments find such an argument then. Those that check nothing take `**unknown`, which is empty
-if the call is right, and refuse what is in it.
+Methods that check their arguments notice an unknown argument in that check. Methods that check nothing take
+`**unknown`, which is empty in a correct call, and refuse the arguments in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SYNONYMS = {
     "num_partitions": "partitions",
     "config": "configs",
 }
-"""Names in other clients, of arguments that have another name here."""
+"""Names of arguments in other clients, and the names of the same arguments here."""
 _OF_METHODS = {
     "timeout": "the options default_api_timeout_ms and delivery_timeout_ms limit how long calls wait",
     "callback": "a call has succeeded when it returns, and raises its errors",
@@ -37,15 +37,16 @@ _OF_METHODS = {
     "async": "a call has succeeded when it returns",
     "update_offsets": "positions change with the records that are returned",
 }
-"""Arguments of methods of other clients that have no counterpart, by how their names begin, and what to know here."""
+"""Hints on arguments of other clients' methods that have no counterpart here, by the beginning of their names."""
 
 
 def unknown_argument(owner: str, name: str, known: Sequence[str], elsewhere: Mapping[str, str]) -> str:
-    """The text of an error.
+    """The error message for an unknown argument, with a hint, the nearest known name, or all known names.
 
     Args:
         owner: the class or the method.
-        elsewhere: of arguments that other clients have, by how their names begin, what to do here.
+        known: the names of its arguments.
+        elsewhere: hints on arguments of other clients, by the beginning of their names.
     """
     plain_name = name.replace(".", "_").replace("-", "_")
     hint = next((hint for start, hint in elsewhere.items() if plain_name.startswith(start)), None)
@@ -58,7 +59,7 @@ def unknown_argument(owner: str, name: str, known: Sequence[str], elsewhere: Map
 
 
 def refuse(method: str, unknown: Iterable[str], known: Sequence[str]) -> None:
-    """Raise TypeError for the first of the arguments of a call that its method does not have."""
+    """Raise TypeError for the first unknown argument of a call; return if there is none."""
     for name in unknown:
         ours = _SYNONYMS.get(name, "")
         elsewhere: Mapping[str, str] = {}

@@ -1,7 +1,7 @@
-"""Errors of functions that applications pass to a client, and that it calls: callbacks, interceptors, partitioners.
+"""Handles errors of the application's functions that a client calls: callbacks, interceptors, partitioners.
 
-They may raise anything, also what is no `Exception`: `CancelledError` of a cancelled future, or what `pytest.fail`
-raises. Only `KeyboardInterrupt` and `SystemExit` are meant for the program.
+Such functions may raise anything, even a BaseException that is no `Exception`: the `CancelledError` of a cancelled
+future, or the exception of `pytest.fail`. Only `KeyboardInterrupt` and `SystemExit` are meant to end the program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ENDS_PROGRAM = (KeyboardInterrupt, SystemExit)
 
 
 class _OfThread(threading.local):
-    """What a thread does with an error that ends the program; None if it is to end the thread's event loop."""
+    """The current thread's handler of errors that end the program; None: such an error ends the event loop."""
 
     interrupt: Callable[[BaseException], None] | None = None
 
@@ -25,9 +25,9 @@ of_thread = _OfThread()
 
 
 def called(function: Callable[..., Any], *arguments: object) -> Any:
-    """What an application's function returns.
+    """Call an application's function, and return its result.
 
-    Raises what it raises, but RuntimeError for what would end the task as if it were cancelled.
+    Raises the function's error, but RuntimeError in place of a BaseException that would end the task like cancellation.
     """
     try:
         return function(*arguments)
@@ -38,10 +38,10 @@ def called(function: Callable[..., Any], *arguments: object) -> Any:
 
 
 class NoException(RuntimeError):
-    """Carries what is no `Exception` from a task of an event loop, which it would end, to who called the function.
+    """Carries a BaseException that is no `Exception` out of a task, whose event loop it would end, to the caller.
 
     Attributes:
-        original: What was raised.
+        original: the exception that was raised.
     """
 
     def __init__(self, original: BaseException) -> None:
@@ -51,9 +51,9 @@ class NoException(RuntimeError):
 
 
 class tolerated:  # noqa: N801 (used like a function)
-    """The block calls an application's function whose errors must not affect others: they are logged with this text.
+    """A block that calls an application's function; its errors are logged with this text, and not raised.
 
-    What ends the program is raised here, or by the thread that a blocking client finds for it.
+    KeyboardInterrupt and SystemExit are raised: here, or in a blocking client by a thread that waits for the client.
     """
 
     __slots__ = ("_arguments", "_logger", "_text")

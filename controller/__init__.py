@@ -44,13 +44,13 @@ The data on disk::
 
 *Caveats*
 
-- The voters of a quorum are fixed, unless its directories were formatted for others (`minikafka storage format`) or
-  kraft.version was upgraded to 1. Fixed ones are those of `controller.quorum.voters`, or the controllers discovered at
-  `controller.quorum.bootstrap.servers`; if all of the latter start at once, all must be up.
+- The voters of a quorum are fixed, unless its directories were formatted for dynamic voters (`minikafka storage
+  format`) or kraft.version was upgraded to 1. Fixed voters are those of `controller.quorum.voters`, or the controllers
+  discovered at `controller.quorum.bootstrap.servers`; if all of the latter start at once, all must be up.
 - A node that is the whole cluster, without a quorum, has a fixed voter, itself: kraft.version stays 0.
-- UpdateRaftVoter with kraft.version 0 is UNSUPPORTED_VERSION, where Kafka 4.3 keeps the addresses in memory: our voters
-  tell them in their handshakes. DescribeCluster at a controller lists the voters, and of the controllers that follow
-  those that this node has met since it knows the quorum; in Kafka all register.
+- UpdateRaftVoter with kraft.version 0 succeeds without effect, where Kafka 4.3 keeps the addresses in memory. In
+  minikafka, voters tell their addresses in their handshakes. DescribeCluster at a controller lists all voters, but only
+  those other controllers that this node has met since it joined the quorum; in Kafka every controller registers.
 - A voter whose disk was wiped may vote again, as in Kafka with fixed voters: wipe one at a time, and never a majority.
 - A decision that was pending when its leader lost leadership may have been carried out or not. Idempotent requests are
   retried. UnregisterBroker is answered with NOT_CONTROLLER. The responses of CreateTopics, CreatePartitions and

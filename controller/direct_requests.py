@@ -1,7 +1,7 @@
-"""Requests that reach a controller directly, not by way of a broker (KIP-919): `DirectRequests`.
+"""Answers requests that clients send to a controller directly, not by way of a broker (KIP-919): `DirectRequests`.
 
-A broker checks the configs of brokers before it forwards them, and only its own; a controller takes those of every
-broker, and answers for its own log levels. Source: `ControllerApis.handleIncrementalAlterConfigs`.
+A broker accepts only its own broker configs, and checks them before it forwards them. A controller accepts the configs
+of every broker, and answers for its own log levels. Source: `ControllerApis.handleIncrementalAlterConfigs`.
 """
 
 from collections.abc import Callable
@@ -31,8 +31,8 @@ class DirectRequests:
     """Answers requests to the controller of this node.
 
     Args:
-        controller: of this node.
-        static: its settings.
+        controller: the controller of this node.
+        static: the settings of this node.
         random: the source of ids.
         set_log_level: called with logger and level when a level is changed.
     """
@@ -50,7 +50,7 @@ class DirectRequests:
         self._set_log_level = set_log_level
 
     async def handle(self, request: Any, version: int) -> Any:
-        """The response. Raises KafkaError; NOT_CONTROLLER unless this node's controller is the active one."""
+        """Answer a request. Raises KafkaError; NOT_CONTROLLER if this node's controller is not the active one."""
         controller = self._controller
         context = Context(self._static, self._random, version, controller.log_levels)
         parts = await in_steps(splitting_at_controller(controller.image, request, context))

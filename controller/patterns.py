@@ -17,22 +17,24 @@ from itertools import accumulate
 import re2
 
 MEMORY_BYTES_MAX = 1 << 20
-"""Of a compiled pattern."""
+"""The largest size of a compiled pattern."""
 WORK_AT_ONCE = 1_000_000
-"""How much `Pattern.work` may be done between two pauses; at most about 2 ms. The largest pattern and the longest text
+"""The most `Pattern.work` that is done between two pauses; at most about 2 ms. The largest pattern and the longest text
 take 2 s, in which RE2 lets other threads run."""
 
 COSTLY_MAX, REPEATED_MAX, OPTIONAL_MAX, BRANCHES_MAX, DEPTH_MAX = 32, 2_000, 1_000, 3_000, 1_000
-"""How many classes of Unicode and counted repetitions a pattern may have, how many repetitions these may have
-together, how many `?`, also those of `(?:`, how many `|`, and how many parentheses in each other. RE2 takes up to
-0.4 ms and 300 KB for each of the first, before it looks at what the pattern takes, and time by the square of the
-others: 0.4 s for 32 `a{1,500}`, 0.2 s for 10,900 `a*|`."""
+"""The limits of a pattern, in this order: the Unicode classes and counted repetitions; the sum of the counts of these
+repetitions; the `?`, including those of `(?:`; the `|`; the depth of nested parentheses.
+
+RE2 needs up to 0.4 ms and 300 KB for each Unicode class or counted repetition, before it checks the pattern's size. Its
+time grows with the square of the other numbers: 0.4 s for 32 `a{1,500}`, 0.2 s for 10,900 `a*|`."""
 
 _QUOTED_OR_ESCAPED = re.compile(r"\\Q.*?(?:\\E|$)|\\x\{[0-9a-fA-F]{1,8}\}|\\.", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?", re.DOTALL)
-"""Also one that is not closed: a search that fails at each bracket would take time by the square of the text."""
+"""A character class, closed or not. If unclosed classes did not match, a search could take time by the square of the
+text's length, since it would fail at each bracket."""
 _TOO_MANY = re.compile(r"\{(?:[1-9][0-9]{8,}(?:,[0-9]*)?|[0-9]+,[1-9][0-9]{8,})\}")
-"""A count that RE2 does not take for one, so that it would match the text itself; RE2/J refuses it."""
+"""A repetition count so large that RE2 takes it for literal text; RE2/J rejects it."""
 _PARENTHESIS = re.compile(r"[()]")
 _COUNTED = re.compile(r"\{([0-9]++)(?:,([0-9]*+))?\}")
 _TOO_LARGE = "pattern too large - compile failed"
@@ -50,14 +52,14 @@ _KAFKAS_WORDS = {
 
 
 class InvalidPattern(ValueError):
-    """The text is no regular expression, or one that is too large, which is RE2's message. The others are RE2/J's."""
+    """A text is no regular expression, or is too large. The message is RE2/J's; for a pattern too large it is RE2's."""
 
 
 class Pattern:
     """A regular expression.
 
     Raises:
-        InvalidPattern: The text is none.
+        InvalidPattern: the text is no regular expression, or is too large.
     """
 
     def __init__(self, text: str) -> None:
@@ -84,16 +86,16 @@ class Pattern:
         self._size = int(self._compiled.programsize)
 
     def matches(self, text: str) -> bool:
-        """Whether all of the text matches."""
+        """Whether the whole text matches."""
         return self._compiled.fullmatch(text) is not None
 
     def work(self, text: str) -> int:
-        """The most that matching may take: instructions times characters."""
+        """The most work that matching the text may take: instructions of the pattern times characters of the text."""
         return self._size * (len(text) + 1)
 
 
 def _depth(operators: str) -> int:
-    """How many parentheses are open at most."""
+    """The depth of nested parentheses: how many are open at the same time, at most."""
     return max(accumulate(1 if found == "(" else -1 for found in _PARENTHESIS.findall(operators)), default=0)
 
 

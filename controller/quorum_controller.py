@@ -1,4 +1,4 @@
-"""The controller on every node of a cluster: its image follows the quorum; it forwards changes and retries them.
+"""`QuorumController`, the controller on every node of a cluster: keeps the metadata image and forwards changes.
 
 A request that changes metadata is forwarded to the active controller, on the node that leads the quorum; the response
 is returned once this node's own image has the change. While there is no active controller the request is retried if it
@@ -64,12 +64,12 @@ log = structlog.get_logger("minikafka.controller")
 
 RETRY_S, RETRY_MAX_S = 0.05, 0.5
 RECENTLY_LOST_S = 2.0
-"""Connections lost longer ago than this were not lost because of the last leader's end."""
+"""Connections that were lost longer ago were not lost because of the end of the last leader."""
 RESPONSE_GRACE_S = 1.0
 """The active controller enforces a request's timeout; its response must still arrive in time."""
 FORWARDED_MAX = 1000
 LOST_MAX = 2
-"""A request that so many receivers did not outlive is not sent again: it may be what ends the controllers."""
+"""After so many lost receivers a request is not sent again, since the request itself may make the controllers fail."""
 
 
 class QuorumController:
@@ -80,13 +80,13 @@ class QuorumController:
         settings: the settings of the quorum.
         disk: the disk of the metadata log.
         network: connects the nodes.
-        now_ms: the wall clock.
+        now_ms: returns the time of the wall clock in milliseconds.
         random: the source of ids, replica placement and election timeouts.
         log_levels: level by logger of this node; changed in place.
         set_log_level: called with logger and level when a level is changed.
 
     Attributes:
-        membership: this node among the voters of the quorum.
+        membership: the membership of this node in the quorum.
         broker_epoch: the epoch of this node's broker registration, set by `broker/node/registration.py`; -1 before.
 
     Raises:
@@ -161,22 +161,22 @@ class QuorumController:
 
     @property
     def offset(self) -> int:
-        """Every record before it is applied on this node."""
+        """The offset before which every record is applied on this node."""
         return self._applier.progress.offset
 
     @property
     def committed_offset(self) -> int:
-        """Every record before it is committed, as far as this node knows."""
+        """The offset before which every record is committed, as far as this node knows."""
         return 0 if self._raft is None else self._raft.high_watermark
 
     @property
     def cluster_id(self) -> str | None:
-        """None until the first leader has generated it and this node has learned it."""
+        """The cluster id; None until the first leader has generated it and this node has learned it."""
         return self._cluster.id
 
     @property
     def leader_id(self) -> int:
-        """The node of the active controller; -1 if unknown."""
+        """The id of the node of the active controller; -1 if unknown."""
         return -1 if self._raft is None else self._raft.leader_id
 
     @property
@@ -255,7 +255,7 @@ class QuorumController:
         self._peers.voters = found
 
     async def handle(self, request: Any, version: int) -> Any:
-        """The response to a request message; its changes are applied on this node.
+        """Answer a request; return the response once the changes of the request are applied on this node.
 
         Raises:
             KafkaError: the request fails as a whole; NOT_CONTROLLER if its outcome is unknown, REQUEST_TIMED_OUT if
@@ -271,7 +271,7 @@ class QuorumController:
         return forwarded.merge(None if forwarded.request is None else await self._forward(forwarded.request, version))
 
     async def handle_here(self, request: Any, version: int) -> Any:
-        """As `handle`, on the active controller only, and for any broker. Raises TermEnded elsewhere."""
+        """Answer a request here, without forwarding. Raises TermEnded unless this node is the active controller."""
         if describing := DESCRIPTIONS.get(type(request)):
             return await in_steps(describing(self.image, request, version))
         return (await self._carry_out(request, version)).reply
@@ -281,7 +281,7 @@ class QuorumController:
         self._peers.serve_client = serve
 
     async def _forward(self, request: Any, version: int) -> Any:
-        """The response of the active controller; retries where that is safe, ever more rarely: very many may wait."""
+        """The response of the active controller. Retries where that is safe, with growing pauses, as many may wait."""
         # A request without time left is refused by its decision, with the error of its API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
         waits_s, lost = RETRY_S, 0
@@ -320,12 +320,12 @@ class QuorumController:
 
     @property
     def kraft_version(self) -> int:
-        """0: the settings name the voters; 1: the log does (KIP-853)."""
+        """The kraft.version: 0 if the settings name the voters, 1 if the log does (KIP-853)."""
         return self.membership.kraft_version
 
     @property
     def voter_set(self) -> VoterSet:
-        """The voters in force, with their addresses, as this node knows them."""
+        """The current voters, with their addresses, as this node knows them."""
         return self.membership.voter_set
 
     @property
@@ -346,7 +346,7 @@ class QuorumController:
     # -- requests to the active controller -----------------------------------------------------------------------
 
     async def _attempt(self, request: Any, version: int) -> tuple[Any, int]:
-        """Response, and the offset up to which it must be applied. Raises KafkaError, TermEnded."""
+        """The response, and the offset up to which the log must be applied to see it. Raises KafkaError, TermEnded."""
         if self._active is not None:
             outcome = await self._carry_out(request, version)
             return outcome.reply, outcome.end_offset
@@ -368,7 +368,7 @@ class QuorumController:
         raise TermEnded(certain=False)  # the leader has changed meanwhile
 
     async def _report_progress(self) -> None:
-        """Report the applied offset of this broker to the active controller: CreateTopics waits for it."""
+        """Report the applied offset of this broker to the active controller, where CreateTopics waits for it."""
         while True:
             changed, offset = self._leader_changed, self.offset
             if self.broker_epoch >= 0 and not await self.report_contact():

@@ -1,7 +1,7 @@
 """The controller of a standalone node, without a quorum: one task decides, appends, commits, applies and replies.
 
 A decision is made against the effects of all earlier decisions, committed or not, in an image private to the
-controller. Everybody else reads `image`, which has committed records only. Requests that arrive while the device syncs
+controller. All other code reads `image`, which has committed records only. Requests that arrive while the device syncs
 therefore share the next write and sync, and no reader sees a record that could be lost. A trio task.
 """
 
@@ -61,14 +61,14 @@ class StandaloneController:
     Args:
         static: the settings that the node was started with.
         disk: the disk of the metadata log.
-        now_ms: the wall clock.
+        now_ms: returns the time of the wall clock in milliseconds.
         random: the source of ids and replica placement.
         log_levels: level by logger of this node; changed in place.
         set_log_level: called with logger and level when a level is changed.
 
     Attributes:
         image: the committed metadata.
-        offset: every record before it is applied to `image`.
+        offset: the offset before which every record is applied to `image`.
         broker_epoch: the epoch of this node's registration; -1 before it is registered.
 
     Raises:
@@ -109,7 +109,7 @@ class StandaloneController:
 
     @property
     def cluster_id(self) -> str:
-        """Generated at the first start."""
+        """The cluster id, which is generated at the first start."""
         return self.image.cluster_id
 
     @property
@@ -138,9 +138,9 @@ class StandaloneController:
                     pending.fail(_stopped())
 
     async def submit(self, decide: Decide[Reply], elements: int = ELEMENTS_IN_A_STEP) -> Reply:
-        """Queue a decision; returns its reply once it is committed and applied.
+        """Queue a decision, first waiting while the queue is full; return its reply once it is committed and applied.
 
-        Cancelled, it may be carried out or not. A full queue makes this wait.
+        After cancellation the decision may be carried out or not.
 
         Raises:
             KafkaError: raised by `decide`; NOT_CONTROLLER after the controller has stopped.
@@ -157,7 +157,7 @@ class StandaloneController:
         return await self._handle(request, Context(self._static, self._random, version, self.log_levels))
 
     async def handle_here(self, request: Any, version: int) -> Any:
-        """As `handle`, for a request that was sent to the controller, which does not care for which broker it is."""
+        """Answer a request that was sent to the controller itself, like `handle`, but for the configs of any broker."""
         return await self._handle(
             request, Context(self._static, self._random, version, self.log_levels, forwarded=True)
         )
@@ -182,8 +182,8 @@ class StandaloneController:
         Args:
             endpoints: the addresses for clients and brokers.
             clean: whether all its logs were closed by a clean shutdown; otherwise its leader epochs are raised.
-            log_dirs: the ids of the data directories that it can use.
-            cordoned: of those, the ones in which no new replicas are to be placed.
+            log_dirs: the ids of the data directories that this node can use.
+            cordoned: the ids of the data directories in which no new replicas are to be placed.
         """
         rack = self._static.value("broker.rack")
         registration = Registration(
@@ -209,7 +209,7 @@ class StandaloneController:
         self._log.close()
 
     async def _commit(self, batch: list[PendingDecision[Any]]) -> None:
-        """Append, commit, apply, reply. If the disk is full, nothing was appended, and the requests fail."""
+        """Append, commit and apply the decisions, and reply. If the disk is full, nothing is appended and they fail."""
         changes = [pending.records for pending in batch if pending.records]
         if changes:
             encoded = await in_steps(self._log.encoding(changes))
@@ -281,7 +281,7 @@ class _Refusals:
         self._logged_at: float | None = None
 
     def refused(self, error: KafkaStorageError, requests: int) -> None:
-        """So many requests were refused."""
+        """Note that requests were refused."""
         now = trio.current_time()
         self._count += requests
         if self._logged_at is None or now >= self._logged_at + REFUSALS_LOGGED_S:
@@ -289,7 +289,7 @@ class _Refusals:
             self._count, self._logged_at = 0, now
 
     def over(self) -> None:
-        """A change was written."""
+        """Note that a change was written, so that changes are accepted again."""
         if self._logged_at is not None:
             log.info("metadata changes accepted again", refused=self._count)
             self._count, self._logged_at = 0, None

@@ -1,4 +1,4 @@
-"""The metadata log of a standalone node, on its own disk: a record is committed once the device has it.
+"""`StandaloneLog`, the metadata log of a standalone node: a record is committed once it is synced to the device.
 
 A node of a cluster has a `StoredRaftLog` (`quorum/raft_log.py`) instead, with the same layout, and commits through the
 quorum.
@@ -53,8 +53,8 @@ class StandaloneLog:
 
         Raises:
             UnreadableRecord: the log is damaged beyond a torn end.
-            BlockingIOError: another process has it open.
-            CorruptLog, OSError: as `Log.open`.
+            BlockingIOError: another process has the log open.
+            CorruptLog, OSError: see `Log.open`.
         """
         path = claim_directory(disk, directory)
         snapshots = SnapshotFiles(disk, path)
@@ -107,7 +107,7 @@ class StandaloneLog:
         """Append the batches that `encoding` has made; returns the new end offset.
 
         Raises:
-            KafkaStorageError: nothing was appended; unless the log `is_offline`, it can be tried again.
+            KafkaStorageError: nothing was appended. The append may be tried again unless the log `is_offline`.
         """
         if encoded:
             data = bytearray(encoded)

@@ -1,4 +1,4 @@
-"""Generators that do long work in steps, between which other tasks run. Trio: checkpoints."""
+"""Runs generators that do long work in steps, between which other tasks run. Trio: checkpoints."""
 
 from collections.abc import Callable, Generator
 from functools import wraps
@@ -34,7 +34,7 @@ def at_once(steps: Generator[None, None, T]) -> T:
 
 
 def without_pauses(steps: Callable[P, Generator[None, None, T]]) -> Callable[P, T]:
-    """The function that does the same `at_once`."""
+    """Decorate a generator function: the result is a function that runs the generator `at_once`."""
 
     @wraps(steps)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,12 +1,14 @@
-"""`counted`: how many of something there are, in a text for people."""
+"""`counted` writes a number with its noun, in the singular or plural, for texts that people read."""
 
 __all__ = ["counted"]
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """`1 record`, `2,000 records`.
+    """The number and its noun: `1 record`, `2,000 records`.
 
     Args:
-        plural: by default the noun with an s.
+        count: the number.
+        noun: the noun in the singular.
+        plural: the noun in the plural; by default the singular with an s.
     """
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -1,20 +1,20 @@
-"""Counts the elements of a message: what it costs to handle it depends on them, and on long values."""
+"""Counts the elements of a message, which determine, with long values, what it costs to handle the message."""
 
 from typing import Any
 
 __all__ = ["BYTES_PER_ELEMENT", "count_elements", "weight"]
 
 BYTES_PER_ELEMENT = 256
-"""So many bytes of a long name or value cost about as much as an element."""
+"""The bytes of a long name or value that cost about as much as one element."""
 
 
 def weight(name: str) -> int:
-    """How many elements an element with such a name or value counts as, where work on elements is done in steps."""
+    """The number of elements that an element counts as because of its name or value, where work is done in steps."""
     return 1 + len(name) // BYTES_PER_ELEMENT
 
 
 def count_elements(message: Any) -> int:
-    """How many elements the arrays of a message have, and those of the messages in it."""
+    """The number of elements in the arrays of a message, and in the arrays of the structs in it."""
     count = 0
     for name in message.__slots__:
         part = getattr(message, name)

@@ -154,7 +154,7 @@ class ErrorCode(IntEnum):
 
     @property
     def text(self) -> str:
-        """The name in words: ``unknown topic or partition``; where that does not say what to do, a sentence."""
+        """The name in words: ``unknown topic or partition``. A sentence if the name does not say what to do."""
         return _SENTENCES.get(self) or self.name.lower().replace("_", " ")
 
 

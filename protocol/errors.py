@@ -33,7 +33,7 @@ class KafkaError(Exception):
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For `pickle` and `copy`: the constructors of subclasses take other arguments than the message."""
+        """Support `pickle` and `copy`: the constructors of subclasses take other arguments than the message."""
         return _restored, (type(self), self.args), self.__dict__
 
     @property
@@ -47,9 +47,9 @@ def _restored(kind: type[KafkaError], args: tuple[Any, ...]) -> KafkaError:
 
 
 def again(error: E) -> E:
-    """A copy of an exception that is kept, to be raised.
+    """A copy of an exception, to be raised in its place if the exception is kept and may be raised several times.
 
-    Each `raise` would add to the traceback of the kept one, which keeps the frames on its way, and all that they have.
+    Each `raise` of the kept exception would add frames to its traceback, which keeps all their variables alive.
     """
     copied = type(error).__new__(type(error), *error.args)
     copied.__dict__.update(error.__dict__)
@@ -58,9 +58,10 @@ def again(error: E) -> E:
 
 
 def without_frames(error: E) -> E:
-    """The same exception, as a value: without the frames that it came through, and those of its causes.
+    """The same exception without its traceback and those of its causes, to be kept as a value.
 
-    Kept where one of these frames finds it, it would be a cycle, and keep all that they have: a request of 10 MiB, say.
+    If a frame of the traceback refers to the exception, the two are a cycle, which keeps all variables of the frames
+    alive, such as a request of 10 MiB.
     """
     left: BaseException | None = error
     while left is not None and left.__traceback__ is not None:

@@ -1,8 +1,8 @@
 """Splits a byte stream into frames: a 4-byte size, then that many bytes. No I/O.
 
-A frame's buffer is writable, because offset and leader epoch are set in place in produced batches. It grows as bytes
-arrive: a peer that announces 100 MiB and sends nothing occupies at most `FIRST_SIZE_BYTES`, and `GROWTH_SIZE_BYTES`
-once somebody asks for the frame's `target`.
+A frame's buffer is writable, because offset and leader epoch are set in place in produced batches. The buffer grows as
+bytes arrive: a peer that announces 100 MiB and sends nothing occupies at most `FIRST_SIZE_BYTES`, and at most
+`GROWTH_SIZE_BYTES` once the frame's `target` has been read.
 """
 
 from minikafka.protocol.errors import again, without_frames
@@ -14,16 +14,16 @@ _ZEROS = memoryview(bytes(GROWTH_SIZE_BYTES))
 
 
 class OversizedFrame(MalformedMessage):
-    """A size that is not positive or above the limit; the connection must be closed."""
+    """A frame size is not positive, or above the limit; the connection must be closed."""
 
 
 HTTP = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN")
 TLS = b"\x16\x03"
-"""How a TLS handshake begins."""
+"""The first bytes of a TLS handshake."""
 
 
 def _hint(prefix: bytes) -> str:
-    """What the client seems to speak instead of Kafka's protocol."""
+    """The end of the error text, with the protocol that the client seems to speak instead of Kafka's; "" if unknown."""
     if prefix in HTTP:
         return "; this is an HTTP request, and the port speaks Kafka's protocol (metrics: see metrics.listener)"
     if prefix.startswith(TLS):
@@ -84,7 +84,7 @@ class FrameReader:
 
     @property
     def partial(self) -> tuple[int, bytes]:
-        """The size of a partial frame, and its first two bytes if they have arrived. (0, b"") between frames."""
+        """The size of a partial frame, and its first two bytes as far as they have arrived. (0, b"") between frames."""
         if self._body is None:
             return 0, b""
         return self._size, bytes(self._body[: min(2, self._filled)])

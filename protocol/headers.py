@@ -1,4 +1,4 @@
-"""Request and response headers, and the frame size in front of them.
+"""Encodes and decodes request and response headers, and the frame size in front of them.
 
 The request header is v2 (with tagged fields) if the API version is flexible, else v1. The response header is v1 or v0
 likewise, except for ApiVersions, where it is always v0, because the client does not know the node's versions yet
@@ -29,12 +29,12 @@ def _first_flexible(flexible: Versions) -> int:
 
 
 _FLEXIBLE_REQUESTS: dict[int, int] = {api.key: _first_flexible(api.flexible) for api in APIS.values()}
-"""API key to the first version whose request header has tagged fields."""
+"""The first version whose request header has tagged fields, by API key."""
 
 _FLEXIBLE_RESPONSES: dict[Any, int] = {
     api.response: LATEST + 1 if api.key == API_VERSIONS_KEY else _first_flexible(api.flexible) for api in APIS.values()
 }
-"""Response class to the first version whose header has tagged fields."""
+"""The first version whose response header has tagged fields, by response class."""
 
 
 class UnknownApi(MalformedMessage):
@@ -49,7 +49,7 @@ class RequestHeader:
         api_key: the key of the API.
         api_version: the version of the message; not checked against the versions of the API.
         correlation_id: repeated in the response.
-        client_id: the `client.id` of the client, or null; what is not valid UTF-8 is replaced, as in Java.
+        client_id: the `client.id` of the client, or None; invalid UTF-8 is replaced, as in Java.
     """
 
     api_key: int
@@ -59,7 +59,7 @@ class RequestHeader:
 
 
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """The header of a frame (without its size), and the position of the message.
+    """Decode the header of a frame (without its size); return the header and the position of the message.
 
     Raises:
         UnknownApi: the key is not in `APIS`.
@@ -79,7 +79,7 @@ def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def encode_request(message: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A request frame, with its size.
+    """Encode a request frame, with its size.
 
     Raises:
         UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
@@ -88,7 +88,7 @@ def encode_request(message: Any, version: int, correlation_id: int, client_id: s
 
 
 def request_parts(message: Any, version: int, correlation_id: int, client_id: str | None) -> list[Any]:
-    """A request frame in parts: bytes and, between them, records that are not bytes-like.
+    """Encode a request frame in parts: bytes and, between them, records that are not bytes-like.
 
     Raises:
         UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
@@ -107,7 +107,7 @@ def request_parts(message: Any, version: int, correlation_id: int, client_id: st
 def response_parts(
     message: Any, version: int, correlation_id: int, elements_max: int = UNLIMITED
 ) -> list[Any]:
-    """A response frame in parts: bytes and, between them, records that are slices of files.
+    """Encode a response frame in parts: bytes and, between them, records that are slices of files.
 
     The first part begins with the total size of all parts.
 
@@ -123,7 +123,7 @@ def response_parts(
 
 
 def decode_response(cls: type[M], version: int, frame: Buffer) -> tuple[int, M]:
-    """The correlation id and the message of a response frame (without its size).
+    """Decode a response frame (without its size) into the correlation id and the message.
 
     Raises:
         MalformedMessage: the frame is not a valid response.
@@ -150,7 +150,7 @@ def _client_id(frame: Buffer, size_bytes: int) -> tuple[str | None, int]:
 
 
 def _skip_tags(frame: Buffer, position: int) -> int:
-    """The end of the tagged fields at `position`; headers have no known tags."""
+    """The position after the tagged fields at `position`; headers have no known tags."""
     if frame[position] == 0:
         return position + 1
     count, position = read_uvarint(frame, position)

@@ -60,7 +60,7 @@ __all__ = [
 M = TypeVar("M")
 
 FRESH: Any = IMPLIED
-"""The default of a struct that is not null: a new one with default fields."""
+"""The default of a field that is a struct and not null: a new struct with default fields."""
 
 
 def field(
@@ -72,12 +72,12 @@ def field(
     ignorable: bool = False,
     never_flexible: bool = False,
 ) -> Any:
-    """A field with options.
+    """Declare a field with options.
 
     Args:
-        default: its value if not set, or if the version lacks it; without a default, the field must be given.
+        default: the value if the field is not set, or if the version lacks it; without a default it must be given.
         versions: versions that have the field, in Kafka's notation: ``3-13``, ``9+``, ``4``.
-        nullable: versions in which it may be null, if not all; the annotation must be ``… | None``.
+        nullable: versions in which the field may be null, if not all; the annotation must be ``… | None``.
         tag: the tag of a tagged field in flexible versions (KIP-482).
         ignorable: if the version lacks the field, its value is dropped silently instead of raising UnsupportedField.
         never_flexible: flexible versions keep the old encoding.
@@ -113,11 +113,15 @@ def struct(cls: type[M]) -> type[M]:
 def decode(
     cls: type[M], version: int, data: compiler.Buffer, offset: int = 0, elements_max: int = UNLIMITED
 ) -> M:
-    """The message at `offset`; trailing bytes are ignored, as in Kafka.
+    """Decode the message at `offset`; trailing bytes are ignored, as in Kafka.
 
     Args:
-        elements_max: how many elements all arrays may have together: a bound on the time and memory that decoding
-            takes. Counts are checked against the remaining bytes in any case.
+        cls: the class of the message.
+        version: the version of the message.
+        data: the bytes.
+        offset: the position of the message in `data`.
+        elements_max: the most elements that all arrays may have together, which bounds the time and memory that
+            decoding takes. Counts are checked against the remaining bytes in any case.
 
     Raises:
         MalformedMessage: the bytes are not a valid message, or the message has no such version.
@@ -128,7 +132,7 @@ def decode(
 
 
 def decode_from(cls: type[M], version: int, data: compiler.Buffer, offset: int) -> tuple[M, int]:
-    """The message at `offset`, and the offset of its end.
+    """Decode the message at `offset`; return the message and the offset of its end.
 
     Records remain a `memoryview` of `data`, so the message keeps the frame alive.
 
@@ -140,7 +144,7 @@ def decode_from(cls: type[M], version: int, data: compiler.Buffer, offset: int) 
 
 
 def encode(message: Any, version: int) -> bytes:
-    """The bytes of the message, without a header.
+    """Encode a message, without a header.
 
     Raises:
         UnsupportedField: the version lacks a field that is not ignorable and not at its default.
@@ -160,14 +164,16 @@ def encode_parts(message: Any, version: int, elements_max: int = UNLIMITED) -> l
     """Like `encode`, but records that are not bytes-like, such as slices of a file, are kept as objects.
 
     Args:
-        elements_max: as for `decode`; 16 numbers count as one, and so do 256 bytes of what has 1 KiB or more, but for
-            records.
+        message: the message.
+        version: the version to encode.
+        elements_max: the most elements, as for `decode`. 16 numbers count as one element, and so do 256 bytes of a
+            string or bytes of 1 KiB or more. Records do not count.
 
     Returns:
         bytes and, between them, the objects given for `records`, in order.
 
     Raises:
-        UnsupportedField, UnencodableMessage, UnsupportedVersion: as for `encode`.
+        UnsupportedField, UnencodableMessage, UnsupportedVersion: see `encode`.
         ManyElements: arrays have more than `elements_max` elements.
     """
     cls = type(message)
@@ -222,7 +228,7 @@ def _equals(self: Any, other: Any) -> bool:
 
 
 def _repr(self: Any) -> str:
-    """Only the fields that differ from their defaults, so that large messages are readable."""
+    """The message as text with only the fields that differ from their defaults, so that large messages are readable."""
     shown = (
         f"{item.name}={getattr(self, item.name)!r}"
         for item in fields_of(self.__class__)

@@ -1,4 +1,4 @@
-"""Exceptions of the codec: invalid bytes from a peer (`MalformedMessage`) and messages that cannot be encoded."""
+"""The exceptions of the codec: for invalid bytes from a peer (`MalformedMessage`) and for unencodable messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of topics and partitions, their validation, and uuids as text."""
+"""Validates topic names, names partitions (`TopicPartition`), and converts uuids to text and back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
     def said_of(self, message: str) -> str:
-        """The message with the partition before it, unless it begins with that, as some of a broker do."""
+        """The message with the partition in front of it, unless it begins with it already, as some errors do."""
         return message if message.startswith(f"{self} ") else f"{self}: {message}"
 
 
@@ -58,12 +58,12 @@ def _fault_of_name(name: str) -> str | None:
 
 
 def uuid_text(identifier: bytes) -> str:
-    """16 raw bytes in Kafka's notation: URL-safe base64, 22 characters, no padding."""
+    """Convert a uuid of 16 raw bytes to Kafka's notation: URL-safe base64, 22 characters, no padding."""
     return base64.urlsafe_b64encode(identifier).rstrip(b"=").decode()
 
 
 def uuid_from_text(text: str) -> bytes:
-    """The inverse of `uuid_text`.
+    """Convert Kafka's notation of a uuid to its 16 bytes: the inverse of `uuid_text`.
 
     Raises:
         ValueError: the text is not the notation of 16 bytes.

@@ -1,10 +1,10 @@
-"""`shortened`: a text that quotes input in a length that every message can carry and a human can read."""
+"""`shortened` bounds the length of a text that quotes input: a message can carry it and a person can read it."""
 
 __all__ = ["LENGTH_MAX", "shortened"]
 
 LENGTH_MAX = 1000
 _KEPT = 450
-"""Letters at either end: what is wrong stands before or after what is quoted."""
+"""The characters that are kept at either end, where the text says what is wrong with the quoted input."""
 
 
 def shortened(text: str) -> str:

@@ -19,8 +19,8 @@ class Kind:
 
     Attributes:
         name: the name in Kafka's schemas.
-        code: its `struct` format character; None if the size varies.
-        size_bytes: its size; 0 if it varies.
+        code: the `struct` format character of the type; None if its size varies.
+        size_bytes: the size of the type; 0 if it varies.
         zero: the implied default.
     """
 

@@ -1,4 +1,4 @@
-"""`visible`: a text as a terminal may show it. What others named can hold sequences that a terminal obeys."""
+"""`visible` makes a text safe to show in a terminal: names given by others may contain control sequences."""
 
 import re
 
@@ -20,14 +20,14 @@ def visible(text: str, *, lines: bool = False) -> str:
     r"""The text with escapes like `\x1b`, `\n` and `\u202e` for characters that a terminal would obey.
 
     Args:
-        text: Any text; a backslash in it stays one backslash.
-        lines: Whether tabs and newlines are the text's own layout, which stays.
+        text: any text; a backslash in it stays one backslash.
+        lines: whether to keep tabs and newlines, as the layout of the text itself.
     """
     return (_IN_LINES if lines else _IN_A_LINE).sub(_escape, text)
 
 
 def visible_json(text: str) -> str:
-    r"""JSON with `\uHHHH` for such characters, all of which are in strings: it means the same."""
+    r"""JSON with `\uHHHH` for control characters. All of them are in strings, so the JSON has the same value."""
     return _IN_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -25,7 +25,7 @@ has committed in tasks which no longer exist are found by their markers (`earlie
 the tasks only encode, and the driver sends all record batches in one transaction (`atomic_writes.py`).
 
     data_source.py        `format("minikafka")`: schema, batch queries, writers, registration with Spark
-    options.py            parses and validates all options
+    options.py            parses and validates all options of reads
     offset_resolution.py  options to partitions and offsets: subscriptions, starting and ending offsets, timestamps
     client_settings.py    names of the settings of Kafka's clients, for options that begin with kafka.
     range_planner.py      ranges of offsets to input partitions: minPartitions, maxRecordsPerPartition
@@ -39,17 +39,18 @@ the tasks only encode, and the driver sends all record batches in one transactio
     data_loss.py          failOnDataLoss: the error or the warning
     progress.py           `lag`: how far a stream is behind, from its progress
     sink_options.py       parses and validates the options of writes
-    producer_settings.py  the Java producer's settings among these options, and its checks
+    producer_settings.py  the Java producer's settings among the options of writes, and the checks of their values
     sink_columns.py       the columns of the sink: types, casts, the partition of each row
     writers.py            the writers that Spark calls: the tasks' work, the driver's commit and abort
-    sink_tasks.py         what a task does: transactions, markers, at_least_once
+    sink_tasks.py         the work of one task of a write: transactions, markers, at_least_once
     atomic_writes.py      `delivery` atomic: tasks encode, the driver sends everything in one transaction
     driver_commits.py     the driver ends the transactions that tasks have left open
-    earlier_attempts.py   what earlier attempts have committed, also with other tasks; which run has claimed the query
+    earlier_attempts.py   rows that earlier attempts have committed, even with other tasks; the claim of the query
     task_transaction.py   a task's requests to the coordinators of its transaction and its marker
     task_writer.py        a task's rows to record batches of limited size, with sequence numbers
     batch_sender.py       sends record batches to the leaders of their partitions; retries
-    replay_check.py       recognizes whether a repeated task has the same rows as before
+    replay_check.py       checks whether a repeated task has the same rows as before
+    waiting.py            logs long waits for the brokers
 
 *Caveats*
 
@@ -58,11 +59,12 @@ the tasks only encode, and the driver sends all record batches in one transactio
       A batch write becomes visible when all tasks have succeeded, but its transactions are committed one after another:
       a driver that dies meanwhile leaves a part of them committed, except with `delivery` atomic.
     * A repeated micro-batch with other tasks than before is refused (NotRepeated).
-    * Markers are offsets of consumer groups, one for each task number of a query and one for the run that has claimed
-      it. They expire with `offsets.retention.minutes`: a query that was stopped in the middle of a micro-batch for
-      longer may double it, and a task of an older run that stalls for longer after the next one has begun.
+    * Markers are offsets of consumer groups: one for each task number of a query, and one for the run that has claimed
+      the query. They expire after `offsets.retention.minutes`. A query that was stopped in the middle of a micro-batch
+      for longer may write the micro-batch twice, and so may a task of an older run that stalls for longer after the
+      next run has begun.
     * A claim is no compare-and-set: a driver of an older run that stalls between the end of its tasks and its claim
-      takes it from the run that was started since, which then fails and must be started again.
+      takes the claim from the run that was started since. The newer run then fails and must be started again.
     * `lastProgress` has the number of rows of a micro-batch only: Spark offers no other metrics to Python sinks.
     * The output mode `update` is refused by Spark for Python sinks.
     * No filter push-down: Spark 4.2 shares pushed filters among all uses of a data frame, which gives wrong rows. Limit

@@ -1,7 +1,7 @@
-"""`delivery` atomic: tasks encode record batches, and the driver sends those of all tasks in one transaction. Blocking.
+"""`delivery` atomic: tasks encode record batches, and the driver sends them all in one transaction. Blocking.
 
-The transaction has one transactional id for each query, and the marker of the micro-batch. Its coordinator decides on
-all partitions at once, and writes the outcome to all of them, also if the driver dies meanwhile.
+The transaction has one transactional id for each query, and contains the marker of the micro-batch. Its coordinator
+decides on all partitions at once, and writes the outcome to all of them, even if the driver dies meanwhile.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class TooLarge(Exception):
 
 @dataclass
 class Encoded(TaskResult):
-    """The record batches of a task, in the order of its rows, without a producer."""
+    """The result of a task: its record batches, in the order of its rows, without a producer id."""
 
     batches: list[Outgoing] = field(default_factory=list)
 
 
 class _Stage:
-    """Keeps the batches of a task: the producer and the sender of its `TaskWriter`."""
+    """Collects the batches of a task for the driver; serves as `Producer` and `Sender` of the task's `TaskWriter`."""
 
     transactional_id: str | None = ""
     producer_id, epoch = 0, 0
@@ -67,19 +67,19 @@ class _Stage:
         self._bytes_max = bytes_max
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Nothing: the driver adds partitions to its transaction."""
+        """Does nothing: the driver adds partitions to its transaction."""
 
     def send(self, batches: Sequence[Outgoing]) -> None:
-        """Keeps them. Raises TooLarge."""
+        """Keeps the batches. Raises TooLarge if their total size exceeds the limit."""
         self.batches += [Outgoing(one.tp, one.whole, one.count) for one in batches]
         self._bytes += sum(len(one.data) for one in batches)
         _check_size(self._bytes, self._bytes_max)
 
     def flush(self) -> None:
-        """Nothing."""
+        """Does nothing: no batch awaits a response."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing: there is no connection."""
 
 
 def encode_for_driver(options: SinkOptions, write: Write, task: int, batches: Iterable[pa.RecordBatch]) -> Encoded:
@@ -94,10 +94,10 @@ def encode_for_driver(options: SinkOptions, write: Write, task: int, batches: It
 
 
 def write_together(options: SinkOptions, results: Sequence[Encoded]) -> bool:
-    """Sends what the tasks have encoded in one transaction, unless the version is there.
+    """Sends the record batches of all tasks in one transaction, unless the version was committed before.
 
-    Returns whether it was written. Raises TooLarge, NotRepeated, KafkaError: then nothing of it is visible, unless
-    the answer to the commit was lost; the marker tells the next attempt.
+    Returns whether the batches were written. Raises TooLarge, NotRepeated, KafkaError: then no record is visible,
+    unless only the response to the commit was lost, which the next attempt finds out from the marker.
     """
     write = results[0].write if results else None
     batches = [batch for one in results for batch in one.batches]
@@ -140,7 +140,7 @@ def write_together(options: SinkOptions, results: Sequence[Encoded]) -> bool:
 
 
 def _waves(batches: Iterable[Outgoing], transaction: Transaction) -> Iterator[list[Outgoing]]:
-    """Batches with the numbers of the producer: of different partitions, about `_REQUEST_BYTES` together."""
+    """Groups of batches of different partitions, about `_REQUEST_BYTES` each, stamped with the producer's numbers."""
     queues: dict[TopicPartition, deque[Outgoing]] = {}
     for one in batches:
         queues.setdefault(one.tp, deque()).append(one)

@@ -1,9 +1,9 @@
 """Sends record batches to the leaders of their partitions, idempotently. Blocking.
 
 Requests are pipelined: up to five for each leader await their responses, while the next batches are encoded. After an
-error, all batches that were not acknowledged are sent again, one after the other; the leader recognizes those that it
-has by their sequence numbers. The first batch of a partition is acknowledged before the second is sent: a leader that
-does not know the producer yet would accept any sequence number, and refuse the first batch afterwards.
+error, all batches that were not acknowledged are sent again, one after the other; the leader recognizes duplicates by
+their sequence numbers. The first batch of a partition is acknowledged before the second is sent: a leader that does not
+know the producer yet would accept any sequence number, and refuse the first batch afterwards.
 
 A batch that is larger than the topic's max.message.bytes is cut in halves, and later batches are made smaller.
 """
@@ -37,7 +37,7 @@ from minikafka.spark_connector.sink_options import SinkOptions
 IN_FLIGHT_MAX = 5
 """The number of batches of a producer that a leader remembers."""
 SEQUENCES = 1 << 31
-"""The number of sequence numbers, after which they begin again with 0."""
+"""The number of different sequence numbers; after the last one they begin again with 0."""
 _TOPIC_NAMES_VERSION_MAX = 11
 """Later versions add partitions to transactions implicitly, or identify topics by id."""
 _NAMED_MAX = 3
@@ -60,7 +60,7 @@ class Parts:
 
 @dataclass(slots=True)
 class Outgoing:
-    """An encoded batch."""
+    """An encoded batch of `count` records for one partition."""
 
     tp: TopicPartition
     data: bytes | Parts
@@ -82,7 +82,7 @@ class BatchSender:
     """Sends batches; after `flush` all of them are acknowledged.
 
     Attributes:
-        batch_bytes_max: the size that batches should have at most, which the leaders' refusals have shown.
+        batch_bytes_max: the maximum size for further batches, reduced when a leader refuses a batch as too large.
     """
 
     def __init__(self, brokers: OffsetReader, options: SinkOptions, transactional_id: str | None) -> None:
@@ -96,13 +96,13 @@ class BatchSender:
         self.batch_bytes_max = sys.maxsize
 
     def close(self) -> None:
-        """Gives the connections back; responses that are awaited are lost."""
+        """Gives the connections back; outstanding responses are lost."""
         for leader in self._leaders.values():
             self._brokers.give_back(leader.connection)
         self._leaders.clear()
 
     def send(self, batches: Sequence[Outgoing]) -> None:
-        """Sends batches of different partitions. Raises KafkaError if one cannot be delivered."""
+        """Sends batches of different partitions. Raises KafkaError if a batch cannot be delivered."""
         partitions = {one.tp for one in batches}
         if not partitions.isdisjoint(self._first_in_flight):
             self.flush()
@@ -127,7 +127,7 @@ class BatchSender:
                 return
 
     def flush(self) -> None:
-        """Waits until all batches are acknowledged. Raises KafkaError if one cannot be delivered."""
+        """Waits until all batches are acknowledged. Raises KafkaError if a batch cannot be delivered."""
         try:
             for leader in self._leaders.values():
                 while leader.in_flight:
@@ -137,7 +137,7 @@ class BatchSender:
         self._first_in_flight.clear()
 
     def _leader(self, node_id: int, batches: Sequence[Outgoing]) -> _Leader:
-        """The leader of the partitions of batches, connected. Raises LeaderNotAvailableError, NetworkError."""
+        """Returns the connected leader of the batches' partitions. Raises LeaderNotAvailableError, NetworkError."""
         known = self._leaders.get(node_id)
         if known is not None and not known.connection.closed:
             return known
@@ -159,7 +159,7 @@ class BatchSender:
         )
 
     def _receive(self, leader: _Leader) -> None:
-        """Receives the oldest response. Raises the first error in it; acknowledged batches are forgotten."""
+        """Receives the oldest response, and forgets acknowledged batches. Raises the first error in the response."""
         response = leader.connection.receive()
         refused: KafkaError | None = None
         waiting = {one.tp: one for one in leader.in_flight[0]}
@@ -214,7 +214,7 @@ class BatchSender:
                 self.close()
 
     def _cut_too_large(self, queue: list[Outgoing], position: int) -> None:
-        """Replaces the batch that was refused by its halves, in a queue whose batches before `position` are done."""
+        """Replaces the refused batch by two halves, in a queue whose batches before `position` are acknowledged."""
         batch, self._too_large = self._too_large, None
         assert batch is not None
         index = next(index for index in range(position, len(queue)) if queue[index] is batch)
@@ -223,7 +223,7 @@ class BatchSender:
 
 
 def _halves(batch: Outgoing, level: int | None) -> list[Outgoing]:
-    """Two batches with the records of one, and its sequence numbers."""
+    """Splits a batch in two, which keep the sequence numbers of its records."""
     whole = parse_header(batch.whole)
     records, middle = whole.records(), batch.count // 2
     return [

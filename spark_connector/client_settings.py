@@ -1,4 +1,4 @@
-"""The names of the settings of Kafka's consumer and producer: what may stand behind `kafka.` in an option. Pure.
+"""The names of all settings of Kafka's consumer and producer, which options may have after the prefix `kafka.`. Pure.
 
 Source: ConsumerConfig and ProducerConfig of Apache Kafka 3.9, 4.3 and 4.4.
 """
@@ -26,7 +26,7 @@ _NAMES = """
 """
 NAMES = frozenset(_NAMES.split())
 PREFIXES = ("sasl.", "ssl.", "config.providers.")
-"""Of many settings for security, which is not supported, and of settings that have a name of the user in theirs."""
+"""Prefixes of security settings, which are not supported, and of settings whose names contain a name of the user."""
 
 
 def is_setting(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Data loss: the error, or the warning of `failOnDataLoss` false, for records that no longer exist."""
+"""Reports records that no longer exist: raises `DataLoss`, or logs a warning if `failOnDataLoss` is false."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class MinikafkaDataSource(DataSource):
         return StreamReader(self._given, checked_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Raises ValueError for mode("overwrite"), RefusedOption, UnsuitableColumn."""
+        """Returns the writer of a batch. Raises ValueError for mode("overwrite"), RefusedOption, UnsuitableColumn."""
         from minikafka.spark_connector.writers import BatchWriter
 
         if overwrite:
@@ -77,7 +77,10 @@ class MinikafkaDataSource(DataSource):
         return BatchWriter(self._given, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (Spark's name)
-        """The output mode `complete` (`overwrite`) appends, as Spark's sink does. Raises as `writer`."""
+        """Returns the writer of a stream. The output mode `complete` (`overwrite`) appends, as with Spark's sink.
+
+        Raises RefusedOption, UnsuitableColumn.
+        """
         from minikafka.spark_connector.writers import StreamWriter
 
         return StreamWriter(self._given, schema)
@@ -105,7 +108,7 @@ class BatchReader(DataSourceReader):
         self._columns = list(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Raises RefusedOption, UnresolvedOffsets, DataLoss, KafkaError."""
+        """Plans the input partitions of the query. Raises RefusedOption, UnresolvedOffsets, DataLoss, KafkaError."""
         from minikafka.spark_connector.offset_reader import offset_reader_for
         from minikafka.spark_connector.offset_resolution import batch_ranges
         from minikafka.spark_connector.options import check_batch, parse
@@ -115,7 +118,7 @@ class BatchReader(DataSourceReader):
         return [RangePartition(one) for one in batch_ranges(offset_reader_for(options.kafka), options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Spark passes None if there are no partitions."""
+        """Reads one input partition in an executor; Spark passes None if there are no partitions."""
         return read_partition(self._given, self._columns, partition)
 
 

@@ -1,4 +1,4 @@
-"""What the driver does when all tasks of a write have finished: ends the transactions that they left open. Blocking."""
+"""Ends the transactions that tasks have left open, on the driver, when all tasks of a write have finished. Blocking."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from minikafka.spark_connector.task_transaction import Transaction
 
 
 class PartlyCommitted(Exception):
-    """The transactions of a write were not all committed."""
+    """Some or all of the transactions of a write were not committed."""
 
 
 def commit_once(options: SinkOptions, results: Sequence[TaskResult]) -> None:
-    """Completes a write that Spark may repeat: most tasks have committed it themselves.
+    """Completes a write that Spark may repeat; most tasks have committed their transactions themselves.
 
-    An earlier attempt is possible only if no task knows otherwise. Then this attempt claims the query, the other tasks
-    that there have been are fenced, and what they have committed is read, before the transactions of this attempt are
-    committed.
+    If no task rules out an earlier attempt, this attempt claims the query, fences all tasks of earlier attempts, and
+    reads what these have committed, before it commits its own transactions.
 
     Raises NotRepeated, PartlyCommitted, KafkaError.
     """
@@ -40,7 +39,8 @@ def commit_once(options: SinkOptions, results: Sequence[TaskResult]) -> None:
 def commit_all(options: SinkOptions, results: Iterable[TaskResult]) -> None:
     """Commits the transactions that the tasks have left open, if all of them are still open.
 
-    Raises PartlyCommitted if one is not: nothing is committed if that is noticed in time. KafkaError.
+    Raises PartlyCommitted if a transaction is no longer open; if this is noticed before the first commit, nothing is
+    committed. Raises KafkaError.
     """
     transactions = [found for one in results if (found := _transaction_of(options, one)) is not None]
     expired = [one.transactional_id for one in transactions if not one.is_open]
@@ -62,12 +62,12 @@ def abort_all(options: SinkOptions, messages: Sequence[Any], name: str | None) -
     """Aborts the transactions that the tasks have left open.
 
     Args:
-        messages: the results of the tasks, None for those that have none.
-        name: how the transactional ids of tasks without a result begin: their producer is started again; None: they
-            are left to the next attempt.
+        messages: the results of the tasks; None for a task without a result.
+        name: the prefix of the transactional ids of tasks without a result, which are aborted by starting their
+            producers again; None: these transactions are left to the next attempt.
 
-    Raises the last KafkaError after all have been tried, but RequestTimedOutError at once, as each of the others would
-    wait as long: what remains open is aborted by its time-out.
+    Raises the last KafkaError after all transactions have been tried, but RequestTimedOutError at once, because each of
+    the others would wait as long. A transaction that remains open is aborted by its time-out.
     """
     failure: KafkaError | None = None
     for task, message in enumerate(messages):
@@ -80,7 +80,7 @@ def abort_all(options: SinkOptions, messages: Sequence[Any], name: str | None) -
         except RequestTimedOutError:
             raise
         except KafkaError as error:
-            if error.code != ErrorCode.INVALID_TXN_STATE:  # it has been committed
+            if error.code != ErrorCode.INVALID_TXN_STATE:  # INVALID_TXN_STATE: it has been committed.
                 failure = error
     if failure is not None:
         raise failure

@@ -1,13 +1,15 @@
-"""What earlier attempts of a write have committed: finds the rows that another number of tasks would double. Blocking.
+"""Finds rows that earlier attempts of a write have committed, and that other tasks would write again. Blocking.
 
-A task reads its own marker, and the transactional id of the task fences older attempts of the same number. An earlier
-attempt may have had other tasks, though: more of them, or with rows where this attempt has none. Spark does not tell a
-task how many there are, so they are found by their transactional ids, which the coordinators list (KIP-664), and
-judged by the driver, which knows the tasks of this attempt when all have finished (`check_other_tasks`).
+A task reads its own marker, and its transactional id fences older attempts with the same task number. However, an
+earlier attempt may have had other tasks: more tasks, or tasks with rows where this attempt has none. Spark does not
+tell a task how many tasks there are. Other tasks are therefore found by their transactional ids, which the coordinators
+list (KIP-664). The driver checks them when all tasks of this attempt have finished (`check_other_tasks`), because it
+knows these tasks then.
 
 Before that, the driver claims the query for its attempt (`claim`): a task of an earlier attempt may not have sent its
-first request yet, so that nobody can list and fence it. A task reads the claim after its first request, and writes only
-if it has not changed hands since (`check_claim`). So either the driver finds the task, or the task finds the claim.
+first request yet, so that it cannot be listed and fenced. A task reads the claim after its first request, and writes
+only if the claim has not changed since (`check_claim`). So either the driver finds the task, or the task finds the
+claim.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from minikafka.spark_connector.replay_check import Content, Marker, NotRepeated
 from minikafka.spark_connector.task_transaction import ENDING, OFFSET_FETCH_VERSION_MAX, Transaction, newest_marker
 
 DRIVER = "driver"
-"""Ends the transactional id of the driver, where a number ends those of tasks."""
+"""The last part of the driver's transactional id; in the transactional ids of tasks it is the task number."""
 _CLAIM = "run"
-"""Ends the name of the group that has the claim of a query."""
+"""The last part of the name of the consumer group that stores the claim of a query."""
 _PATTERN_VERSION = 2
 _RUNS_MAX = 1000
 _FIRST_VERSIONS: dict[tuple[str, str], int] = {}
@@ -46,7 +48,7 @@ _SAME_TASKS = (
 
 @dataclass(frozen=True)
 class Write:
-    """The write that a task belongs to.
+    """The write to which a task belongs.
 
     Attributes:
         name: the part of transactional ids that all tasks of the query have in common.
@@ -61,7 +63,7 @@ class Write:
     in_order: bool = False
 
     def transactional_id(self, task: int | str) -> str:
-        """That of a task, or of the driver."""
+        """The transactional id of a task, by its number, or of the driver (`DRIVER`)."""
         return f"{self.name}-{task}"
 
 
@@ -76,13 +78,13 @@ def may_repeat(write: Write) -> bool:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What is committed of a write.
+    """The results of earlier attempts of a write.
 
     Attributes:
-        begun: whether another attempt has claimed this version, or a task of it has committed it.
+        begun: whether another attempt has claimed this version, or a task of another attempt has committed it.
         complete: whether the driver has committed all rows of this version.
-        newest: the newest version of which something is committed; -1 if nothing is.
-        claim: which attempt has claimed the query.
+        newest: the newest version of which rows are committed; -1 if there is none.
+        claim: the marker of the attempt that has claimed the query, or None.
     """
 
     begun: bool = False
@@ -92,9 +94,9 @@ class Earlier:
 
 
 def earlier_attempts(brokers: OffsetReader, write: Write) -> Earlier:
-    """Reads the markers of all tasks that there have been, once in a process for each write.
+    """Reads the markers of all tasks of all attempts, once in a process for each write.
 
-    Waits for the end of transactions that are being committed: until then their markers are not to be read.
+    Waits for the end of transactions that are being committed, because their markers cannot be read before.
 
     Raises KafkaError, NotRepeated for a broker before Kafka 3.0.
     """
@@ -115,12 +117,12 @@ def earlier_attempts(brokers: OffsetReader, write: Write) -> Earlier:
 
 
 def claim(brokers: OffsetReader, write: Write, topics: Collection[str]) -> None:
-    """Makes the attempt of a write the one whose tasks may write. To be called before tasks of others are listed.
+    """Claims a query for the attempt of a write: only its tasks may write from now on.
 
-    The claim is the offset of one partition: of the topic that has the claim of before, or else of one of `topics`. If
-    there is none, nobody has claimed the query.
+    The claim must precede the listing of other tasks. It is stored as the committed offset of one partition: of the
+    topic that has the previous claim, or else of one of `topics`. Without any topic, no claim is made.
 
-    Raises NotRepeated for a stream, if a later attempt has claimed it; KafkaError.
+    Raises NotRepeated for a stream, if a later attempt has claimed the query; KafkaError.
     """
     known = Transaction(brokers, write.transactional_id(_CLAIM)).marker()
     if known is not None:
@@ -136,9 +138,9 @@ def check_claim(brokers: OffsetReader, write: Write, before: Earlier | None) -> 
     """Checks that no later attempt has claimed the query, after the first request of a transaction and before writing.
 
     Args:
-        before: what was known before that request; None if the attempt of the write has claimed the query before.
+        before: the earlier attempts as read before that request; None if this attempt has claimed the query itself.
 
-    Raises NotRepeated if one has, KafkaError.
+    Raises NotRepeated if a later attempt has claimed the query, KafkaError.
     """
     now = Transaction(brokers, write.transactional_id(_CLAIM)).marker()
     if now is None or now.attempt == write.attempt or (before is not None and now == before.claim):
@@ -151,9 +153,9 @@ def check_claim(brokers: OffsetReader, write: Write, before: Earlier | None) -> 
 
 
 def overtaken(write: Write, newest: int) -> bool:
-    """Whether a newer version is committed than that of a write, which then writes nothing.
+    """Whether a version newer than the write's is committed, so that the write must be skipped.
 
-    Raises NotRepeated for a stream: its micro-batches are not those that were written from this checkpoint on.
+    Raises NotRepeated for a stream: micro-batches after its checkpoint have been written before.
     """
     if newest > write.version and write.in_order:
         raise NotRepeated(
@@ -168,16 +170,16 @@ def overtaken(write: Write, newest: int) -> bool:
 def check_other_tasks(
     brokers: OffsetReader, write: Write, tasks: Collection[int], timeout_ms: int, remedy: str = _SAME_TASKS
 ) -> None:
-    """Fences all tasks of the query but those that have rows in this attempt, and reads what they have committed.
+    """Fences all tasks of the query except those with rows in this attempt, and reads what they have committed.
 
-    The attempt must have claimed the query, for tasks that cannot be fenced yet.
+    The attempt must have claimed the query before, because of tasks that cannot be fenced yet.
 
     Args:
         tasks: the numbers of the tasks with rows in this attempt.
-        timeout_ms: of the producers that fence the others.
-        remedy: what the user can do.
+        timeout_ms: the transaction time-out of the producers that fence the other tasks.
+        remedy: advice to the user, for the error message.
 
-    Raises NotRepeated if one of them has committed the version, KafkaError.
+    Raises NotRepeated if a fenced task has committed rows of the version, KafkaError.
     """
     own = {write.transactional_id(task) for task in [DRIVER, *map(str, tasks)]}
     others = [one for one in transactional_ids(brokers, write.name) if one not in own]
@@ -206,12 +208,12 @@ def _tasks(numbers: Iterable[int]) -> str:
 
 
 def transactional_ids(brokers: OffsetReader, name: str, *, ended: bool = False) -> list[str]:
-    """The transactional ids of a query: of its tasks and its driver, sorted.
+    """The transactional ids of a query's tasks and driver, sorted.
 
-    All coordinators are asked; one that moves between brokers at this moment may be missed.
+    All brokers are asked; an id whose coordinator moves between brokers at this moment may be missed.
 
     Args:
-        ended: wait until none of their transactions is decided but still being ended.
+        ended: whether to wait for the end of transactions that are being committed or aborted.
 
     Raises KafkaError, NotRepeated for a broker before Kafka 3.0.
     """
@@ -244,10 +246,10 @@ def transactional_ids(brokers: OffsetReader, name: str, *, ended: bool = False) 
 
 
 def read_markers(brokers: OffsetReader, ids: Iterable[str], *, stable: bool) -> dict[str, Marker]:
-    """Reads the markers of transactional ids; those without one are left out. Raises KafkaError.
+    """Reads the markers of transactional ids; ids without a marker are omitted. Raises KafkaError.
 
     Args:
-        stable: wait for transactions with markers that are open.
+        stable: whether to wait for open transactions that contain markers.
     """
     wanted = list(ids)
 

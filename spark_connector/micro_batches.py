@@ -1,9 +1,9 @@
-"""Micro-batches of a stream: the start and end offsets of each. Runs in a separate process for each query.
+"""Determines the start and end offsets of each micro-batch of a stream. Runs in a separate process for each query.
 
 Spark calls `latestOffset` repeatedly, every ten milliseconds while there are no new records; brokers are then queried
-at most once per `idlePollMs`. Offsets never decrease unless the log did: a re-created topic is recognized by its topic
-id, a truncated log by its end offset, and both are reported according to `failOnDataLoss`. During a failover an end
-offset may go back for a moment, until the new leader knows what is committed: the query waits where it is for as long
+at most once per `idlePollMs`. Offsets only decrease if the log did: a re-created topic is recognized by its topic id, a
+truncated log by its end offset, and both are reported according to `failOnDataLoss`. During a failover an end offset
+may go back for a moment, until the new leader knows the high watermark: the query then keeps its position for as long
 as any other request may take (`kafka.default.api.timeout.ms`).
 """
 
@@ -107,24 +107,24 @@ class StreamPosition:
         self._metadata_refreshed_s = float("-inf")
         self._topic_ids: dict[str, bytes] = {}
         self._restarted: dict[TopicPartition, tuple[int, int]] = {}
-        """Partitions whose log was replaced or truncated: the offset the query had reached, and where it continues.
+        """Partitions whose log was replaced or truncated: the offset that the query had reached, and its next offset.
 
-        Until it has continued: later the offset may be reached again."""
+        An entry is removed once the query has continued, because it may reach the old offset again later."""
         self._back_since_s: dict[TopicPartition, float] = {}
-        """Partitions whose end is before the offset that the query has reached, and since when."""
+        """Partitions whose end offset is before the offset that the query has reached, and the time since then."""
         self._latest: Offsets = {}
         self._available_now: Offsets | None = None
         self._rate_limiter = RateLimiter(options.rate_limits)
         self._pause_s = 0.0
 
     def initial(self) -> dict[str, Any]:
-        """Returns where a new query starts: at the latest offsets, unless the options specify others."""
+        """Returns the start offsets of a new query: the latest offsets, unless the options specify others."""
         partitions = self._find(must_exist=True)
         bound = self._options.starting or Bound("latest")
         return self._json(resolve(self._brokers, self._options, bound, partitions, is_start=True))
 
     def pin(self) -> None:
-        """For Trigger.AvailableNow: makes the current ends of the logs the end of the query."""
+        """Makes the current ends of the logs the end of the query, for Trigger.AvailableNow."""
         self._available_now = ends(self._brokers, self._options, self._find(must_exist=True))
 
     def next(self, start: Mapping[str, Any], *, everything: bool) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class StreamPosition:
         return self._partitions
 
     def _ends(self, begun: Offsets) -> Offsets:
-        """The ends of all partitions, not below `begun` unless the log was truncated or the topic re-created."""
+        """The end offsets of all partitions; not before `begun` unless a log was truncated or its topic re-created."""
         if sockets.now_s() - self._metadata_refreshed_s >= self._options.metadata_age_s:
             self._find(must_exist=False)
         self._detect_recreated_topics(begun)
@@ -198,9 +198,10 @@ class StreamPosition:
         return self._without_moments(ends(self._brokers, self._options, self._partitions), begun)
 
     def _pinned_ends(self, pinned: Offsets, begun: Offsets) -> Offsets:
-        """The ends of the query; waits until it is known of those before `begun` whether the log ends there now.
+        """The pinned end offsets of the query.
 
-        Added partitions of which a failed batch has read more than had been there at the start end at `begun`.
+        For an end before `begun`, waits until it is known whether the log was truncated. If it was not, the partition
+        ends at `begun`: a failed batch has read more of an added partition than `pin` had found.
         """
         before = [tp for tp in self._partitions if pinned.get(tp, sys.maxsize) < begun.get(tp, 0)]
         while before:
@@ -214,7 +215,7 @@ class StreamPosition:
         }
 
     def _without_moments(self, found: Offsets, begun: Offsets) -> Offsets:
-        """The ends of logs, but `begun` of those that are before it and have not been for long."""
+        """The end offsets of logs; an end that has been before `begun` only for a short time is replaced by `begun`."""
         back = [tp for tp, end in found.items() if end < begun.get(tp, 0) and not self._is_restarted(tp, begun)]
         before, now_s, limit_s = self._back_since_s, sockets.now_s(), self._options.kafka.api_timeout_s
         self._back_since_s = {tp: before.get(tp, now_s) for tp in back}
@@ -252,7 +253,7 @@ class StreamPosition:
         self._topic_ids |= {tp.topic: self._brokers.metadata.topic_id(tp.topic) for tp in self._partitions}
 
     def _starts(self, begun: Offsets, ended: Offsets) -> Offsets:
-        """Where to read from: `begun`; the log start of new partitions and of re-created or truncated ones."""
+        """The start offsets: `begun`; the log start of new and re-created partitions, the end of truncated logs."""
         new = [tp for tp in ended if tp not in begun]
         low = {tp: offset for tp, offset in begun.items() if tp in ended}
         if new:
@@ -263,7 +264,7 @@ class StreamPosition:
         return low
 
     def _is_restarted(self, tp: TopicPartition, begun: Offsets) -> bool:
-        """Whether a batch that begins there is the first one of a log that was replaced or truncated."""
+        """Whether the batch that begins at `begun` is the first one of a log that was replaced or truncated."""
         return tp in self._restarted and begun.get(tp) == self._restarted[tp][0]
 
     def _limited(self, low: Offsets, latest: Offsets) -> Offsets:

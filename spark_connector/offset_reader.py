@@ -39,10 +39,10 @@ from minikafka.spark_connector.waiting import waiting
 
 T = TypeVar("T")
 GROUP, TRANSACTION = 0, 1
+"""The types of coordinators in FindCoordinator requests."""
 _NO_OFFSET = -1
-"""The answer if no record is as late as a timestamp."""
+"""The offset in a response if no record is at or after the requested timestamp."""
 _TOPIC_RESOURCE = 2
-"""The types of coordinators."""
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 1.0
 _OFFSET_COMMIT_VERSION_MAX = 9
 """Later versions identify topics by id."""
@@ -61,10 +61,10 @@ def offset_reader_for(options: KafkaOptions) -> OffsetReader:
 
 
 class OffsetReader:
-    """Connections to the brokers, and their metadata.
+    """Connections to the brokers of a cluster, its metadata, and requests with retries.
 
     Attributes:
-        metadata: from the latest responses.
+        metadata: the metadata of the latest responses.
         request_count: the number of requests sent.
     """
 
@@ -78,14 +78,14 @@ class OffsetReader:
         self._coordinators: dict[tuple[str, int], int] = {}
 
     def close(self) -> None:
-        """Closes all connections, but for those that are lent."""
+        """Closes all connections except those that are currently lent."""
         for connection in (*self._connections.values(), *self._lent.values()):
             connection.close()
         self._connections.clear()
         self._lent.clear()
 
     def retry(self, attempt: Callable[[], T], action: str, timeout_s: float | None = None) -> T:
-        """Calls `attempt` until it succeeds, with exponential backoff. It is logged if it lasts.
+        """Calls `attempt` until it succeeds, with exponential backoff. A long wait is logged as `action`.
 
         Raises the first error that is not retriable; RequestTimedOutError after the timeout, by default
         `kafka.default.api.timeout.ms`.
@@ -153,13 +153,13 @@ class OffsetReader:
         raise NetworkError("; ".join(errors) + "; check kafka.bootstrap.servers")
 
     def request(self, message: Any, node_id: int | None = None, *, highest: int | None = None) -> Any:
-        """Sends a request to a broker, for `node_id` None to any, without retries. Raises KafkaError."""
+        """Sends a request to a broker (`node_id` None: any broker), without retries. Raises KafkaError."""
         self.request_count += 1
         connection = self._any_connection() if node_id is None else self.connection_to(node_id)
         return connection.request(message, highest=highest)
 
     def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> None:
-        """Fetches metadata of these topics, for None of all, with retries.
+        """Fetches metadata of these topics (None: all topics), with retries.
 
         With `create`, brokers with auto.create.topics.enable create topics that do not exist, as for Java's producer.
         """
@@ -175,7 +175,7 @@ class OffsetReader:
     def list_offsets(
         self, requested: Mapping[TopicPartition, int], *, read_committed: bool = True
     ) -> dict[TopicPartition, int]:
-        """Returns the first offset at or after a timestamp in ms, -1 if there is none.
+        """Returns the first offset of each partition at or after a timestamp in ms, -1 if there is none.
 
         EARLIEST is the log start offset; LATEST the last stable offset, or without `read_committed` the high watermark.
 
@@ -264,7 +264,7 @@ class OffsetReader:
         self.retry(attempt, f"committing offsets to group {group_id!r}")
 
     def known_coordinator(self, key: str, key_type: int) -> int:
-        """As `coordinator`, which is asked once until `forget_coordinators`."""
+        """Like `coordinator`, but caches the result until `forget_coordinators`."""
         if (key, key_type) not in self._coordinators:
             if len(self._coordinators) >= _COORDINATORS_MAX:
                 self._coordinators.clear()
@@ -272,7 +272,7 @@ class OffsetReader:
         return self._coordinators[key, key_type]
 
     def forget_coordinators(self, key: str) -> None:
-        """Called after an error: they may have moved."""
+        """Removes the cached coordinators of a key, which may have moved, after an error."""
         for key_type in (GROUP, TRANSACTION):
             self._coordinators.pop((key, key_type), None)
 

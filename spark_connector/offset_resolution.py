@@ -50,7 +50,7 @@ def find_partitions(reader: OffsetReader, options: SourceOptions, *, must_exist:
 
 
 def _missing(reader: OffsetReader, options: SourceOptions) -> list[KafkaError]:
-    """An error for each topic that the metadata lack."""
+    """An error for each topic that the metadata does not have."""
     topics, faults, advice = reader.metadata.topics, reader.metadata.errors, f"correct the option {options.strategy!r}"
     missing: list[KafkaError] = []
     for name in _names(options) or ():
@@ -63,7 +63,7 @@ def _missing(reader: OffsetReader, options: SourceOptions) -> list[KafkaError]:
 
 
 def _absent(reader: OffsetReader, options: SourceOptions) -> list[TopicPartition]:
-    """The assigned partitions that their topics lack."""
+    """The assigned partitions that do not exist although their topics do."""
     topics = reader.metadata.topics
     return [
         tp
@@ -108,7 +108,8 @@ def resolve(
 ) -> Offsets:
     """Returns the offsets of a bound.
 
-    Raises UnresolvedOffsets if it specifies other partitions than exist, or if no record is as late as its timestamp.
+    Raises UnresolvedOffsets if the bound specifies other partitions than exist, or a start timestamp that is after all
+    records.
     """
     committed = options.kafka.read_committed
     if bound.kind in ("earliest", "latest"):
@@ -182,7 +183,10 @@ def batch_ranges(reader: OffsetReader, options: SourceOptions) -> list[Range]:
 
 
 def _capped_at_log_end(reader: OffsetReader, options: SourceOptions, high: Offsets) -> Offsets:
-    """Reports ending offsets of the user beyond the log end at once; Spark's source waits for minutes."""
+    """Limits ending offsets to the log ends, and reports those of the user that are beyond the log end.
+
+    The report comes at once; Spark's source waits for minutes.
+    """
     if (options.ending or Bound("latest")).kind != "offsets":
         return high
     log_ends = ends(reader, options, high)

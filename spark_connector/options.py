@@ -1,7 +1,7 @@
 """The options of the source: parses and validates the options of Spark's Kafka source, with its error messages. Pure.
 
-Two differences from Spark are intentional: an unknown option, also one that resembles a setting of Kafka's clients, is
-an error that suggests the nearest known one (Spark ignores it), and only committed records are read unless
+Two differences from Spark are intentional. An unknown option, even one that resembles a setting of Kafka's clients, is
+an error that suggests the nearest known option; Spark ignores the option. And only committed records are read unless
 `kafka.isolation.level` is read_uncommitted.
 """
 
@@ -60,7 +60,7 @@ _UNSUPPORTED = {
     "interceptor.classes": "Kafka option 'interceptor.classes' is not supported.",
 }
 _CLOSE = 0.65
-"""How similar, from 0 to 1, a name is to the one that was probably meant."""
+"""The minimum similarity, from 0 to 1, of an unknown name to a known name that is suggested instead."""
 _UNITS_MS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -85,7 +85,7 @@ class KafkaOptions:
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a query starts or ends, as given by its options (Spark's `KafkaOffsetRangeLimit`).
+    """The start or the end of a query, as given by its options (Spark's `KafkaOffsetRangeLimit`).
 
     Attributes:
         kind: "earliest", "latest", "offsets" (by partition), "times" (by partition, ms), "time" (for all partitions).
@@ -155,9 +155,10 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
 
 
 def check_names(options: Iterable[str], known: Iterable[str], *, ignored: Iterable[str], end: str) -> None:
-    """Checks lower-case names of options of the source or the sink. Raises RefusedOption, with the nearest known.
+    """Checks lower-case names of options of the source or the sink.
 
-    A name with `kafka.` that resembles none is logged, as by the Java client: its plugins have settings of their own.
+    Raises RefusedOption, which suggests the nearest known name. A `kafka.` name that resembles no known one is only
+    logged, as by the Java client, because plugins of that client have their own settings.
     """
     spelled = {name.lower(): name for name in known}
     accepted = {*spelled, *_OPTIONS_OF_SPARK_ITSELF, *ignored}
@@ -250,7 +251,10 @@ def _check_isolation(kafka: Mapping[str, str]) -> None:
 
 
 def _bound(options: Mapping[str, str], end: str) -> Bound | None:
-    """Precedence as in Spark: one timestamp for all partitions, timestamps by partition, offsets."""
+    """The bound given by the options for one end ("starting" or "ending"); None if no option gives it.
+
+    Precedence as in Spark: one timestamp for all partitions, timestamps by partition, offsets.
+    """
     for_all = options.get(f"{end}timestamp")
     if for_all is not None:
         if not re.fullmatch(r"[+-]?\d+", for_all.strip()):

@@ -2,8 +2,8 @@
 
 `read` fetches batches, takes the next fetch offset from their headers, sends the next fetch request and only then
 decodes the batches, so that the broker works meanwhile. The next fetch offset is the last offset in a batch's header
-plus one; so control batches, aborted transactions and offsets removed by compaction advance it as well. Reading stops
-at the end of the range, whether or not a record is there.
+plus one; control batches, aborted transactions and offsets removed by compaction therefore advance it as well. Reading
+stops at the end of the range, even if there is no record at that offset.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 20_000
 BYTES_MAX = 8 << 20
-"""The limits of one Arrow record batch: larger ones slow Spark down."""
+"""The maximum rows and bytes of one Arrow record batch: larger ones slow Spark down."""
 COMPRESSED_BYTES_MAX = 1 << 20
 _TOPIC_NAMES_VERSION_MAX = 12
 _EMPTY_RESPONSES_MAX = 2
@@ -57,7 +57,7 @@ _logger = logging.getLogger(__name__)
 
 
 def read(options: SourceOptions, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yields the records of a range in order: committed ones, or all with read_uncommitted.
+    """Yields the records of a range in order: committed records only, or all records with read_uncommitted.
 
     Raises DataLoss if offsets of the range no longer exist (with `failOnDataLoss` false: a warning), CorruptRecords for
     damaged batches, KafkaError if no leader responds within `kafkaConsumer.pollTimeoutMs`.
@@ -92,7 +92,7 @@ def _slices(batch: pa.RecordBatch, low: int, high: int) -> Iterator[pa.RecordBat
 
 
 def _groups(visible: BatchTable) -> Iterator[BatchTable]:
-    """Groups batches to decode together: many small ones, or a large one."""
+    """Groups batches that are decoded together: many small batches, or one large batch."""
     first = rows = size = 0
     weights = np.where(visible.is_compressed, BYTES_MAX // COMPRESSED_BYTES_MAX, 1) * visible.sizes_bytes
     for row, (count, weight) in enumerate(zip(visible.counts.tolist(), weights.tolist(), strict=True)):
@@ -108,7 +108,7 @@ def visible_batches(whole: BatchTable, aborted: Any) -> Array:
     """Returns a mask of the batches visible to users: no control batches, no batches of aborted transactions.
 
     Args:
-        aborted: the aborted transactions in the fetch response (none for read_uncommitted); each ends at its marker.
+        aborted: the aborted transactions in the fetch response (empty for read_uncommitted); each ends at its marker.
     """
     visible = ~whole.is_control
     coming = deque(sorted(aborted or (), key=lambda one: one.first_offset))
@@ -137,7 +137,7 @@ class _RangeReader:
 
     Attributes:
         position: the next fetch offset.
-        floor: the first offset to return; a batch may begin with earlier ones.
+        floor: the first offset to return; a batch may begin with earlier offsets.
     """
 
     def __init__(self, options: SourceOptions, wanted: Range) -> None:
@@ -169,7 +169,7 @@ class _RangeReader:
     def _next_batches(self) -> BatchTable | None:
         """The visible batches of the next fetch response; None at the end of the range.
 
-        What Spark does between two calls takes time as well: the timeout begins with each call.
+        The timeout begins with each call, because Spark's work between two calls takes time as well.
         """
         self._retries.reset()
         while self.position < self._wanted.end:
@@ -218,7 +218,7 @@ class _RangeReader:
         return self._brokers.connection_to(metadata.leader(*tp))
 
     def _exists(self) -> bool:
-        """Whether the metadata have the partition, with or without a leader."""
+        """Whether the metadata has the partition, with or without a leader."""
         topic = self._brokers.metadata.topics.get(self._wanted.topic)
         return topic is not None and self._wanted.partition < len(topic.partitions)
 
@@ -244,7 +244,7 @@ class _RangeReader:
         self._connection.send(request, highest=_TOPIC_NAMES_VERSION_MAX if topic_id == NIL_UUID else None)
 
     def _process(self, data: Any) -> BatchTable | None:
-        """The visible batches of a response, of which none may be left; None if it has no batch at all."""
+        """The table of visible batches of a response, which may be empty; None if the response has no batch at all."""
         whole = read_table(data.records or b"")
         if self._options.kafka.check_crcs:
             whole.check_crcs()
@@ -260,16 +260,17 @@ class _RangeReader:
         return whole[visible & (whole.base_offsets < self._wanted.end) & (whole.counts != 0)]
 
     def _send_ahead(self) -> None:
-        """Sends the next request, so that the broker works meanwhile. If that fails, `_receive` sends it again."""
+        """Sends the next request, so that the broker works meanwhile; if this fails, `_receive` sends it again."""
         try:
             self._send_fetch()
         except NetworkError as error:
             _logger.info("next fetch not sent: partition %s: %s", self._wanted.tp, error.message)
 
     def _handle_empty_response(self, data: Any) -> None:
-        """Asks again, at most until the timeout. A log of which the rest was compacted has no more of the range.
+        """Handles a response without records: pauses before the next request, or ends the range.
 
-        Others have it, though responses have no records while the leader waits for remote storage (KIP-405).
+        A compacted topic may have no more records in the range, which then ends. Other topics have records there, even
+        if the leader returns none while it waits for remote storage (KIP-405); after the timeout they count as lost.
         """
         end = data.last_stable_offset if self._options.kafka.read_committed else data.high_watermark
         self._empty_responses += 1
@@ -286,7 +287,7 @@ class _RangeReader:
             self._lose(self._waits_for, self._wanted.end)
 
     def _is_compacted(self) -> bool:
-        """Whether the topic is known to be compacted: that may need an access right that readers lack."""
+        """Whether the topic is known to be compacted; False if the reader may not read the topic's configuration."""
         if self._compacts is None:
             try:
                 self._compacts = "compact" in self._brokers.topic_config(self._wanted.topic, "cleanup.policy")
@@ -315,10 +316,10 @@ class _RangeReader:
             _logger.warning("metadata refresh failed: partition %s: %s", self._wanted.tp, unreachable.message)
 
     def _handle_unknown_topic(self, error: KafkaError) -> None:
-        """The topic was deleted, or a broker's metadata is not up to date yet.
+        """Handles an unknown topic: it was deleted, or a broker's metadata is not up to date yet.
 
-        It is lost if metadata say so `fetchOffset.numRetries` times in a row, and once more; otherwise it is waited
-        for its leader.
+        The range is lost if the topic has another id, or does not exist in `fetchOffset.numRetries` + 1 responses in a
+        row; otherwise the fetch is retried.
         """
         self._brokers.refresh([self._wanted.topic])
         known = self._brokers.metadata.topic_id(self._wanted.topic)
@@ -364,7 +365,7 @@ class _RetryTimer:
         self.reset()
 
     def reset(self) -> None:
-        """Called when a wait begins."""
+        """Starts the timeout and the backoff anew, when a wait begins."""
         self._deadline = sockets.now_s() + self._timeout_s
         self.count = 0
 
@@ -373,7 +374,7 @@ class _RetryTimer:
         return sockets.now_s() >= self._deadline
 
     def wait(self) -> None:
-        """Sleeps, up to 1 s, twice as long each time."""
+        """Sleeps, twice as long each time, for at most 1 s."""
         sockets.sleep(min(0.05 * 2**self.count, 1.0))
         self.count += 1
 

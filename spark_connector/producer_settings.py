@@ -1,7 +1,7 @@
-"""The settings of the Java producer among the sink's `kafka.*` options: types and ranges, refused in its words. Pure.
+"""Checks the Java producer's settings among the sink's `kafka.*` options, with that producer's error messages. Pure.
 
-Source: ProducerConfig and ConfigDef of Apache Kafka 3.9. Settings that the sink does not use are checked all the same:
-a value that Spark's own sink refuses is a mistake.
+Source: ProducerConfig and ConfigDef of Apache Kafka 3.9. Settings that the sink does not use are checked as well: a
+value that Spark's own sink refuses is a mistake.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BITS = {"INT": 31, "LONG": 63}
 
 
 class Number(NamedTuple):
-    """A setting that is an integer."""
+    """An integer setting: its default, its range and its type in Java."""
 
     default: int | None
     least: int | None = 0
@@ -67,7 +67,10 @@ _UNSUPPORTED = {
 
 
 class ProducerSettings:
-    """The settings, names without the prefix `kafka.`. Raises RefusedOption for one that is wrong or not supported."""
+    """The producer settings of a write, without the prefix `kafka.`.
+
+    Raises RefusedOption for a setting that has an invalid value or is not supported.
+    """
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = given
@@ -99,7 +102,7 @@ class ProducerSettings:
 
     @property
     def level(self) -> int | None:
-        """The level of the codec that is set; None: the codec's default."""
+        """The compression level of the chosen codec; None: the codec's default."""
         name = f"compression.{self.choice('compression.type', 'none')}.level"
         return self.number_or_none(name) if name in NUMBERS else None
 
@@ -131,7 +134,7 @@ def _check(name: str, text: str) -> None:
 
 
 def _wrong(number: Number, text: str) -> str:
-    """What is wrong with a number, or an empty text."""
+    """The error message for an invalid number; "" for a valid one."""
     bits = _BITS[number.kind]
     if not re.fullmatch(r"[+-]?\d{1,19}", text) or not -1 << bits <= int(text) < 1 << bits:
         return f"Not a number of type {number.kind}"

@@ -10,7 +10,7 @@ from minikafka.spark_connector.offsets import from_json
 
 
 class Lag(NamedTuple):
-    """Offsets behind the latest, over all partitions of a source."""
+    """The lag of a source in offsets behind the latest ones: statistics over all its partitions."""
 
     least: int
     greatest: int

@@ -19,7 +19,7 @@ _INT64_MAX = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class RateLimits:
-    """The three options; None means no limit."""
+    """The values of the three options; None means no limit."""
 
     max_offsets: int | None = None
     min_offsets: int | None = None
@@ -35,7 +35,7 @@ class RateLimits:
 
 
 class RateLimiter:
-    """Decides where the micro-batches of one stream end."""
+    """Determines the end offsets of the micro-batches of one stream."""
 
     def __init__(self, limits: RateLimits) -> None:
         self._limits = limits

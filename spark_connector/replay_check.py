@@ -1,8 +1,8 @@
-"""Recognizes whether a repeated task writes the same records: their number and a fingerprint of their content. Pure.
+"""Checks whether a repeated task has the same records as before, by number and a fingerprint of their content. Pure.
 
-A task of a repeated micro-batch skips what was committed before. That is right only if it has the same rows again: if
-rows move between tasks, for example after a shuffle by a random number, they would be doubled or lost. The fingerprint
-does not depend on the order of rows, which a shuffle does not keep.
+A task of a repeated micro-batch skips the rows that it has committed before. This is right only if it has the same rows
+again: if rows move between tasks, for example after a shuffle by a random number, they would be doubled or lost. The
+fingerprint does not depend on the order of rows, which a shuffle does not keep.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
 
 
 class NotRepeated(Exception):
-    """The rows of a repeated micro-batch are distributed in another way than those that were committed before."""
+    """A write is refused, as rows might be doubled or lost: rows, tasks, topics or run are not those of before."""
 
 
 @dataclass
 class Content:
-    """The records of a task: their number, and the sum of the fingerprints of their keys and values."""
+    """A summary of the records of a task: their number, and the sum of the fingerprints of their keys and values."""
 
     rows: int = 0
     fingerprint: int = 0
@@ -55,13 +55,13 @@ class Content:
 
 @dataclass(frozen=True)
 class Marker:
-    """What a task has committed last.
+    """The record of a task's last commit, which is stored as a committed offset of a consumer group.
 
     Attributes:
         version: the number of the micro-batch.
-        content: its records.
-        attempt: which run of the query has committed it.
-        topics: where its records are.
+        content: the summary of the micro-batch's records.
+        attempt: the run of the query that has committed the micro-batch.
+        topics: the topics of the records.
     """
 
     version: int
@@ -70,13 +70,13 @@ class Marker:
     topics: frozenset[str] = frozenset()
 
     def metadata(self) -> str:
-        """The form in which it is stored with the offset of a consumer group."""
+        """The marker as JSON text, which is stored as the metadata of a consumer group's offset."""
         content = {"rows": self.content.rows, "fp": f"{self.content.fingerprint:x}"}
         return json.dumps({"batch": self.version, **content, "by": self.attempt})
 
     @classmethod
     def parse(cls, offset: int, metadata: str, topics: frozenset[str] = frozenset()) -> Marker:
-        """Reads a marker; the offset is the number of the micro-batch plus one."""
+        """Parses a marker; the offset is the number of the micro-batch plus one. Raises ValueError."""
         try:
             fields = json.loads(metadata)
             content, attempt = Content(int(fields["rows"]), int(fields["fp"], 16)), str(fields.get("by", ""))
@@ -86,10 +86,10 @@ class Marker:
 
 
 def check_repeated(marker: Marker, again: Content, topics: Collection[str], check: str, task: str) -> None:
-    """Raises NotRepeated if a task has other records than before, or is to write them to other topics.
+    """Raises NotRepeated if a task has other records than before, or would write them to other topics.
 
     Args:
-        topics: where it would write them.
+        topics: the topics to which the task would write.
         check: the option replayCheck: "content", "rows" or "none".
         task: names the task in the error message.
     """
@@ -108,7 +108,7 @@ def check_repeated(marker: Marker, again: Content, topics: Collection[str], chec
 
 
 def check_topics(marker: Marker, topics: Collection[str], check: str, task: str) -> None:
-    """Raises NotRepeated if records are to be written to other topics than before. Arguments as `check_repeated`."""
+    """Raises NotRepeated if records would be written to other topics than before; arguments as of `check_repeated`."""
     if check != "none" and topics and marker.topics and marker.topics != set(topics):
         raise NotRepeated(
             f"{task} has committed micro-batch {marker.version} before, to {_listed(marker.topics)}, and is to write it"
@@ -124,7 +124,7 @@ def _listed(topics: Collection[str]) -> str:
 
 
 def _sum(data: Array) -> int:
-    """The sum of bytes. Arrow takes half the time of numpy."""
+    """The sum of bytes, computed with Arrow, which takes half the time of numpy."""
     column = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
     return int(pc.sum(column, min_count=0).as_py())
 

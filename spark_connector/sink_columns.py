@@ -1,6 +1,6 @@
-"""The columns of the sink: their types, and from Spark's Arrow batches to columns for the encoder. Pure.
+"""The columns of the sink: checks their types, and converts Spark's Arrow batches for the encoder. Pure.
 
-Only columns with these names are written; Spark's own sink ignores the others as well, and has no `timestamp`.
+Only columns with the names in `TYPES` are written; Spark's own sink also ignores others, and has no `timestamp`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TYPES = {
     "timestamp": ("timestamp", "timestamp_ntz", "double"),
 }
 _KEY_BYTES_MAX = 40
-"""How much of a key an error message shows."""
+"""The number of bytes of a key that an error message shows."""
 NULL_TOPIC = (
     "The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default"
     " topic."
@@ -44,7 +44,7 @@ class UnsuitableColumn(ValueError):
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """Raises UnsuitableColumn, with the words of Spark's sink, for missing columns and wrong types."""
+    """Raises UnsuitableColumn, with the error messages of Spark's sink, for missing columns and wrong types."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if topic is None and "topic" not in types:
         raise UnsuitableColumn(
@@ -72,7 +72,7 @@ class Rows(NamedTuple):
     Attributes:
         topics: the names of the topics.
         topic_of: the index of each row's topic in `topics`.
-        partitions: of the column `partition`, -1 where it is null; None without the column.
+        partitions: the column `partition`, with -1 in place of null; None without the column.
         before: the number of rows of the task in earlier batches.
     """
 
@@ -83,12 +83,12 @@ class Rows(NamedTuple):
     before: int = 0
 
     def named(self, index: int) -> str:
-        """A row in words for error messages: its number in the task, from 1, and its key."""
+        """A description of a row for error messages: its number in the task, from 1, and its key."""
         return _named(self.records.keys, self.before, index)
 
 
 def rows_of(batch: pa.RecordBatch, topic: str | None, now_ms: int, before: int = 0) -> Rows:
-    """Converts a batch of Spark's. Raises UnsuitableColumn for a null topic or a negative partition."""
+    """Converts one of Spark's batches. Raises UnsuitableColumn for a null topic or a negative partition."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     keys = columns["key"].cast(BLOB) if "key" in columns else None
     if keys is not None and keys.null_count == len(keys):
@@ -111,7 +111,7 @@ def _named(keys: Any, before: int, index: int) -> str:
 
 
 def key_in_words(key: bytes | None) -> str:
-    """What an error message says of a record's key: its beginning, if it is long."""
+    """A description of a record's key for error messages; a long key is shortened."""
     if key is None:
         return "without a key"
     rest = f" … of {counted(len(key), 'byte')}" if len(key) > _KEY_BYTES_MAX else ""
@@ -130,7 +130,7 @@ def _partitions(column: pa.Array, rows: Rows) -> Array:
 
 
 def _milliseconds(column: pa.Array, now_ms: int) -> Array:
-    if pa.types.is_floating(column.type):  # seconds, as in a cast of Spark's
+    if pa.types.is_floating(column.type):  # in seconds, as in Spark's cast
         microseconds = pc.floor(pc.multiply(column, 1e6)).cast(pa.int64())
     else:
         microseconds = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
@@ -139,7 +139,7 @@ def _milliseconds(column: pa.Array, now_ms: int) -> Array:
 
 
 def _headers(column: pa.Array) -> pa.Array:
-    """The headers, with the names of their fields in lower case: Spark compares them without regard to case."""
+    """The headers with lower-case field names, because Spark compares field names case-insensitively."""
     header = column.type.value_type
     fields = [header.field(index) for index in range(header.num_fields)]
     lower = [one.with_name(one.name.lower()) for one in fields]
@@ -159,7 +159,7 @@ def _topics(column: pa.Array, named: Callable[[int], str]) -> tuple[list[str], A
 def choose_partitions(
     rows: Rows, count_of: Callable[[str], int], sticky: int, *, ignore_keys: bool = False
 ) -> Array:
-    """Chooses each row's partition: its own, that of its key as Java's default partitioner, or one for all others.
+    """Chooses each row's partition: by the column `partition`, by key as Java's default partitioner, or `sticky`.
 
     Args:
         count_of: returns the number of partitions of a topic.
@@ -206,8 +206,8 @@ class Sorted(NamedTuple):
     """The rows of a batch, sorted by topic and partition.
 
     Attributes:
-        places: each partition with its first row.
-        order: which of the given rows each one is; None if they were sorted.
+        places: each partition with the index of its first row.
+        order: the index of each sorted row among the given rows; None if they were sorted already.
     """
 
     records: ArrowRecords
@@ -215,7 +215,7 @@ class Sorted(NamedTuple):
     order: Array | None
 
     def place_of(self, index: int) -> tuple[TopicPartition, int]:
-        """The partition of a sorted row, and which of the given rows it is."""
+        """The partition of a sorted row, and its index among the given rows."""
         tp = next(tp for tp, first in reversed(self.places) if first <= index)
         return tp, index if self.order is None else int(self.order[index])
 

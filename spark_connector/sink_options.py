@@ -24,15 +24,15 @@ class SinkOptions:
     """The parsed options of a write (times in seconds, sizes in bytes).
 
     Attributes:
-        topic: where all records go; None: to the topic of their column.
+        topic: the topic of all records; None: each record's topic is in the column `topic`.
         exactly_once: whether records are written in transactions.
         atomic: whether the driver writes the records of all tasks, in one transaction.
-        atomic_bytes_max: the limit of what it writes in one, encoded and compressed.
-        replay_check: what a task compares with what it has committed, if Spark repeats a micro-batch: one of `CHECKS`.
-        app_id, version: of the options txnAppId and txnVersion; -1: not given.
+        atomic_bytes_max: the maximum size of such a transaction, encoded and compressed.
+        replay_check: what a task of a repeated micro-batch compares with its earlier commit: one of `CHECKS`.
+        app_id, version: the options txnAppId and txnVersion; "" and -1 if not given.
         log_progress: whether each write is logged as a warning.
-        level: of the codec; None: its default.
-        ignore_keys: whether keys do not decide on partitions.
+        level: the compression level of the codec; None: the codec's default.
+        ignore_keys: whether rows with a key are distributed like rows without a key.
         batch_bytes: the approximate size of a record batch before compression.
     """
 

@@ -1,10 +1,10 @@
-"""What one task of a write does, in an executor: `delivery`, transactions and markers.
+"""The work of one task of a write, in an executor: `delivery`, transactions and markers.
 
-A write that Spark may repeat (a micro-batch of a stream; a batch write with txnAppId and txnVersion) is committed by
-each task itself, with a marker (`write_once`). If another attempt has begun it, the driver commits what is missing,
-after it has seen that no task's rows have moved (`driver_commits.py`). Any other batch write leaves the transactions
-of its tasks open until the driver commits them all (`write_for_driver`). With `delivery` atomic, the tasks send
-nothing: the driver does it (`atomic_writes.py`).
+In a write that Spark may repeat (a micro-batch of a stream; a batch write with txnAppId and txnVersion), each task
+commits its own transaction, with a marker (`write_once`). If another attempt has begun the write, the driver commits
+the remaining transactions, after it has checked that no rows have moved between tasks (`driver_commits.py`). Any other
+batch write leaves the transactions of its tasks open until the driver commits them all (`write_for_driver`). With
+`delivery` atomic, the tasks send nothing: the driver sends all rows (`atomic_writes.py`).
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ TASK_TIMEOUT_MS, DRIVER_TIMEOUT_MS = 300_000, 900_000
 
 @dataclass
 class TaskResult(WriterCommitMessage):
-    """What a task reports to the driver.
+    """The report of a task to the driver.
 
     Attributes:
         rows: the number of records of the task.
-        skipped: whether they had been committed before.
+        skipped: whether the records had been committed before.
         task: the number of the task within its stage.
-        write: what Spark may repeat; None for other writes.
-        may_repeat: whether an earlier attempt may have written a part of it, as far as the task knows.
-        transactional_id: of the transaction that the driver must end; None if there is none.
-        partitions: of that transaction; else at least one of each topic that has rows of the task.
+        write: the write, if Spark may repeat it; else None.
+        may_repeat: whether an earlier attempt may have written a part of the write, as far as the task knows.
+        transactional_id: the id of the transaction that the driver must end; None if there is none.
+        partitions: the partitions of that transaction; else at least one of each topic that has rows of the task.
     """
 
     rows: int = 0
@@ -68,14 +68,14 @@ class TaskResult(WriterCommitMessage):
 
 
 def write_plainly(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> TaskResult:
-    """`delivery` at_least_once: an idempotent producer, no transaction."""
+    """Writes the rows of a task with an idempotent producer, without a transaction (`delivery` at_least_once)."""
     transaction = Transaction(offset_reader_for(options.kafka), None)
     transaction.begin(TASK_TIMEOUT_MS)
     return TaskResult(_written(options, transaction, batches, fingerprint=False).content.rows)
 
 
 def write_for_driver(options: SinkOptions, transactional_id: str, batches: Iterator[pa.RecordBatch]) -> TaskResult:
-    """Writes in a transaction that the driver ends. If that fails, the transaction is aborted."""
+    """Writes the rows of a task in a transaction that the driver ends. If writing fails, the transaction is aborted."""
     first = next((one for one in batches if len(one)), None)
     if first is None:
         return TaskResult()
@@ -161,7 +161,7 @@ def _content(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> tuple[C
 
 @contextlib.contextmanager
 def aborted_on_error(transaction: Transaction) -> Iterator[None]:
-    """Aborts the transaction if the task fails; if that fails as well, the next attempt or the time-out does it."""
+    """A block whose failure aborts the transaction; if that fails too, the next attempt or the time-out aborts it."""
     try:
         yield
     except BaseException:

@@ -25,18 +25,18 @@ from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVers
 RESPONSE_SIZE_BYTES_MAX = 1 << 30
 _RECEIVE_BUFFER_BYTES = 4 << 20
 _PIECES_MAX = 512
-"""Half of what Linux sends with one call (IOV_MAX)."""
+"""The maximum number of buffers in one `sendmsg` call: half of Linux's limit (IOV_MAX)."""
 _PORT_MAX = (1 << 16) - 1
 _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4
 _UNSUPPORTED_VERSION = 35
 
 process_id = os.getpid
-"""Connections belong to the process that opened them: a forked worker must not use those of its parent."""
+"""The process id. Connections belong to the process that opened them: a forked worker must not use its parent's."""
 
 
 def now_s() -> float:
-    """Returns the time of a monotonic clock."""
+    """Returns the time of a monotonic clock, in seconds."""
     return time.monotonic()
 
 
@@ -51,7 +51,7 @@ def random_id() -> str:
 
 
 def sleep(seconds: float) -> None:
-    """Sleeps; not at all for negative durations."""
+    """Sleeps for a number of seconds; returns at once if it is negative."""
     time.sleep(max(0.0, seconds))
 
 
@@ -123,7 +123,7 @@ class BrokerConnection:
             raise self._fail(error) from error
 
     def _send_all(self, parts: Iterable[Any]) -> None:
-        """Sends parts, of which those that are not bytes-like have a `head` and a `body`."""
+        """Sends the parts of a request; a part that is not bytes-like has a `head` and a `body`."""
         pieces = deque[memoryview]()
         for part in parts:
             both = (part,) if isinstance(part, (bytes, bytearray, memoryview)) else (part.head, part.body)

@@ -1,8 +1,8 @@
 """The transaction of one task: the requests to the coordinators of its transactional id and of its marker. Blocking.
 
-The order is what makes it exact: `begin` fences every older attempt of the task and ends its transaction, so the marker
-that `marker` reads afterwards is final. The marker is committed with the records: offsets of a consumer group without
-members, which has the name of the transactional id.
+Exactly-once writes depend on the order of requests: `begin` fences every older attempt of the task and ends its
+transaction, so the marker that `marker` reads afterwards is final. The marker is committed together with the records,
+as offsets of a consumer group without members, whose name is the transactional id.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from minikafka.spark_connector.offset_reader import GROUP, TRANSACTION, OffsetRe
 from minikafka.spark_connector.replay_check import Marker
 
 _OLD_PROTOCOL = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4, AddOffsetsToTxnRequest: 3}
-"""Version 1 of the protocol of transactions (KIP-98): a task has one transaction, which needs no epoch of its own."""
+"""The highest request versions of version 1 of transactions (KIP-98), which suffices for a task's one transaction."""
 OFFSET_FETCH_VERSION_MAX, _OFFSET_FETCH_GROUPS = 9, 8
 ENDING = "Prepare"
-"""The states of a transaction that is decided while its markers are being written begin so: PrepareCommit and so on."""
+"""The prefix of the states of a transaction that is decided and whose markers are being written: PrepareCommit …"""
 
 
 class Transaction:
-    """A producer with a transactional id, or without one an idempotent producer.
+    """A transactional producer's requests or, without a transactional id, those of an idempotent producer.
 
     All methods raise KafkaError: the first that is not retriable, RequestTimedOutError after `kafka.max.block.ms`.
     """
@@ -65,7 +65,7 @@ class Transaction:
         self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Makes partitions part of the transaction, before records are sent to them."""
+        """Adds partitions to the transaction, before records are sent to them."""
         topics: dict[str, list[int]] = {}
         for tp in partitions:
             if tp not in self._added:
@@ -89,7 +89,7 @@ class Transaction:
         self._added.update(TopicPartition(name, index) for name, some in topics.items() for index in some)
 
     def marker(self) -> Marker | None:
-        """Returns what was committed last under this transactional id; None if nothing was."""
+        """Returns the marker of the last commit under this transactional id; None if there is none."""
         group = self.transactional_id or ""
 
         def attempt() -> Any:
@@ -111,7 +111,7 @@ class Transaction:
         return newest_marker(self._brokers.retry(attempt, "reading the marker"))
 
     def mark(self, marker: Marker) -> None:
-        """Makes a marker part of the transaction: the offset of one partition of each topic that it writes."""
+        """Adds a marker to the transaction, as the offset of one partition of each topic in the transaction."""
         places = {tp.topic: tp.partition for tp in sorted(self._added)}
         common: dict[str, Any] = {
             "transactional_id": self.transactional_id, "group_id": self.transactional_id,
@@ -136,7 +136,7 @@ class Transaction:
         self._brokers.retry(attempt, "writing the marker")
 
     def end(self, *, commit: bool) -> None:
-        """Commits or aborts the transaction; may be repeated. Nothing if it has no partitions."""
+        """Commits or aborts the transaction; may be repeated. Does nothing if the transaction has no partitions."""
         if self.transactional_id is None or not self._added:
             return
         request = EndTxnRequest(
@@ -154,9 +154,10 @@ class Transaction:
         self.producer_id, self.epoch, self._added = producer_id, epoch, set(partitions)
 
     def marker_of_others(self) -> Marker | None:
-        """As `marker`, for a task that has not begun: waits for the end of a transaction that is being ended.
+        """Like `marker`, for a task that has not called `begin`: first waits for a transaction that is being ended.
 
-        Until then OffsetFetch leaves its offsets out; it names a partition as unstable only if that has an older one.
+        Until its end, OffsetFetch omits the transaction's offsets. OffsetFetch reports a partition as unstable only if
+        the partition has an older offset.
         """
 
         def attempt() -> bool:
@@ -172,7 +173,7 @@ class Transaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether the coordinator has this producer's transaction open: not aborted by a time-out meanwhile."""
+        """Whether this producer's transaction is still open at the coordinator, and not aborted by a time-out."""
 
         def attempt() -> Any:
             state = self._described()
@@ -197,7 +198,7 @@ class Transaction:
             raise
 
     def _version_for(self, kind: type, coordinator: int) -> int:
-        """The version in which a coordinator is asked. It may have moved: another one is looked for after an error."""
+        """The request version that a coordinator supports. After an error, the cached coordinators are forgotten."""
         try:
             return self._brokers.connection_to(self._coordinator(coordinator)).version_for(kind)
         except KafkaError:
@@ -217,7 +218,7 @@ class Transaction:
 
 
 def newest_marker(topics: Iterable[Any]) -> Marker | None:
-    """The newest of the markers that a group has for several topics, from an OffsetFetch response; None without any."""
+    """The newest marker of a group in an OffsetFetch response, which may have markers of several topics; or None."""
     found = [(one, topic.name) for topic in topics for one in topic.partitions if one.committed_offset > 0]
     if not found:
         return None

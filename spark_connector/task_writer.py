@@ -1,4 +1,4 @@
-"""Writes the rows of one task: from Spark's Arrow batches to acknowledged record batches."""
+"""Writes the rows of one task: converts Spark's Arrow batches to record batches, and hands them to a sender."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 
 
 _COPIED_BYTES_MAX = 32 << 10
-"""Smaller batches are copied into their requests; others are sent from where they were encoded."""
+"""Batches smaller than this are copied into their requests; larger ones are sent without a copy."""
 
 
 class Producer(Protocol):
-    """The numbers that batches carry: a `Transaction`, or those of batches that the driver will send."""
+    """The producer id, epoch and transaction of batches: a `Transaction`, or a stand-in if the driver sends them."""
 
     transactional_id: str | None
     producer_id: int
     epoch: int
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Makes partitions part of the transaction."""
+        """Adds partitions to the transaction."""
 
 
 class Sender(Protocol):
-    """Where batches go: a `BatchSender`, or the driver.
+    """The destination of batches: a `BatchSender`, or a collector for the driver.
 
     Attributes:
-        batch_bytes_max: the size that batches should have at most.
+        batch_bytes_max: the maximum size that further batches should have.
     """
 
     batch_bytes_max: int
@@ -65,21 +65,21 @@ class Sender(Protocol):
         """Sends batches of different partitions."""
 
     def flush(self) -> None:
-        """Waits until they are acknowledged."""
+        """Waits until all batches are acknowledged."""
 
     def close(self) -> None:
         """Closes connections."""
 
 
 class TaskWriter:
-    """Writes rows with the producer id of a transaction, or without one.
+    """Writes the rows of a task as record batches with a producer's id and sequence numbers.
 
     Args:
-        fingerprint: whether `content` has one, for which all bytes are read once more.
+        fingerprint: whether `content` has a fingerprint, for which all bytes are read once more.
 
     Attributes:
-        content: what was written.
-        partitions: where.
+        content: the summary of the records that were written.
+        partitions: the partitions to which records were written.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class TaskWriter:
         return choose_partitions(rows, self._partition_count, self._sticky, ignore_keys=self._options.ignore_keys)
 
     def _cut(self, rows: Rows, some: Sorted, starts: Array) -> Array:
-        """Returns the first record of each batch: about `batch_bytes` together, or a large record alone."""
+        """Returns the first record of each batch; a batch has about `batch_bytes`, or a single large record."""
         records = some.records
         sizes = np.maximum(blob_sizes(records.values), 0) + RECORD_OVERHEAD_MAX
         if records.keys is not None:

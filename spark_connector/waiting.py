@@ -1,6 +1,6 @@
-"""`waiting`: a wait for the brokers that lasts for two seconds is logged, and again every ten, as by the client.
+"""`waiting`: logs a wait for the brokers after two seconds, and again every ten seconds, like the client.
 
-The connector's calls block, each for a time-out of its own; a thread of the process looks how long all of it takes.
+The connector's calls block, each with its own time-out. A thread of the process measures how long waits take.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from minikafka.client.connections.waits import INTERVAL_S, PATIENCE_S
 from minikafka.spark_connector.sockets import sleep
 
 STEP_S = 0.5
-"""How often the thread looks."""
+"""The interval at which the thread checks all waits."""
 IDLE_STEPS_MAX = 20
-"""For so long the thread looks in vain before it ends: most waits are short, and follow each other."""
+"""The number of steps without any wait after which the thread ends: most waits are short, and follow each other."""
 _logger = logging.getLogger(__name__)
 _threads = local()
 
 
 @contextmanager
 def waiting(what: str, why: Callable[[], str]) -> Iterator[None]:
-    """The block waits for `what`; `why()` is called in another thread.
+    """A block that waits for `what`; `why()` returns the reason, and is called in another thread.
 
-    A block within it is a part of the same wait: it is not told on its own, but the reason is the innermost block's.
+    A nested block is a part of the same wait: it is not logged on its own, but the reason is the innermost block's.
     """
     outer: _Wait | None = getattr(_threads, "wait", None)
     if outer is not None:
@@ -55,7 +55,7 @@ class _Wait:
         self._said_after_s = float(PATIENCE_S)
 
     def look(self) -> None:
-        """Another step has passed."""
+        """Note that another step has passed, and log the wait if that is due."""
         if self._waited_s >= self._said_after_s:
             self._said_after_s = self._waited_s + INTERVAL_S
             _logger.warning("still waiting: %s: %s (%d s)", self._what, self.reasons[-1](), self._waited_s)
@@ -63,13 +63,13 @@ class _Wait:
 
 
 class _Watch:
-    """Looks at all waits of the process, in a thread that runs while there are any."""
+    """Checks all waits of the process, in a thread that runs while there are waits."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Nobody waits, and no thread runs: so it is in a process that was forked."""
+        """Resets the state to no waits and no thread, as it is in a forked process."""
         _threads.wait = None
         self._lock = Lock()
         self._waits: dict[_Wait, None] = {}

@@ -1,6 +1,6 @@
 """The writers that Spark calls: `write` in the executors, `commit` and `abort` on the driver.
 
-Light imports: Spark imports this module in every session.
+Modules with heavy imports are imported when needed, because Spark imports this module in every session.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _logger = logging.getLogger(__name__)
 
 
 def checked_options(given: Mapping[str, str], schema: StructType) -> SinkOptions:
-    """Parses the options, checks the columns, and asks the cluster for its brokers: on the driver, before any task.
+    """Parses the options, checks the columns, and contacts the cluster, on the driver, before any task starts.
 
-    Otherwise each task, and each of its attempts, would wait for a cluster that does not answer, and so would the end.
+    Otherwise each attempt of each task, and the final abort, would wait for a cluster that does not respond.
 
     Raises RefusedOption, UnsuitableColumn; RequestTimedOutError, which names address and error, after
     `kafka.max.block.ms`; other KafkaErrors.
@@ -40,7 +40,7 @@ def checked_options(given: Mapping[str, str], schema: StructType) -> SinkOptions
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a data frame: readers of committed records see nothing before all tasks have succeeded."""
+    """Writes a data frame: readers of committed records see no record before all tasks have succeeded."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         from minikafka.spark_connector.sockets import random_id
@@ -51,7 +51,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._name = f"{options.prefix}-{options.app_id or self._attempt}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Raises NotRepeated, UnsuitableColumn, TooLarge, KafkaError."""
+        """Writes the rows of one task. Raises NotRepeated, UnsuitableColumn, TooLarge, KafkaError."""
         from minikafka.spark_connector import atomic_writes, sink_tasks
         from minikafka.spark_connector.earlier_attempts import Write
 
@@ -66,13 +66,13 @@ class BatchWriter(DataSourceArrowWriter):
         return sink_tasks.write_for_driver(options, write.transactional_id(task), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Ends what the tasks have left for the driver. Raises PartlyCommitted, NotRepeated, TooLarge, KafkaError."""
+        """Commits what tasks have left to the driver. Raises PartlyCommitted, NotRepeated, TooLarge, KafkaError."""
         _commit(self._options, messages, f"the write {self._name}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Aborts the transactions of all tasks; those of tasks without a message by starting their producer again.
+        """Aborts the transactions of all tasks; for tasks without a message, by starting their producers again.
 
-        Raises KafkaError: what remains open is aborted by its time-out.
+        Raises KafkaError: a transaction that remains open is aborted by its time-out.
         """
         from minikafka.spark_connector.driver_commits import abort_all
 
@@ -81,13 +81,13 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches: each task commits its own transaction, or with `delivery` atomic the driver one for all."""
+    """Writes micro-batches: each task commits its own transaction, or with `delivery` atomic the driver commits one."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         self._options = checked_options(given, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Raises NotRepeated, UnsuitableColumn, TooLarge, KafkaError."""
+        """Writes the rows of one task of a micro-batch. Raises NotRepeated, UnsuitableColumn, TooLarge, KafkaError."""
         from minikafka.spark_connector import atomic_writes, sink_tasks
         from minikafka.spark_connector.earlier_attempts import Write
 
@@ -105,11 +105,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return put(options, write, context.partitionId(), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
-        """Ends what the tasks have left for the driver. Raises PartlyCommitted, NotRepeated, TooLarge, KafkaError."""
+        """Commits what tasks have left to the driver. Raises PartlyCommitted, NotRepeated, TooLarge, KafkaError."""
         _commit(self._options, messages, f"micro-batch {batchId}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
-        """Aborts the transactions that are left for the driver; tasks that were killed are fenced when repeated."""
+        """Aborts the transactions that are left to the driver; tasks that were killed are fenced when repeated."""
         from minikafka.spark_connector.driver_commits import abort_all
 
         if self._options.exactly_once and not self._options.atomic:
@@ -117,7 +117,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _commit(options: SinkOptions, messages: Sequence[Any], what: str) -> None:
-    """Ends what the tasks have left for the driver, and logs what was written."""
+    """Commits the transactions or rows that the tasks have left to the driver, and logs the number of rows written."""
     from minikafka.spark_connector import atomic_writes, driver_commits
 
     results = [one for one in messages if one is not None]

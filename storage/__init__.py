@@ -2,8 +2,8 @@
 
 A partition is a log, a log is a list of segments, and a segment is a file of record batches exactly as they were sent
 (only base offset and leader epoch are assigned by the broker). All other files (indexes, producer snapshots, leader
-epochs) can be rebuilt from the batches, and are if they are missing or inconsistent. Kafka's `kafka-dump-log` reads
-them.
+epochs) can be rebuilt from the batches, and are rebuilt if they are missing or inconsistent. Kafka's `kafka-dump-log`
+reads all these files.
 
 The files on disk::
 
@@ -34,50 +34,52 @@ by scanning headers from there; it returns a `FileSlice` for sendfile.
 
 Opening a log: after a clean shutdown only the active segment is examined. After a crash everything beyond the recovery
 point is verified and the other files are rebuilt. A torn end is truncated; corruption of flushed data is reported,
-never truncated silently. A data directory that fails takes only its own logs offline; while one is offline, no log is
-made anew that may be in it. After one failed write or fsync a log is offline until the next start. A corrupt batch
-found by a read fails that read only. So do a full disk and missing descriptors (`disk_errors.py`): what was half done
-is undone, and the log serves on.
+never truncated silently.
+
+Errors: a data directory that fails takes only its own logs offline. While a directory is offline, no log is created
+that may exist in that directory. After one failed write or fsync a log is offline until the next start. A corrupt batch
+found by a read fails that read only. A full disk and missing descriptors (`disk_errors.py`) fail one operation only:
+a half-done operation is undone, and the log stays in service.
 
 A move to another data directory: `FutureLogs` makes a copy, `flights-0.<hex>-future`, which is filled like the log of a
 follower, and takes the place of the log in one step when it has all records.
 
-Compaction: `Compaction` chooses the log with the largest dirty part. A worker reads its keys into a map of their last
-offsets, then writes the segments anew without the records that were replaced, and the new segments take the place of
-the old ones, which readers may still hold. Offsets, sequences and the ends of batches stay.
+Compaction: `Compaction` chooses the log with the largest dirty ratio. A worker reads the keys of the dirty part into a
+map of their last offsets, then writes the segments anew without the records that were replaced. The new segments take
+the place of the old segments, which readers may still hold. Offsets, sequence numbers and the ends of batches stay.
 
     log_manager.py         all logs of a node: startup, shutdown, creation, deletion, periodic flush and retention
     data_directory.py      one entry of log.dirs: identity, clean-shutdown file, checkpoints
     directory_ids.py       the ids of data directories, and the reserved ones
     directory_scan.py      finds the logs in the data directories, and duplicates
     log_upkeep.py          the base class of LogManager: periodic work on all logs
-    future_logs.py         copies of logs in another directory, which take their places
+    future_logs.py         copies of logs in another directory, which are to replace the logs
     renamed_logs.py        log directories that were deleted or set aside: `-delete`, `-stray`
     log_closing.py         closes many logs with concurrent fsyncs
     log.py                 the log of one partition: append, read, roll, flush, close
-    guarded_log.py         the base class of Log: which errors take a log offline
+    guarded_log.py         the base class of Log: takes a log offline after a failed write or fsync
     log_config.py          the topic configs that a log uses
     log_state.py           the part of a log that flush, retention and truncation work on (a Protocol)
     log_results.py         the result of an append, OffsetOutOfRange, UnexpectedOffset
     log_lookup.py          lookups across segments: by offset, by timestamp, aborted transactions, producers' batches
     flush.py               fsync of a log's files, in order
-    flush_turns.py         how many logs are flushed at a time, and how many of their segments
+    flush_turns.py         limits the number of logs and segments that are flushed at a time
     retention.py           deletion by retention.ms, retention.bytes and log start offset
     truncation.py          truncation to an offset, full truncation
     recovery.py            opening a log: clean, or with a scan after a crash; corruption
     compaction.py          chooses a log to clean, has a worker clean it, replaces its segments
-    cleanable_range.py     which part of a log may be cleaned, and whether it is due (pure)
+    cleanable_range.py     finds the part of a log that may be cleaned, and tells whether cleaning is due
     cleaning.py            one cleaning in steps: reads the keys, writes the new segments
-    offset_map.py          the last offset of each key, with a bound on its memory (pure)
-    numpy_offset_map.py    the same, of numpy arrays (pure)
+    offset_map.py          the last offset of each key, in bounded memory (pure)
+    numpy_offset_map.py    the same map, made of numpy arrays (pure)
     keyed_records.py       the records of many batches, column by column (pure)
-    batch_filter.py        what is kept of each batch (pure)
-    cleaned_transactions.py  which transactional data and markers may be removed (pure)
+    batch_filter.py        decides which records of a batch the cleaner keeps (pure)
+    cleaned_transactions.py  decides which transactional data and markers may be removed (pure)
     cleaned_segment.py     the files of a segment that the cleaner writes
-    segment_replacement.py puts a cleaned segment in the place of others
-    worker.py              functions that need much processor time, in a thread or process
-    worker_process.py      the way to a worker in a process of its own
-    worker_main.py         what that process runs
+    segment_replacement.py replaces segments by a cleaned segment
+    worker.py              runs functions that need much processor time, in a thread or process
+    worker_process.py      starts and calls a worker in a process of its own
+    worker_main.py         the program of that process
     deleted_files.py       names of files that are removed later
     temporary_files.py     completes or undoes interrupted deletions and swaps (.deleted, .swap, .cleaned, .tmp)
     segments.py            the ordered list of a log's segments
@@ -93,16 +95,17 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
     off_loop.py            generators whose blocking calls run in threads, or at once
     timestamp_search.py    the first record at or after a timestamp
     disk.py                the file system: `Disk`, `File`, `RealDisk`
-    open_files.py          the open descriptors of a RealDisk, and which of them to close
-    disk_errors.py         which errors are failures of a disk, and which only fail what was asked
+    open_files.py          limits the open descriptors of a RealDisk
+    disk_errors.py         tells failures of a disk from errors that only fail one call
     directory_room.py      whether a data directory's disk is full
     memory_disk.py         an in-memory disk with power failures and I/O errors, for tests
+    memory_content.py      the files and directories of the in-memory disk
 
 *Caveats*
 
-- The map of the cleaner takes 32 bytes of memory a key (24 in Kafka), 192 without numpy: with the default of
-  `log.cleaner.dedupe.buffer.size` a cleaning covers 3,700,000 keys, or 620,000; logs with more are cleaned in several
-  passes.
+- The map of the cleaner takes 32 bytes of memory a key (24 in Kafka), or 192 bytes without numpy. With the default of
+  `log.cleaner.dedupe.buffer.size` a cleaning covers 3,700,000 keys, or 620,000 without numpy. Logs with more keys are
+  cleaned in several passes.
 - Corrupt batches are not fetched again from other replicas. If the length of a batch is corrupt, the following batches
   are unreadable up to the next index entry (every `index.interval.bytes`). Corruption found while a log is modified, as
   in a truncation, takes its data directory offline, like a failed disk.
@@ -114,22 +117,24 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
   detected only if offsets do not increase.
 - The last entry of a time index below the recovery point is trusted: if it was truncated, a lookup by timestamp may
   skip the end of that segment.
-- A restart without a power failure trusts the page cache. If an earlier fsync failed, it may hold pages that are not on
-  the device and count as clean; a later flush does not write them, and a power failure then loses them.
-- Until a data directory has its first checkpoints (`log.flush.offset.checkpoint.interval.ms`), recovery takes gaps
-  between segments of compacted logs for the cleaner's, also those that a power failure has left: the logs may be
-  copies.
+- A restart without a power failure trusts the page cache. If an earlier fsync failed, the page cache may hold pages
+  that are not on the device and count as clean. A later flush does not write these pages, and a power failure then
+  loses them.
+- Until a data directory has its first checkpoints (`log.flush.offset.checkpoint.interval.ms`), recovery assumes that
+  gaps between segments of compacted logs come from the cleaner, since the logs may be copies. Gaps that a power failure
+  has left are then not detected.
 - If retention removed all records of a log, a power failure within the next second may forget the sequence numbers of
   their producers, and a new replica never learns of them, so that a retried batch may be appended twice. (Kafka forgets
   them with every restart, as it removes the snapshot at the log start offset.)
 - A log whose recovery needs room that a full disk does not have is not opened before there is room.
-- What blocks for an fsync runs in threads (`off_loop.py`), except where a log must not go on before: a truncation below
-  the recovery point, a log that is made anew within a second of its deletion, a copy that is begun or that takes the
-  place of a missing log, and a stray that is set aside wait for the disk on the event loop.
-- If the data directory fails from which a replica is being moved, its copy keeps its room until the next start.
+- An operation that waits for an fsync runs in a thread (`off_loop.py`), except if the log must not be used before the
+  fsync. These operations wait for the disk on the event loop: a truncation below the recovery point, the creation of a
+  log within a second of its deletion, the creation of a copy, a copy that takes the place of a missing log, and setting
+  a stray aside.
+- If the data directory fails from which a replica is being moved, the copy keeps its disk space until the next start.
 - Only format v2 (Kafka 0.11 and newer) is read, as in Kafka 4. No tiered storage.
-- A power failure while a copy takes the place of its log, on a node one of whose disks then fails too, may leave both:
-  the node refuses to start, and names them.
+- If a power failure happens while a copy takes the place of its log, and a disk of the node fails as well, both logs
+  may be left. The node then refuses to start, and names both logs.
 """
 
 from minikafka.storage.disk import Disk, File, FileSlice, MemoryDisk, RealDisk

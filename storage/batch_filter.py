@@ -1,11 +1,11 @@
-"""`BatchFilter`: what the cleaner keeps of each batch. Pure.
+"""`BatchFilter`: decides which records of each batch the cleaner keeps. Pure.
 
-A record stays if no later record has its key, and a tombstone until its delete horizon has passed (KIP-534): the first
-cleaning that finds a tombstone, or a marker of a transaction without other batches, sets the horizon of its batch to
-`delete.retention.ms` from now, so that each consumer has this time to see it.
+A record stays if no later record has the same key. A tombstone stays until its delete horizon has passed (KIP-534). The
+first cleaning that finds a tombstone, or a marker of a transaction without other batches, sets the horizon of the batch
+to `delete.retention.ms` from now, so that each consumer has this time to see the tombstone or the marker.
 
-A batch keeps its base offset and its last offset, hence also the sequence numbers of its producer. A batch of which
-nothing is left stays as an empty one if it is the last batch of its producer, or of the cleaned range.
+A batch keeps its base offset and its last offset, and so the sequence numbers of its producer. A batch without any
+remaining record stays as an empty batch if it is the last batch of its producer, or the last of the cleaned range.
 
 Source: Kafka's `Cleaner.cleanInto`, `MemoryRecords.filterTo`.
 """
@@ -26,18 +26,18 @@ from minikafka.storage.offset_map import OffsetMap
 _TIMESTAMP_MAX = (1 << 63) - 1
 _LOG_APPEND_TIME = 0x08
 _NEVER = 1 << 63
-"""Beyond each offset: a record without a key goes."""
+"""An offset beyond each offset of a log. A record without a key counts as replaced at this offset: it is removed."""
 
 
 class LastRecord(NamedTuple):
-    """The last batch of a producer: the offset of its last record, -1 without one, and its epoch."""
+    """The last batch of a producer: the offset of its last record (-1 without a record), and the producer epoch."""
 
     last_offset: int
     epoch: int
 
 
 class Kept(NamedTuple):
-    """A batch of the cleaned segment."""
+    """A batch that is written to the cleaned segment."""
 
     data: Buffer
     last_offset: int
@@ -65,7 +65,9 @@ class BatchFilter:
     """Filters the batches of a log, in order. All methods raise CorruptRecords.
 
     Args:
-        offsets: the keys of the dirty part, which begins at `first_dirty_offset`; finished.
+        offsets: the last offset of each key of the dirty part; finished (`OffsetMap.finish`).
+        first_dirty_offset: the offset at which the dirty part begins.
+        transactions: tells which transactional data and markers may be removed.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class BatchFilter:
         self._transactions = transactions
 
     def filter(self, batches: Sequence[Batch]) -> Iterator[Kept]:
-        """Yields what is kept. The checksums must have been checked: batches that are written anew get new ones."""
+        """Yields the batches to write. Their checksums must have been checked: changed batches get new checksums."""
         dirty = bisect_left(batches, self._first_dirty, key=lambda batch: batch.base_offset)
         for part in (batches[:dirty], batches[dirty:]):
             if part:
@@ -106,13 +108,13 @@ class BatchFilter:
                 yield kept
 
     def _may_keep(self, batch: Batch, *, dirty: bool) -> bool:
-        """Whether a batch of data may have a record that stays, as far as its header tells."""
+        """Whether a batch of data may have a record that stays, judged by its header only."""
         if not dirty or batch.last_offset > self._offsets.latest_offset:
             return batch.record_count > 0
         return len(self._offsets.offsets_between(batch.base_offset, batch.last_offset)) > 0
 
     def _not_replaced(self, batches: Sequence[Batch], records: KeyedRecords, *, dirty: bool) -> list[list[int]]:
-        """The indexes of the records of each batch that have no later one with their key."""
+        """The indexes of the records of each batch without a later record of the same key."""
         offsets, known_offset = records.offsets, self._offsets.latest_offset
         if dirty:
             latest: set[int] = set()
@@ -135,7 +137,10 @@ class BatchFilter:
         ]
 
     def _control(self, batch: Batch, *, can_discard: bool) -> Kept | None:
-        """A marker stays until the horizon that it gets when nothing else of its transaction is left."""
+        """The batch to write for a transaction marker; None if the marker is removed.
+
+        When no other batch of its transaction is left, a marker gets a delete horizon, and stays until the horizon.
+        """
         if not batch.record_count or (can_discard and self._horizon_has_passed(batch)):
             return None
         if can_discard and not batch.has_delete_horizon and self._new_horizon_ms is not None:
@@ -143,7 +148,10 @@ class BatchFilter:
         return _kept(batch, batch.data)
 
     def _data(self, batch: Batch, records: KeyedRecords, keep: list[int], first: int, last: int) -> Kept | None:
-        """What is kept of the records first..last-1, those of a batch of data, of which `keep` are not replaced."""
+        """The batch to write for a batch of data; None if no record is kept.
+
+        The records of the batch are first..last-1, of which the records `keep` are not replaced.
+        """
         offsets, known_offset, count = records.offsets, self._offsets.latest_offset, last - first
         null = records.tombstones_between(first, last)
         if null and self._horizon_has_passed(batch):
@@ -171,7 +179,7 @@ class BatchFilter:
 
     @property
     def _new_horizon_ms(self) -> int | None:
-        """None if it lies beyond what a timestamp can be."""
+        """The delete horizon for batches of this cleaning; None if it exceeds the largest timestamp."""
         horizon_ms = self._rules.now_ms + self._rules.delete_retention_ms
         return horizon_ms if horizon_ms <= _TIMESTAMP_MAX else None
 
@@ -192,7 +200,7 @@ def _kept(batch: Batch, data: Buffer) -> Kept:
 
 
 def _with_records(batch: Batch, records: KeyedRecords, keep: Sequence[int]) -> Kept:
-    """The batch with some of its records, which are copied as they are: base offset and base timestamp stay."""
+    """The batch with the records `keep` only. They are copied unchanged: base offset and base timestamp stay."""
     data, starts, ends = memoryview(records.data), records.starts, records.ends
     runs: list[memoryview] = []
     start = starts[keep[0]]

@@ -33,9 +33,9 @@ class Header(NamedTuple):
 
 
 def headers(file: File, position: int, end: int) -> Iterator[Header]:
-    """Yields the headers of the batches from `position` on that end at or before `end`.
+    """Yields the headers of the batches between the byte positions `position` and `end` of a segment file.
 
-    Stops at the first batch that is incomplete, not of format v2, or has an invalid length; callers detect this by
+    Stops at the first batch that is incomplete, not of format v2, or has an invalid length. Callers detect this by
     comparing the end of the last batch with `end`. Raises OSError.
     """
     chunk, start = b"", position

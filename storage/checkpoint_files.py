@@ -1,8 +1,8 @@
 """Reads and writes checkpoint files, `meta.properties`, `partition.metadata` and `.kafka_cleanshutdown`.
 
-A checkpoint is a text file: version, number of entries, one entry per line (Kafka's `CheckpointFile`). It is written to
-a temporary file, flushed and renamed. An invalid file raises `BrokenCheckpoint`; the caller falls back to a safe value
-(recovery from offset 0, leader epochs rebuilt from the batches).
+A checkpoint is a text file: version, number of entries, one entry per line (Kafka's `CheckpointFile`). A checkpoint is
+written to a temporary file, which is flushed and renamed. Reading an invalid file raises `BrokenCheckpoint`, and the
+caller falls back to a safe value (recovery from offset 0, leader epochs rebuilt from the batches).
 """
 
 import json
@@ -30,7 +30,10 @@ class BrokenCheckpoint(ValueError):
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """Reads lines of `topic partition offset`; a missing file is empty. Raises BrokenCheckpoint."""
+    """Reads a checkpoint with lines of `topic partition offset`; a missing file counts as empty.
+
+    Raises BrokenCheckpoint.
+    """
     offsets: dict[TopicPartition, int] = {}
     data = _read(disk, path)
     for line in [] if data is None else _lines(path, data):
@@ -40,7 +43,7 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Writes and flushes the file. Raises OSError."""
+    """Writes and flushes a checkpoint with lines of `topic partition offset`. Raises OSError."""
     _write_lines(disk, path, [f"{key.topic} {key.partition} {offset}" for key, offset in offsets.items()])
 
 
@@ -151,6 +154,6 @@ def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
 
 
 def write_properties(disk: Disk, path: str, properties: Mapping[str, str]) -> None:
-    """Writes and flushes the file; `:`, `=`, `#`, `!` and `\\` in values are escaped like Java's Properties."""
+    """Writes and flushes `meta.properties`; escapes `:`, `=`, `#`, `!` and `\\` in values like Java's Properties."""
     lines = [f"{name}={_SPECIAL.sub(_ESCAPED, value)}" for name, value in properties.items()]
     disk.write_atomically(path, "\n".join(["#", *lines, ""]).encode("latin-1"))

@@ -1,11 +1,11 @@
-"""Which part of a compacted log may be cleaned, and whether it is due.
+"""Finds the part of a compacted log that may be cleaned, and tells whether cleaning is due.
 
     0 ── clean ── first dirty offset ── cleanable ── first uncleanable offset ── … active segment
 
-A log is cleaned whole segments at a time, never its active segment, never beyond the last stable offset, never records
-younger than `min.compaction.lag.ms`, and only what has been flushed: recovery then never reads a segment that the
-cleaner has written. It is due if the cleanable part exceeds `min.cleanable.dirty.ratio` of the whole, or has a record
-older than `max.compaction.lag.ms`.
+A log is cleaned in whole segments. The active segment, segments beyond the last stable offset, and segments with
+records younger than `min.compaction.lag.ms` are not cleaned. Only flushed segments are cleaned, so that recovery never
+reads a segment that the cleaner has written. A cleaning is due if the cleanable part exceeds
+`min.cleanable.dirty.ratio` of the whole, or has a record older than `max.compaction.lag.ms`.
 
 Source: Kafka's `LogCleanerManager.cleanableOffsets`, `LogToClean`.
 """
@@ -20,10 +20,10 @@ class CleanableRange:
     """The cleanable part of a log.
 
     Attributes:
-        first_dirty_offset: everything before it is clean.
-        first_uncleanable_offset: the base offset of a segment.
-        clean_bytes, cleanable_bytes: the sizes of both parts.
-        overdue: a record exceeds `max.compaction.lag.ms`.
+        first_dirty_offset: the first offset that has not been cleaned yet.
+        first_uncleanable_offset: the end of the cleanable part, which is the base offset of a segment.
+        clean_bytes, cleanable_bytes: the sizes of the clean part and of the cleanable part.
+        overdue: whether a record is older than `max.compaction.lag.ms`.
     """
 
     first_dirty_offset: int
@@ -45,11 +45,12 @@ class CleanableRange:
 
 
 def cleanable_range(log: Log, clean_offset: int, stable_offset: int, now_ms: int) -> CleanableRange:
-    """Returns what of a log may be cleaned.
+    """Returns the part of a log that may be cleaned.
 
     Args:
-        clean_offset: from the checkpoint; -1 without an entry.
+        clean_offset: the offset up to which the log is clean, from the checkpoint; -1 without an entry.
         stable_offset: the last stable offset.
+        now_ms: the wall clock.
 
     Raises:
         OSError, CorruptSegment: an index cannot be read.

@@ -1,4 +1,4 @@
-"""`CleanedSegment`: the files of a segment that the cleaner writes, named `.cleaned` until they replace others."""
+"""`CleanedSegment`: writes the files of a cleaned segment, named `.cleaned` until they replace old segments."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ CLEANED = ".cleaned"
 
 
 class CleanedSegment:
-    """A segment that is being written. Methods raise OSError.
+    """A segment that the cleaner is writing. All methods raise OSError.
 
     Attributes:
         size_bytes: the size of its batches so far.
@@ -64,7 +64,7 @@ class CleanedSegment:
         self._transactions.append(transaction)
 
     def finish(self) -> None:
-        """Completes the indexes, flushes and closes all files."""
+        """Completes the indexes, and flushes and closes all files."""
         self._times.append([self._latest])
         for index in (self._offsets, self._times):
             index.trim()
@@ -74,7 +74,7 @@ class CleanedSegment:
             file.close()
 
     def abandon(self) -> None:
-        """Closes and removes the files."""
+        """Closes and removes the files of an incomplete segment."""
         for file in (self._log, self._offsets.file, self._times.file):
             file.close()
         self._transactions.close()

@@ -1,7 +1,8 @@
-"""`CleanedTransactions`: which transactional batches and markers the cleaner may remove, as it reads a log in order.
+"""`CleanedTransactions`: decides which transactional batches and markers the cleaner may remove. Pure.
 
 The data of an aborted transaction can be removed at once. A marker must stay as long as any batch of its transaction
-is left: consumers would otherwise take aborted data for committed, or wait for the end of a transaction that has none.
+is left. Otherwise consumers would take aborted data for committed data, or wait for the end of a transaction that has
+no marker.
 
 Source: Kafka's `CleanedTransactionMetadata`.
 """
@@ -15,7 +16,7 @@ from minikafka.storage.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """See above.
+    """Follows the transactions of a log while the cleaner reads the batches of the log in order.
 
     Attributes:
         retained: called with each aborted transaction whose marker stays, for the transaction index of the cleaned
@@ -29,13 +30,16 @@ class CleanedTransactions:
         self._expected: list[tuple[int, AbortedTransaction]] = []
 
     def expect(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Adds the aborted transactions that overlap the next segment; one may be added several times."""
+        """Adds the aborted transactions that overlap the next segment. A transaction may be added several times."""
         for one in aborted:
             heappush(self._expected, (one.first_offset, one))
 
     def may_discard(self, batch: Batch) -> bool:
-        """Whether the records of the next batch may be removed: data of an aborted transaction, or a marker of which
-        nothing else is left. Raises CorruptRecords."""
+        """Whether the records of the next batch may be removed.
+
+        They may if they are data of an aborted transaction, or the marker of a transaction without other batches.
+        Raises CorruptRecords.
+        """
         while self._expected and self._expected[0][0] <= batch.last_offset:
             one = heappop(self._expected)[1]
             if batch.base_offset <= one.last_offset:

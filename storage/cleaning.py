@@ -1,7 +1,7 @@
-"""`Cleaning`: one cleaning of one log, in steps: reads the dirty part for its keys, then writes new segments.
+"""`Cleaning`: one cleaning of one log, in steps: reads the keys of the dirty part, then writes new segments.
 
-The steps do not touch the log's own files: they read segments that no longer change and write `.cleaned` files, so that
-they can run in another thread or process. `segment_replacement.py` puts the result in place.
+The steps change none of the log's own files: they read segments that no longer change, and write `.cleaned` files. So
+the steps can run in another thread or process. `segment_replacement.py` replaces the old segments by the new ones.
 
 Source: Kafka's `Cleaner`.
 """
@@ -36,7 +36,7 @@ class OldSegment:
     Attributes:
         next_base: the base offset of the next segment.
         indexes_bytes: the sizes of the offset index and of the time index.
-        aborted: the aborted transactions that overlap it.
+        aborted: the aborted transactions that overlap the segment.
     """
 
     base_offset: int
@@ -48,15 +48,15 @@ class OldSegment:
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """What to clean, and how.
+    """The input of one cleaning: the segments to clean, the rules and the limits.
 
     Attributes:
-        directory: of the log.
+        directory: the path of the log's directory.
         segments: all segments before `rules.upper_bound`, in order.
-        first_dirty_offset: everything before it was cleaned before.
-        map_size_bytes, load_factor: see `PlainOffsetMap`.
-        chunk_size_bytes: the bytes to read at once, twice as many where nothing is written; larger batches are read
-            alone.
+        first_dirty_offset: the offset up to which earlier cleanings have cleaned the log.
+        map_size_bytes, load_factor: the limits of the offset map, as of `PlainOffsetMap`.
+        chunk_size_bytes: the number of bytes to read at a time while segments are written; twice as many while keys
+            are read. A larger batch is read alone.
     """
 
     directory: str
@@ -73,10 +73,11 @@ class Step(NamedTuple):
     """The progress of a cleaning.
 
     Attributes:
-        io_bytes: bytes read and written in this step.
-        finished: the base offsets of the segments that the new one may replace now; empty if none is finished.
+        io_bytes: the number of bytes read and written in this step.
+        finished: the base offsets of the segments that a finished new segment may replace now; empty if no new segment
+            is finished.
         written_bytes: the size of the finished segment.
-        end_offset: after the last step, the offset up to which the log is clean; -1 before.
+        end_offset: in the last step, the offset up to which the log is clean; -1 in the others.
     """
 
     io_bytes: int
@@ -86,7 +87,7 @@ class Step(NamedTuple):
 
 
 class Cleaning:
-    """One cleaning. `steps` raises OSError, CorruptRecords and CorruptSegment."""
+    """One cleaning of one log. `advance` raises OSError, CorruptRecords and CorruptSegment."""
 
     def __init__(self, disk: Disk, plan: CleaningPlan) -> None:
         self._disk = disk
@@ -96,7 +97,7 @@ class Cleaning:
         self._steps = self._run()
 
     def advance(self, io_bytes_max: int) -> Step:
-        """Reads and writes about this many bytes, up to the end of a segment."""
+        """Reads and writes about `io_bytes_max` bytes, but at most up to the end of a new segment."""
         io_bytes = 0
         for step in self._steps:
             io_bytes += step.io_bytes
@@ -105,7 +106,7 @@ class Cleaning:
         raise RuntimeError("the cleaning has ended")
 
     def abandon(self) -> None:
-        """Removes what is not finished. Raises OSError."""
+        """Removes the files of an unfinished new segment. Raises OSError."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.abandon()
@@ -134,7 +135,7 @@ class Cleaning:
             self._offsets.latest_offset = max(self._offsets.latest_offset, segment.next_base - 1)
 
     def _add_keys(self, chunk: Sequence[Batch], transactions: CleanedTransactions) -> bool:
-        """Adds the keys of a chunk; returns False if there is no more room."""
+        """Adds the keys of a chunk to the offset map; returns False if the map has no more room."""
         offsets, first_dirty = self._offsets, self._plan.first_dirty_offset
         discarded = [transactions.may_discard(batch) for batch in chunk]
         data = [
@@ -171,7 +172,7 @@ class Cleaning:
         yield Step(0, finished=tuple(segment.base_offset for segment in group), written_bytes=cleaned.size_bytes)
 
     def _chunks(self, segment: OldSegment, chunk_size_bytes: int) -> Iterator[tuple[list[Batch], int]]:
-        """Yields the batches of a segment, checked, some at a time, and their size."""
+        """Yields the batches of a segment in chunks, each with its size in bytes, after checking their checksums."""
         path = f"{self._plan.directory}/{offset_name(segment.base_offset)}.log"
         file = self._disk.open(path)
         try:
@@ -233,17 +234,17 @@ def groups_of(segments: Sequence[OldSegment], config: LogConfig, upper_bound: in
 
 
 def begin_cleaning(worker: Worker, directory: str, plan: CleaningPlan) -> None:
-    """Begins a cleaning; a worker has one at a time."""
+    """Begins the cleaning of the log in a directory, in a worker, which has one cleaning at a time."""
     worker.kept[directory] = Cleaning(worker.disk, plan)
 
 
 def advance_cleaning(worker: Worker, directory: str, io_bytes_max: int) -> Step:
-    """See `Cleaning.advance`."""
+    """Continues the cleaning of the log in a directory, as `Cleaning.advance`."""
     return _cleaning(worker, directory).advance(io_bytes_max)
 
 
 def end_cleaning(worker: Worker, directory: str) -> None:
-    """Forgets a cleaning, finished or not. Raises OSError."""
+    """Ends the cleaning of the log in a directory, finished or not, if the worker has it. Raises OSError."""
     if directory in worker.kept:
         found = _cleaning(worker, directory)
         del worker.kept[directory]

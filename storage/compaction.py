@@ -4,9 +4,9 @@
     if cleaning is not None:
         await compaction.clean(cleaning)
 
-A cleaning reads the keys of the dirty part into a map, then writes the segments anew, without the records that the map
-shows to be replaced. The work is done by a worker (`worker.py`) in steps of a few MiB. Between two steps the log may
-change: it may be truncated, deleted, or go offline, or lose its first segments; the cleaning then ends without effect.
+A cleaning reads the keys of the dirty part into a map, then writes the segments anew, without the records that
+according to the map were replaced. A worker (`worker.py`) does the work in steps of a few MiB. Between two steps the
+log may be truncated, be deleted, go offline, or lose its first segments. The cleaning then ends early.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -38,9 +38,9 @@ from minikafka.storage.segment_replacement import replace_segments
 from minikafka.storage.worker import Lane, WorkerLost
 
 STEP_BYTES_MAX = 8 << 20
-"""Bytes read and written in one step: a stopping node waits for the end of a step."""
+"""The number of bytes read and written in one step. It is limited since a stopping node waits for the step's end."""
 LOGS_AT_ONCE = 1000
-"""Looked at before other tasks run."""
+"""The number of logs that are looked at before other tasks run."""
 _THROTTLED_STEP_S = 0.1
 
 
@@ -50,9 +50,9 @@ class CompactionSettings:
 
     Attributes:
         threads: the number of logs that are cleaned at the same time.
-        map_size_bytes: the memory of all offset maps.
-        load_factor: the part of it that is used.
-        buffer_size_bytes: the memory of all I/O buffers.
+        map_size_bytes: the memory of all offset maps together.
+        load_factor: the used part of the memory of a map, from 0 to 1.
+        buffer_size_bytes: the memory of all I/O buffers together.
         io_bytes_per_second: the maximum rate of reads and writes together.
         backoff_ms: the pause if no log is due.
     """
@@ -67,11 +67,11 @@ class CompactionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A log that is due, as it was when it was chosen.
+    """A log whose cleaning is due, in the state in which it was chosen.
 
     Attributes:
-        segments: those to clean, in order.
-        directory, truncations: if they change, the cleaning ends.
+        segments: the segments to clean, in order.
+        directory, truncations: those of the log; if one of them changes, the cleaning ends.
     """
 
     log: Log
@@ -87,8 +87,9 @@ class Compaction:
     Args:
         stable_offset_of: returns the last stable offset of a partition; None for partitions to skip.
         settings: returns the settings in effect.
-        clock: returns seconds of a clock that does not jump.
-        sleep: waits for seconds.
+        now_ms: the wall clock.
+        clock: a monotonic clock in seconds.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -113,9 +114,10 @@ class Compaction:
         self._logger = structlog.get_logger("minikafka.compaction")
 
     def choose(self) -> Generator[None, None, Due | None]:
-        """Returns the log with the largest dirty ratio among those that are due; it is in progress until `clean`.
+        """Returns the log with the largest dirty ratio among the logs that are due; None if no log is due.
 
-        Other tasks may run at each `yield`; where another one has chosen the same log meanwhile, it looks again.
+        The log counts as in progress until `clean` has ended. Other tasks may run at each `yield`. If another task has
+        chosen the same log meanwhile, the search begins again.
         """
         known = self._logs.logs
         self._uncleanable = {key: log for key, log in self._uncleanable.items() if known.get(key) is log}
@@ -161,10 +163,10 @@ class Compaction:
         return -1
 
     async def clean(self, due: Due) -> bool:
-        """Cleans a chosen log; returns whether it was cleaned. Errors are logged.
+        """Cleans a chosen log; returns whether the log was cleaned. Errors are logged.
 
-        If it is cancelled, or the log changes meanwhile, segments that were replaced stay so, and the next cleaning
-        begins at the same offset.
+        After cancellation, or if the log changes meanwhile, segments that have already been replaced stay replaced, and
+        the next cleaning begins at the same offset.
         """
         log, lane = due.log, due.log.disk.lane(due.range.clean_bytes + due.range.cleanable_bytes)
         try:
@@ -189,7 +191,7 @@ class Compaction:
             self._in_progress.discard(log.topic_partition)
 
     async def _clean(self, due: Due, lane: Lane) -> int | None:
-        """Returns the offset up to which the log is clean now; None if the cleaning had to end before."""
+        """Returns the offset up to which the log is clean now; None if the cleaning had to end early."""
         directory, began_s = due.directory, self._clock()
         old = {segment.base_offset: segment for segment in due.segments}
         before_bytes = after_bytes = 0
@@ -261,7 +263,7 @@ class Compaction:
             await self._sleep(self._idle_at_s - now_s)
 
     async def _flushed(self, log: Log) -> None:
-        """Writes the recovery points: recovery must not take gaps between cleaned segments for lost ones."""
+        """Writes the recovery points, so that recovery does not take gaps left by the cleaner for lost segments."""
         for directory in self._logs.directories:
             if log.topic_partition in directory.logs:
                 await write_prepared(log.disk, directory.prepare_recovery_points())
@@ -276,7 +278,7 @@ class Compaction:
                     log.fail(error)
 
     def _failed(self, due: Due, error: OSError) -> None:
-        """A step failed. Files may be missing because the log has changed."""
+        """Handles an OSError of a step: logs it, or takes the log offline. Files may be missing if the log changed."""
         name = str(due.log.topic_partition)
         if is_passing(error):
             self._logger.warning("log not cleaned yet", partition=name, error=str(error))

@@ -30,7 +30,7 @@ from minikafka.storage.off_loop import Blocking, in_line, off_loop
 
 Offsets = dict[TopicPartition, int]
 Prepared = Blocking[Callable[[], None]]
-"""Prepares a checkpoint, in steps, and returns what writes it. The calls that it yields do nothing."""
+"""Prepares a checkpoint in steps, and returns a function that writes the checkpoint. The yielded calls do nothing."""
 LOGS_AT_ONCE = 1000
 
 
@@ -39,7 +39,7 @@ class WrongDirectory(ValueError):
 
 
 class DuplicateLog(WrongDirectory):
-    """Two directories have a log of the same partition and topic; which of them is current is unknown."""
+    """Two directories have a log of the same partition and topic, and it is unknown which log is current."""
 
 
 def make_durable_directory(disk: Disk, path: str) -> None:
@@ -58,18 +58,19 @@ class DataDirectory:
     """One data directory. Methods may raise OSError, after which the directory must go offline.
 
     Attributes:
-        logs: the open logs in this directory.
-        futures: the open future logs.
-        corrupt: partitions with corrupt logs, which are not opened.
-        unopened: those with a log or future log that the start has found and that is not open: it is corrupt, cannot be
-            opened now, or the metadata have to decide about it. What its checkpoints say is kept, and a stop is not
-            clean, or the next start would trust or truncate what was never checked.
-        clean: the last shutdown was clean.
+        logs: the open logs in this directory, by partition.
+        futures: the open future logs in this directory, by partition.
+        corrupt: the partitions with corrupt logs, which are not opened.
+        unopened: the partitions with a log or future log that the start has found, and that is not open. The log is
+            corrupt, cannot be opened now, or the metadata has to decide about it. Its checkpointed offsets are kept,
+            and a shutdown does not count as clean: the next start must not trust or truncate a log that was never
+            checked.
+        clean: whether the last shutdown was clean.
         failure: the error that took the directory offline, or None.
-        directory_id: from `meta.properties`; "" before `open`.
-        was_blank: `open` has found no `meta.properties`.
-        room: whether the disk is full.
-        cordoned: no new logs are to be made in it (KIP-1066).
+        directory_id: the id in `meta.properties`; "" before `open`.
+        was_blank: whether `open` has found no `meta.properties`.
+        room: tells whether the disk is full.
+        cordoned: whether no new logs are to be created in the directory (KIP-1066).
     """
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -94,7 +95,7 @@ class DataDirectory:
         self._prepared: dict[str, Offsets] = {}
         self._number = 0
         self._collections: list[set[TopicPartition]] = []
-        """For each checkpoint that is being prepared, the logs that were forgotten meanwhile."""
+        """For each checkpoint in preparation, the logs that were forgotten since the preparation began."""
         self._newest: dict[str, int] = {}
         self._one_writer = disk.mutex()
 
@@ -118,9 +119,10 @@ class DataDirectory:
             checkpoint_files.write_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES), complete)
 
     def sizes(self) -> tuple[int, int] | None:
-        """The bytes of the disk, and those that are free; None for a directory that is offline or cannot be asked.
+        """The total bytes and the free bytes of the disk; None if the directory is offline or its disk cannot be read.
 
-        None are free from a refused write on until a file can be written again, whatever the file system says.
+        After a write to a full disk was refused, 0 bytes are free until a file can be written again, whatever the file
+        system says.
         """
         if self.failure is None:
             with suppress(OSError):  # it fails from now on, and goes offline when it is used next
@@ -134,7 +136,10 @@ class DataDirectory:
         return uuid_from_text(self.directory_id) if self.directory_id else UNASSIGNED
 
     def _valid_id(self, text: str | None) -> str | None:
-        """None for a missing id, as in directories from before KIP-858. Raises BrokenCheckpoint."""
+        """Checks a directory id; None for a missing id, as in directories from before KIP-858.
+
+        Raises BrokenCheckpoint.
+        """
         if text is None:
             return None
         try:
@@ -165,7 +170,7 @@ class DataDirectory:
         checkpoint_files.write_clean_shutdown(self._disk, self._at(checkpoint_files.CLEAN_SHUTDOWN), broker_epoch)
 
     def read_checkpoints(self) -> list[str]:
-        """Reads the checkpoints. An invalid one counts as empty, which is always safe; returns the error messages."""
+        """Reads the checkpoints, and returns messages about invalid ones, which safely count as empty."""
         warnings: list[str] = []
         for name, offsets in (
             (checkpoint_files.RECOVERY_POINTS, self.recovery_points),
@@ -195,7 +200,10 @@ class DataDirectory:
                 write()
 
     def truncated(self, log: Log) -> None:
-        """Called before a log is truncated to its recovery point: what is appended behind it has not been cleaned."""
+        """Called before a log is truncated to its recovery point, which `Log.lower_recovery_point` has lowered.
+
+        Writes the recovery points, and lowers the cleaner offset: records that are appended later are not clean.
+        """
         self.write_recovery_points()
         self.lower_cleaner_offset(log.topic_partition, log.recovery_point)
 
@@ -209,7 +217,7 @@ class DataDirectory:
         in_line(self.prepare_cleaner_offset(key, offset))()
 
     def prepare_cleaner_offset(self, key: TopicPartition, offset: int) -> Prepared:
-        """As `set_cleaner_offset`; the function that is returned writes it, in a worker thread."""
+        """As `set_cleaner_offset`, but the returned function writes the checkpoint. For a worker thread."""
         self.cleaner_offsets[key] = offset
         return self._prepare_cleaner_offsets()
 
@@ -221,24 +229,26 @@ class DataDirectory:
         return self._prepare(checkpoint_files.CLEANER_OFFSETS, kept, self._open(), lambda key, _: kept.get(key))
 
     def write_recovery_points(self) -> None:
-        """Writes what is flushed of each log; what is flushed of a log that has lost its topic id does not count."""
+        """Writes the recovery point of each log, except of logs that have lost their topic id."""
         in_line(self.prepare_recovery_points())()
 
     def prepare_recovery_points(self) -> Prepared:
-        """As `write_recovery_points`; the function that is returned writes them, in a worker thread."""
+        """As `write_recovery_points`, but the returned function writes the checkpoint. For a worker thread."""
         return self._prepare(checkpoint_files.RECOVERY_POINTS, self.recovery_points, self._open(), _recovery_point)
 
     def write_start_offsets(self) -> None:
-        """Writes the start offsets that differ from the base offset of the first segment."""
+        """Writes the log start offsets that differ from the base offset of the first segment."""
         in_line(self.prepare_start_offsets())()
 
     def prepare_start_offsets(self) -> Prepared:
-        """As `write_start_offsets`; the function that is returned writes them, in a worker thread."""
+        """As `write_start_offsets`, but the returned function writes the checkpoint. For a worker thread."""
         return self._prepare(checkpoint_files.LOG_START_OFFSETS, self.start_offsets, self._open(), _moved_start)
 
     def prepare_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> Prepared:
-        """Returns a function that writes the high watermarks, for a worker thread. Logs without one, whose partitions
-        are not served yet, keep the one that they had."""
+        """Returns a function that writes the high watermarks, for a worker thread.
+
+        Logs without an entry in `high_watermarks`, whose partitions are not served yet, keep their earlier value.
+        """
         kept = self.high_watermarks
 
         def known(key: TopicPartition, _: Log) -> int | None:
@@ -258,10 +268,11 @@ class DataDirectory:
         logs: Mapping[TopicPartition, Log],
         offset_of: Callable[[TopicPartition, Log], int | None],
     ) -> Prepared:
-        """Collects the offsets of logs, and what is kept of existing logs that are not open (corrupt ones), in steps.
+        """Collects the offsets of the open logs, in steps, and returns a function that writes them.
 
-        What is prepared meanwhile is newer, also if it is ready before. Logs that are closed or forgotten meanwhile are
-        left out.
+        The earlier offsets of existing logs that are not open (corrupt logs) are kept. Logs that are closed or
+        forgotten during the steps are left out. A checkpoint whose preparation begins later counts as newer, even if
+        that preparation ends earlier.
         """
         self._number += 1
         number, offsets, forgotten = self._number, Offsets(), set[TopicPartition]()
@@ -290,8 +301,8 @@ class DataDirectory:
         return partial(self._write, name, number, offsets)
 
     def _write(self, name: str, number: int, offsets: Offsets) -> None:
-        """Writes a checkpoint, unless one that was prepared later has been written: the last content is the newest,
-        whichever thread is the last."""
+        """Writes a checkpoint, unless a newer one has been written. So the newest content stays, whatever the order of
+        the threads."""
         with self._one_writer:
             if number < self._newest.get(name, 0):
                 return
@@ -305,12 +316,12 @@ class DataDirectory:
 
 
 async def write_prepared(disk: Disk, preparing: Prepared) -> None:
-    """Prepares a checkpoint, and writes it in a worker thread."""
+    """Prepares a checkpoint, and writes the checkpoint in a worker thread."""
     await disk.run(await off_loop(disk, preparing))
 
 
 def nothing_to_write() -> None:
-    """What `prepare_…` returns where a checkpoint is as it was written last: no thread need call it."""
+    """Does nothing. The `prepare_…` methods return it if the checkpoint has not changed since it was last written."""
 
 
 def _recovery_point(_: TopicPartition, log: Log) -> int | None:

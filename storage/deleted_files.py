@@ -1,4 +1,4 @@
-"""The names of files that are removed later, so that readers who hold them keep reading."""
+"""Renames files that are to be removed later, so that readers which hold the files can go on reading."""
 
 from itertools import count
 
@@ -7,8 +7,10 @@ from minikafka.storage.segment_names import DELETED
 
 
 def rename_deleted(disk: Disk, path: str) -> str:
-    """Renames a deleted file; returns its new path, which no other file has: a segment with the same name may have been
-    replaced a moment ago. Raises OSError."""
+    """Renames a deleted file, and returns the new path. Raises OSError.
+
+    The new path is unique: a segment with the same name may have been replaced a moment ago.
+    """
     new_path = path + DELETED
     for number in count(2):
         if not disk.exists(new_path):

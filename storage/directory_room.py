@@ -1,8 +1,8 @@
-"""`Room`: what a data directory knows of passing errors: whether its disk is full, and what the log says of it.
+"""`Room`: remembers whether the disk of a data directory is full, and logs the passing errors of the directory.
 
-Each write to a full disk is tried and refused, as what is refused for a large batch may succeed for a small one. This
-state is for others: new logs are made in another directory, and what waits for room is tried again when a file can be
-written.
+Writes to a full disk are tried nevertheless, since a small batch may succeed where a large batch was refused. Other
+parts of the node use the state: new logs are created in another directory, and operations that wait for room are tried
+again once a file can be written.
 """
 
 import structlog
@@ -13,18 +13,18 @@ from minikafka.storage.disk_errors import is_full, is_passing
 PROBE = ".room"
 PROBE_BYTES = 1 << 16
 FREE_BYTES_MIN = 1 << 21
-"""Less counts as no room: a disk that is full now and then would move leaders to and fro."""
+"""With fewer free bytes a full disk stays full. Otherwise a disk that is often full would move leaders to and fro."""
 WARNING_MS = 10_000
 
 
 class Room:
-    """See above.
+    """The state of one data directory's disk: full or not.
 
     Args:
-        path: the directory, for the log.
+        path: the path of the directory.
 
     Attributes:
-        is_full: a write was refused, and no file could be written since.
+        is_full: whether a write was refused, and no file could be written since then.
     """
 
     def __init__(self, path: str) -> None:
@@ -34,7 +34,7 @@ class Room:
         self._logger = structlog.get_logger("minikafka.storage")
 
     def refused(self, error: Exception, now_ms: int) -> None:
-        """An operation was not possible, with a passing error."""
+        """Take notice of an operation that failed with a passing error (`disk_errors.py`), and log it."""
         if is_full(error):
             if not self.is_full:
                 self.is_full = True
@@ -44,7 +44,7 @@ class Room:
             self._logger.warning("log directory without descriptors", directory=self._path, error=str(error))
 
     def check(self, disk: Disk) -> None:
-        """Looks whether there is room again: writes a file, and removes it. Raises OSError if the disk fails."""
+        """Checks whether the disk has room again, by writing and removing a file. Raises OSError if the disk fails."""
         probe = f"{self._path}/{PROBE}"
         try:
             if disk.free_bytes(self._path) < FREE_BYTES_MIN:

@@ -1,10 +1,10 @@
-"""Finds the logs in the data directories before any is opened, and those that are in two of them.
+"""Finds the logs in the data directories before any log is opened, and the partitions with several logs.
 
 Two logs of one partition with different topic ids belong to topics of the same name, one of which was deleted while its
-directory was offline: the metadata decide which of them is current, and the others are strays. So is a log without a
-topic id that was never flushed, as the id becomes durable with the first flush (Kafka's `LogManager.isStrayReplica`).
-Of two logs with the same topic id, and of two without one that were flushed, nobody knows which one is current, and the
-node must not guess.
+directory was offline. The metadata decides which log is current; the other logs are strays. A log without a topic id
+that was never flushed is a stray, too, since the id becomes durable with the first flush (Kafka's
+`LogManager.isStrayReplica`). If two logs have the same topic id, or both were flushed and have no topic id, it is
+unknown which log is current, and the node must not guess.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,20 +33,20 @@ __all__ = [
 
 DELETED, STRAY, FUTURE = "-delete", "-stray", "-future"
 FUTURE_MARKER = ".future"
-"""A file in a log that is a copy while the partition has another log."""
+"""The name of a file in the directory of a future log: the log is a copy as long as the partition has another log."""
 Rivals = dict[TopicPartition, dict[str, bytes | None]]
-"""Topic ids by path of a data directory, by partition."""
+"""By partition with several logs: the topic id of each log, by path of its data directory."""
 
 
 @dataclass(slots=True)
 class Content:
-    """What is in a data directory.
+    """The logs that were found in a data directory.
 
     Attributes:
-        logs: the topic id of each log; None where it is missing.
-        unflushed: those of them without a topic id that were never flushed.
-        futures: the path of each future log.
-        deleted, strays: paths of logs that were deleted, and of those that were set aside.
+        logs: by partition, the topic id of the log; None if the id is missing.
+        unflushed: the partitions of `logs` whose log has no topic id and was never flushed.
+        futures: by partition, the path of the future log.
+        deleted, strays: the paths of deleted logs, and of logs that were set aside.
     """
 
     logs: dict[TopicPartition, bytes | None] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Content:
     strays: list[str] = field(default_factory=list)
 
     def add_future(self, key: TopicPartition, path: str) -> None:
-        """A future log; a second one of the same partition is deleted: it was, and a power failure brought it back."""
+        """Adds a future log. A second one of a partition counts as deleted: a power failure has brought it back."""
         if key in self.futures:
             self.deleted.append(path)
         else:
@@ -64,7 +64,7 @@ class Content:
 
 
 def content_of(disk: Disk, directory: DataDirectory, *, without: str) -> Content:
-    """Lists a directory; skips the logs of the topic `without`. Raises OSError."""
+    """Lists the logs in a directory, without the logs of the topic `without`. Raises OSError."""
     content = Content()
     for name in disk.list(directory.path):
         path = f"{directory.path}/{name}"
@@ -95,11 +95,11 @@ def topic_id_in(disk: Disk, path: str) -> bytes | None:
 
 
 def claim(disk: Disk, directory: DataDirectory, key: TopicPartition, topic_id: bytes | None) -> int:
-    """How much the log in a directory, open or not, is that of a topic: 2 by its topic id, 1 without one, else 0.
+    """Ranks how surely the log in a directory, open or not, belongs to a topic.
 
-    A log that has lost its topic id is the topic's only if it was flushed: `partition.metadata` becomes durable with
-    the first flush, so that a power failure may lose it and keep records, which may be those of a deleted topic.
-    Raises OSError.
+    Returns 2 if the log has the topic's id, 1 if it has lost its topic id but was flushed, and otherwise 0. A log
+    without a topic id that was never flushed may have the records of a deleted topic: `partition.metadata` becomes
+    durable with the first flush, so that a power failure may lose that file and keep records. Raises OSError.
     """
     log = directory.logs.get(key)
     owner = topic_id_in(disk, f"{directory.path}/{key}") if log is None else log.topic_id
@@ -110,7 +110,7 @@ def claim(disk: Disk, directory: DataDirectory, key: TopicPartition, topic_id: b
 
 
 def check_ids(directories: Sequence[DataDirectory]) -> None:
-    """Raises WrongDirectory: two directories have the same id."""
+    """Checks that no two directories have the same id. Raises WrongDirectory."""
     paths: dict[bytes, str] = {}
     for directory in directories:
         other = paths.setdefault(directory.id, directory.path)
@@ -122,7 +122,11 @@ def check_ids(directories: Sequence[DataDirectory]) -> None:
 
 
 def rivals_in(contents: Mapping[str, Content]) -> Rivals:
-    """The partitions with a log in several directories; `contents` is by path. Raises DuplicateLog."""
+    """Finds the partitions with a log in several directories. Raises DuplicateLog.
+
+    Args:
+        contents: the content of each data directory, by its path.
+    """
     found: Rivals = {}
     for path, content in contents.items():
         for key, topic_id in content.logs.items():
@@ -133,14 +137,14 @@ def rivals_in(contents: Mapping[str, Content]) -> Rivals:
 
 
 def check_duplicates(key: TopicPartition, found: Mapping[str, bytes | None]) -> None:
-    """Refuses logs of one partition that their topic ids do not tell apart.
+    """Checks that the logs of one partition can be told apart by their topic ids.
 
     Args:
         key: the partition.
-        found: topic id by data directory, of those that may be current.
+        found: by path of a data directory, the topic id of the log in it, for each log that may be current.
 
     Raises:
-        DuplicateLog: two are of the same topic, or the ids of two are missing.
+        DuplicateLog: two logs belong to the same topic, or two logs have no topic id.
     """
     known: dict[bytes | None, str] = {}
     for path, topic_id in found.items():

@@ -1,11 +1,12 @@
-"""Access to the file system: the `Disk` and `File` interfaces, and `RealDisk`.
+"""Gives access to the file system: the `Disk` and `File` interfaces, and `RealDisk`.
 
 `RealDisk` uses the operating system; `MemoryDisk` (in `memory_disk.py`) keeps flushed and unflushed bytes apart, so
 that a test can simulate a power failure at any operation. Both have the same methods and raise OSError; the log handles
 errors by going offline (`log.py`).
 
-The number of open descriptors is limited: a `RealFile` opens itself on use and may be closed when more than
-`open_files_max` files are open (`open_files.py`). `hold` keeps a file open for a worker thread or sendfile.
+The number of open descriptors is limited: a `RealFile` opens its descriptor on use, and the descriptor may be closed
+when more than `open_files_max` files are open (`open_files.py`). `hold` keeps a file open for a worker thread or
+sendfile.
 """
 
 import errno
@@ -34,7 +35,7 @@ _READ_SIZE = 1 << 16
 _THREADS = 8
 _OPEN_FILES_MAX = 4096
 _THREAD_BYTES_MAX = 8 << 20
-"""Cleaning so much takes about as much processor time as starting a process."""
+"""The largest work that runs in a thread: cleaning so many bytes costs about as much CPU time as starting a process."""
 Buffer = bytes | bytearray | memoryview
 Result = TypeVar("Result")
 
@@ -82,7 +83,7 @@ class Disk(Protocol):
     """The file system as storage uses it. Paths are strings with `/`; every method may raise OSError.
 
     Attributes:
-        flush_turns: who may flush.
+        flush_turns: limits the number of logs that are flushed at the same time.
     """
 
     flush_turns: FlushTurns
@@ -94,11 +95,11 @@ class Disk(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """False only if there is nothing: what cannot be looked at raises OSError."""
+        """Whether a file or directory exists. Raises OSError if that cannot be determined."""
         ...
 
     def is_directory(self, path: str) -> bool:
-        """Like `exists`."""
+        """Whether a directory exists. Raises OSError if that cannot be determined."""
         ...
 
     def file_size(self, path: str) -> int: ...
@@ -120,7 +121,10 @@ class Disk(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Writes a temporary file, fsyncs and renames it, fsyncs the directory (without `sync`: no fsyncs)."""
+        """Writes a temporary file, fsyncs it, renames it to `path`, and fsyncs the directory.
+
+        With `sync=False` there are no fsyncs.
+        """
         ...
 
     def sync_file(self, path: str) -> None: ...
@@ -140,8 +144,11 @@ class Disk(Protocol):
         ...
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        """Calls `function` in a worker thread. It is called and returns even if the caller is cancelled: what it was
-        given, such as files to flush, is known to nobody else."""
+        """Calls `function` in a worker thread.
+
+        If the caller is cancelled, the function is called nevertheless, and this method waits for its end: only the
+        function knows its arguments, such as files to flush.
+        """
         ...
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
@@ -149,11 +156,11 @@ class Disk(Protocol):
         ...
 
     def mutex(self) -> AbstractContextManager[object]:
-        """Returns a lock that one thread holds at a time: of the loop and of `run`."""
+        """Returns a lock between the thread of the event loop and the threads of `run`."""
         ...
 
     def lane(self, size_bytes: int) -> Lane:
-        """Returns a worker for functions that need much processor time, for work on so many bytes."""
+        """Returns a worker for functions that need much processor time, for work on `size_bytes` bytes."""
         ...
 
 
@@ -278,8 +285,10 @@ class RealFile:
 
 
 def _mode(path: str) -> int | None:
-    """Returns the type and mode of what a path names, None if there is nothing. Raises OSError, unlike `os.path`, which
-    counts what cannot be read as missing."""
+    """Returns the type and mode of a file or directory; None if it does not exist.
+
+    Raises OSError if that cannot be determined, whereas `os.path` takes such a file for missing.
+    """
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -291,9 +300,11 @@ class RealDisk:
 
     Args:
         open_files_max: the number of descriptors to keep open, exceeded only by held files. By default a third of the
-            process limit (RLIMIT_NOFILE); the others are for connections. Where these take more, fewer are kept open.
+            process limit (RLIMIT_NOFILE), at most 4,096; the other descriptors are for connections. If connections
+            take more, fewer files are kept open.
 
-    A few descriptors are kept in reserve for what must be done when all others are in use, such as checkpoints.
+    A few descriptors are kept in reserve for operations that must succeed when all others are in use, such as
+    checkpoints.
     """
 
     def __init__(self, *, open_files_max: int | None = None) -> None:
@@ -434,5 +445,5 @@ class RealDisk:
         return threading.Lock()
 
     def lane(self, size_bytes: int) -> Lane:
-        """A process for much work: in a thread it would keep the interpreter from all others."""
+        """Returns a process for much work, which in a thread would keep the interpreter from all other threads."""
         return ThreadLane(self) if size_bytes <= _THREAD_BYTES_MAX else ProcessLane(self.run)

@@ -1,7 +1,7 @@
-"""Which errors of a disk are failures of it, and which only fail what was asked.
+"""Distinguishes failures of a disk from passing errors, which fail one call and leave the log usable.
 
 Without descriptors or memory (EMFILE, ENFILE, ENOMEM) and on a full disk (ENOSPC, EDQUOT) a call has no effect, or a
-partial one that is undone: such an error is *passing*. The log stays open, and the next call may succeed. Each other
+partial effect that is undone: such an error is *passing*. The log stays open, and the next call may succeed. Each other
 error takes the directory offline. So does each error of an fsync: the kernel may have dropped the pages and marked them
 as clean (Rebello et al., USENIX ATC 2020). Kafka makes no difference: each `IOException` takes the directory offline.
 """
@@ -16,23 +16,23 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FailedSync(OSError):
-    """An fsync failed, whatever its code: what was not synced before may be lost."""
+    """An fsync failed, with any error code. Data that was not synced before may be lost."""
 
 
 def is_full(error: Exception) -> bool:
-    """Whether the disk, or a quota, has no room."""
+    """Whether an error means that a disk is full, or that a disk quota is used up."""
     return isinstance(error, OSError) and error.errno in _FULL and not isinstance(error, FailedSync)
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the error only fails what was asked: there are no descriptors, no memory or no room."""
+    """Whether an error only fails one call: there are no descriptors, no memory, or no room on the disk."""
     if not isinstance(error, OSError) or isinstance(error, FailedSync):
         return False
     return error.errno in _NO_RESOURCES or error.errno in _FULL
 
 
 def as_failure(error: Exception) -> Exception:
-    """The error of a change that was interrupted half-way and cannot be undone: a failure of the disk."""
+    """Turns a passing error into a failure of the disk, for a change that is half done and cannot be undone."""
     if not is_passing(error):
         return error
     failure = OSError(errno.EIO, f"interrupted half-way: {error}")
@@ -42,7 +42,7 @@ def as_failure(error: Exception) -> Exception:
 
 @contextmanager
 def not_half() -> Iterator[None]:
-    """For changes that cannot be undone half-way: each error in this block is a failure of the disk."""
+    """Turns each passing OSError in this block into a failure of the disk, for changes that cannot be undone."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Flushes a log: fsync of batches, indexes, producer snapshots and leader epochs, then of the directories.
+"""`Flush`: flushes a log, with fsyncs of batches, indexes, producer snapshots, leader epochs, then the directories.
 
-The recovery point advances only after all of them; everything below it, including the indexes, can be trusted after a
-crash. What the next start finds out by itself is not flushed: that the indexes of an empty segment are empty, and that
-a log which never had records has no leader epochs.
+The recovery point advances only after all these fsyncs. Everything below the recovery point, including the indexes, can
+be trusted after a crash. Two things are not flushed, since the next start finds them out by itself: that the indexes of
+an empty segment are empty, and that a log which never had records has no leader epochs.
 """
 
 from collections.abc import Iterable
@@ -14,21 +14,21 @@ from minikafka.storage.segment import Segment
 
 
 class Flush:
-    """One flush: holds files of a log open for a worker thread, which calls `sync` and nothing else.
+    """One flush of a log. It holds the files open for a worker thread, which calls `sync` and nothing else.
 
-    It takes up to `segments_max` segments (`FlushTurns`). Of what a log is to flush besides (`LogState.touched`) it
-    takes what lies below the offset that it reaches, all of which must be on the device before the recovery point is
-    there. The rest stays for the next flush: while a flush waits for the disk, any number of segments may be
-    rolled.
+    A flush includes up to `segments_max` segments (`FlushTurns`). It also includes the touched segments
+    (`LogState.touched`) below the offset that the flush reaches: all of them must be on the device before the recovery
+    point advances to that offset. The other segments are left to the next flush: while a flush waits for the disk, any
+    number of segments may be rolled.
 
     Args:
         offset: the offset to flush up to.
 
     Attributes:
-        offset: the offset that this flush reaches: lower than requested if there are many segments.
-        directory: that of the log when the flush began.
+        offset: the offset that this flush reaches; lower than requested if there are many segments.
+        directory: the path of the log's directory when the flush began.
         truncations: the log's number of truncations when the flush began.
-        parent: the data directory, if the name of the log may not be durable there; None otherwise.
+        parent: the path of the data directory, if the name of the log may not be durable there; None otherwise.
     """
 
     def __init__(self, log: LogState, offset: int) -> None:
@@ -86,7 +86,7 @@ class Flush:
             raise
 
     def give_back(self, log: LogState) -> None:
-        """After a `sync` that was not possible, without descriptors: the next flush is to do all of it."""
+        """Undoes the beginning of this flush after a failed `sync`, so that the next flush does all of its work."""
         log.touched = {one: None for one in (self._touched | log.touched) if not one.is_deleted}
         log.snapshots.unsynced = self._snapshots | log.snapshots.unsynced
         log.unsynced_paths = [*self._small, *log.unsynced_paths]
@@ -99,13 +99,19 @@ class Flush:
             index.created = created
 
     def sync(self) -> None:
-        """Raises OSError, after which the log must go offline, unless it is passing (`disk_errors`)."""
+        """Flushes the files and directories. Blocking.
+
+        Raises OSError, after which the log must go offline, unless the error is passing (`disk_errors`).
+        """
         self.sync_within()
         if self.parent is not None:
             self._disk.sync_directory(self.parent)
 
     def sync_within(self) -> None:
-        """As `sync`, but the caller syncs `parent`, once for many logs, before their recovery points are written."""
+        """As `sync`, but without the sync of `parent`.
+
+        The caller syncs `parent` once for many logs, before it writes their recovery points.
+        """
         if self._settle is not None:
             self._settle()
         for file in self._files:
@@ -119,7 +125,7 @@ class Flush:
             self._disk.sync_directory(self.directory)
 
     def end(self, log: LogState) -> None:
-        """Called after `sync`."""
+        """Completes the flush after `sync`: the producer snapshot that `sync` wrote counts as written."""
         if self._frozen is not None:
             log.snapshots.written(self._frozen)
 
@@ -129,7 +135,7 @@ class Flush:
 
 
 def _below(touched: dict[Segment, None], offset: int, room: int) -> dict[Segment, None]:
-    """Returns the segments that begin before `offset`, and as many of the others as there is room for."""
+    """Returns the segments that begin before `offset`, and more of the others while there are fewer than `room`."""
     found: dict[Segment, None] = {}
     for segment in touched:  # Ascending, as only the last segment of a log is touched.
         if segment.base_offset >= offset and len(found) >= room:

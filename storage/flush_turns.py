@@ -1,4 +1,7 @@
-"""Who may flush: flushes hold files open, and wait for the disk, so that few go on at a time. Trio: tasks wait."""
+"""`FlushTurns`: limits the number of flushes at a time, since flushes hold files open and wait for the disk.
+
+Trio tasks wait for their turns.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,22 +11,22 @@ import trio
 __all__ = ["FlushTurns"]
 
 _FLUSHES_MAX = 32
-"""More than a disk syncs at the same time."""
+"""The largest number of flushes at a time; a disk syncs fewer files at the same time."""
 _SEGMENTS_MAX = 32
 _FILES = 4
-"""Of a segment: batches, two indexes, aborted transactions."""
+"""The number of files of a segment: batches, two indexes, aborted transactions."""
 
 
 class FlushTurns:
-    """The flushes of all logs on a disk.
+    """Limits the flushes of all logs on a disk.
 
     Args:
-        files_max: how many files they may hold open together.
+        files_max: the number of files that all flushes together may hold open.
 
     Attributes:
-        at_once: how many flushes.
-        segments_max: how many segments one flush holds open, besides one that was rolled or truncated during the
-            flush before.
+        at_once: the number of flushes at a time.
+        segments_max: the number of segments that one flush holds open, besides a segment that was rolled or truncated
+            during the previous flush.
     """
 
     def __init__(self, files_max: int) -> None:
@@ -34,9 +37,12 @@ class FlushTurns:
 
     @asynccontextmanager
     async def turn(self, log: object) -> AsyncIterator[None]:
-        """Waits while there are too many flushes, or another one of this log: it has taken what it flushes, and one
-        that ended before it would advance the recovery point beyond what is not on the device. Without others it is
-        no checkpoint."""
+        """Waits while there are too many flushes, or another flush of the same log. Within the context a log may flush.
+
+        Two flushes of one log must not overlap. The first has taken over the files that it flushes. If the second ended
+        earlier, it would advance the recovery point beyond data that is not on the device. Without other flushes,
+        entering the context is not a trio checkpoint.
+        """
         while (other := self._flushing.get(log)) is not None:
             await other.wait()
         self._flushing[log] = trio.Event()

@@ -1,4 +1,4 @@
-"""`FutureLogs`: copies of logs in another data directory of this node, which are to take their places (KIP-113).
+"""`FutureLogs`: copies of logs in another data directory of this node, which are to replace the logs (KIP-113).
 
     data-1/flights-0/                               the current log
     data-2/flights-0.<hex>-future/                  its copy: the future log
@@ -8,13 +8,13 @@
     data-1/flights-0.<hex>-delete/                  1. the current log is renamed: from now on the copy is the log
     data-2/flights-0/                               2. without `.future` once the new names are durable
 
-Whatever ends the process, one of the two is current: a log with `.future` is a copy while the partition has another
-log, and else the log of the partition. A copy that is not complete is continued after a restart. A copy without another
-log is used only if no data directory is offline, since the log may be there, and if nothing is lost thereby: see
-`promote`.
+If the process ends at any point, exactly one of the two logs is current. A log with `.future` is a copy as long as the
+partition has another log; otherwise it is the log of the partition. An incomplete copy is continued after a restart. A
+copy without another log is used only if no data directory is offline, since the log may be there, and if no
+acknowledged records can be lost: see `promote`.
 
-Source: Kafka's `LogManager.replaceCurrentWithFutureLog`, which renames the copy first: a crash leaves two logs, and the
-broker does not start.
+Source: Kafka's `LogManager.replaceCurrentWithFutureLog`. Kafka renames the copy first, so that a crash leaves two logs,
+and the broker does not start.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,11 +38,11 @@ from minikafka.storage.renamed_logs import RenamedLogs, future_name
 __all__ = ["FutureLogs", "Swap"]
 
 _REMOVAL_MS_MIN = 5_000
-"""A log that was replaced is not removed before its new name is durable."""
+"""The shortest delay in milliseconds before a replaced log is removed, so that its new name is durable by then."""
 
 
 class OpenLog(Protocol):
-    """Opens the log at a path in a data directory; see `LogManager`."""
+    """A function that opens the log at a path in a data directory, as `LogManager` does."""
 
     def __call__(
         self, directory: DataDirectory, path: str, key: TopicPartition, topic_id: bytes | None, config: LogConfig | None
@@ -53,15 +53,15 @@ class FutureLogs:
     """The future logs of a node.
 
     Args:
-        directories: those of the node.
+        directories: the data directories of the node.
         current: the logs of the node, which `swap` and `promote` change.
-        gone: renames logs.
+        gone: renames logs that are deleted or set aside.
         open_log: opens a log. Raises OSError, CorruptLog.
-        failed: called with the error of a directory.
+        failed: called with a directory and its error, also with a passing error.
 
     Attributes:
-        logs: the open ones, by partition.
-        unusable: why the future log of a partition cannot be opened.
+        logs: the open future logs, by partition.
+        unusable: by partition, why its future log cannot be opened.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class FutureLogs:
         self._logger = structlog.get_logger("minikafka.storage")
 
     def directory_of(self, key: TopicPartition) -> DataDirectory | None:
-        """The directory that has the future log of a partition, which may be one that cannot be opened."""
+        """The directory of a partition's future log, even if that log cannot be opened; None without a future log."""
         return self._place.get(key)
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """Those with a future log, which may be one that cannot be opened."""
+        """The partitions with a future log, even if that log cannot be opened."""
         return list(self._place)
 
     def is_at(self, directory: DataDirectory, key: TopicPartition) -> bool:
-        """Whether what has the name of the log in a directory is the future log, in the middle of a swap."""
+        """Whether the future log, in the middle of a swap, already has the name of the log in a directory."""
         if self._place.get(key) is not directory:
             return False
         return self._path(key) == f"{directory.path}/{key}"
@@ -104,10 +104,10 @@ class FutureLogs:
         return self.logs[key].directory if key in self.logs else self._unopened_paths[key]
 
     def load(self, directory: DataDirectory, found: Mapping[TopicPartition, str]) -> None:
-        """Opens the future logs that were found at the start; a second one of a partition is set aside. Raises OSError.
+        """Opens the future logs that were found at the start. A second one of a partition is set aside. Raises OSError.
 
         Args:
-            found: paths, by partition.
+            found: the path of each future log, by partition.
         """
         for key, path in found.items():
             if key in self._place:
@@ -140,11 +140,11 @@ class FutureLogs:
 
     @property
     def waiting(self) -> list[TopicPartition]:
-        """Those whose future log could not be opened for a passing error, and can be tried again: see `reopen`."""
+        """The partitions whose future log could not be opened because of a passing error; `reopen` tries again."""
         return [key for key in self._unopened_paths if key not in self.unusable]
 
     def reopen(self, key: TopicPartition) -> None:
-        """Tries again to open one of `waiting`. Raises CorruptLog, and KAFKA_STORAGE_ERROR because of an OSError."""
+        """Tries again to open the future log of a partition in `waiting`. Raises CorruptLog, KafkaStorageError."""
         directory = self._place[key]
         try:
             self._open(key)
@@ -155,7 +155,7 @@ class FutureLogs:
             raise again(self.unusable[key])
 
     def _is_beside_its_log(self, directory: DataDirectory, key: TopicPartition, path: str) -> bool:
-        """Whether the log is in this directory already, so that nothing is to be moved."""
+        """Whether the log of the partition is in this directory already, so that the future log has no purpose."""
         current = f"{directory.path}/{key}"
         if current == path or not self._disk.exists(current):
             return False
@@ -172,7 +172,10 @@ class FutureLogs:
             raise KafkaStorageError(f"no future log can be made in {directory.path}: {error}") from error
 
     def _sync_earlier(self, key: TopicPartition) -> None:
-        """A power failure must not bring back another copy. Raises KafkaError: KAFKA_STORAGE_ERROR."""
+        """Syncs the directory of an earlier, deleted copy, so that a power failure does not bring that copy back.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR.
+        """
         earlier = self._gone.unsynced_directory(key)
         if earlier is None:
             return
@@ -193,7 +196,7 @@ class FutureLogs:
         self._add(directory, key, log)
 
     def _undone(self, directory: DataDirectory, path: str, key: TopicPartition, error: Exception) -> Exception:
-        """Deletes what a passing error has left of a new future log; returns the error that counts."""
+        """Deletes the remains of a new future log after a passing error; returns the error to report."""
         try:
             if is_passing(error) and self._disk.exists(path):
                 self._gone.remove_later(self._gone.rename(directory, key, DELETED, path=path))
@@ -202,7 +205,7 @@ class FutureLogs:
         return error
 
     async def checkpoint(self, key: TopicPartition) -> None:
-        """Writes what the directory of a future log must know of it before it becomes current."""
+        """Writes the recovery points and start offsets of a future log's directory, before the log becomes current."""
         directory = self._place[key]
         try:
             await write_prepared(self._disk, directory.prepare_recovery_points())
@@ -216,7 +219,7 @@ class FutureLogs:
         directory.unopened.discard(key)
 
     def remove(self, key: TopicPartition) -> DataDirectory:
-        """The future log is none any more; its files stay. Returns its directory."""
+        """Forgets the future log of a partition without touching its files. Returns its directory."""
         directory = self._place.pop(key)
         directory.futures.pop(key, None)
         directory.unopened.discard(key)
@@ -234,16 +237,18 @@ class FutureLogs:
                 log.fail(error)
 
     def settle(self, key: TopicPartition, topic_id: bytes | None) -> None:
-        """Sets a future log aside that is of another topic of the same name. Raises KafkaError: KAFKA_STORAGE_ERROR.
+        """Sets a future log aside if it belongs to another topic of the same name.
 
         Args:
-            topic_id: of the topic; None if this node has no replica.
+            topic_id: the id of the topic; None if this node has no replica.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
         if key in self._place and (topic_id is None or not self.is_of(key, topic_id)):
             self.discard(key, 0, STRAY)
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether there is a future log of this topic, or one that has lost its topic id; it may not be open.
+        """Whether there is a future log of this topic, or one without a topic id; the future log need not be open.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
@@ -279,18 +284,19 @@ class FutureLogs:
             log.close(clean=False)
 
     def promote(self, key: TopicPartition, topic_id: bytes | None, assigned: bytes, *, is_needed: bool) -> bool:
-        """The future log of a partition without another log becomes the log: the process ended during a swap, or the
-        log has gone with its directory.
+        """Makes the future log of a partition without another log its log.
 
-        The metadata name the directory of a copy once it has caught up (Kafka's `recoverAbandonedFutureLogs`). Another
-        one may lack records, and is used only where others have them: they replace what follows the last common epoch.
+        The process ended during a swap, or the log is lost with its directory. Once a copy has caught up, the metadata
+        names the directory of the copy (Kafka's `recoverAbandonedFutureLogs`). A copy in another directory may lack
+        records. It is used only if other replicas have the records: replication then replaces everything after the last
+        common epoch.
 
         Args:
-            assigned: the id of the directory that the metadata name for this replica.
+            assigned: the id of the directory that the metadata names for this replica.
             is_needed: whether this replica is in sync, or eligible to lead.
 
         Returns:
-            False if there is none, or it is of another topic, and was set aside.
+            False if there is no future log, or if it belongs to another topic and was set aside.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR.
@@ -331,13 +337,14 @@ class FutureLogs:
             raise KafkaStorageError(f"the future log of {key} is not used: the log may be in {failures}")
 
     def swap(self, key: TopicPartition) -> "Swap":
-        """The future log, which has all records and is flushed as far as the log, takes the place of the log.
+        """Puts the future log, which has all records and is flushed as far as the log, in the place of the log.
 
         Returns:
-            `settle` is to be called in a worker thread, and then `settled`.
+            The swap. Its `settle` must be called in a worker thread, and then `settled`.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR: one of the two directories is offline now.
+            KafkaError: KAFKA_STORAGE_ERROR: a log directory could not be renamed. Unless the error is passing, its data
+                directory is offline now.
         """
         source, future = self._current[key], self.logs[key]
         left = next(one for one in self._directories if one.logs.get(key) is source)
@@ -362,8 +369,10 @@ class FutureLogs:
         return swap
 
     def _put_in_place(self, key: TopicPartition) -> None:
-        """Gives the copy the name of the log; it stays a copy, by its marker. What has that name is a stray: the log is
-        in another directory."""
+        """Gives the copy the name of the log. By its marker file it is still a copy.
+
+        A directory that has this name already is set aside as a stray, since the log is in another data directory.
+        """
         directory, log = self._place[key], self.logs[key]
         path = f"{directory.path}/{key}"
         if log.directory != path:
@@ -387,7 +396,7 @@ class FutureLogs:
         return swap
 
     def settled(self, key: TopicPartition, swap: "Swap") -> None:
-        """`Swap.settle` has returned."""
+        """Completes a swap after `Swap.settle` has returned."""
         if swap.error is not None:
             self._failed(swap.left, swap.error)
         log = self._current.get(key)
@@ -400,15 +409,15 @@ def _named(assigned: bytes) -> str:
 
 
 class Swap:
-    """A copy has taken the place of a log: `settle` makes that durable, and then the copy a log without a marker.
+    """A copy that has taken the place of a log. `settle` makes the change durable, and removes the copy's marker.
 
     Args:
-        left: the path of the data directory that had the log before.
-        path: of the log now.
+        left: the data directory that had the log before.
+        path: the path of the log now.
 
     Attributes:
-        error: why the earlier directory could not be synced. Both logs may be there after a power failure, and neither
-            has a marker then: the node does not start, and says so, rather than to serve the older one.
+        error: why the earlier directory could not be synced, or None. After a power failure both logs may then exist
+            without a marker. The node refuses to start, and says so, rather than serve the older log.
     """
 
     def __init__(self, disk: Disk, left: DataDirectory, path: str) -> None:
@@ -418,7 +427,10 @@ class Swap:
         self._path = path
 
     def settle(self) -> None:
-        """Raises OSError if the directory that has the log now fails. For a worker thread; may be called again."""
+        """Syncs both directories and removes the marker. For a worker thread; may be called again.
+
+        Raises OSError if the directory that has the log now fails.
+        """
         try:
             self._disk.sync_directory(self.left.path)
         except OSError as error:

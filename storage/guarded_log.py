@@ -1,7 +1,7 @@
-"""The base class of `Log`: what the errors of its operations mean for it and for others.
+"""`GuardedLog`, the base class of `Log`: takes a log offline after a failed write or fsync.
 
-After a failed write or fsync the log is offline: each call raises KAFKA_STORAGE_ERROR until the node has recovered the
-log from disk. An error that is passing (`disk_errors.py`) and a corrupt batch that is read fail one call only.
+While the log is offline, each call raises KAFKA_STORAGE_ERROR, until the node has recovered the log from disk. A
+passing error (`disk_errors.py`), or a corrupt batch found by a read, fails one call only.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ OnError = Callable[[Exception], None]
 
 
 class GuardedLog:
-    """See above.
+    """The error handling of a log: decides which errors of its operations take the log offline.
 
     Args:
         on_failure: called when the log goes offline, and with each passing error.
@@ -28,7 +28,7 @@ class GuardedLog:
 
     Attributes:
         failure: the error that took the log offline, or None.
-        is_closed: whether its files are closed, at a stop, or since it was deleted or moved.
+        is_closed: whether the log's files are closed, because the node stops, or the log was deleted or moved.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class GuardedLog:
         return self._guarded(self._read_or_corrupt, function, *args)
 
     def _guarded_if_open(self, function: Callable[..., Result], *args: object) -> Result:
-        """Like `_guarded`, for what has waited: the log may have been deleted or moved meanwhile, and its files too."""
+        """Like `_guarded`, for an operation that has waited: the log may have been deleted or moved meanwhile."""
         if self.is_closed:
             raise error_for(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is closed")
         return self._guarded(function, *args)
 
     def _reading_if_open(self, function: Callable[..., Result], *args: object) -> Result:
-        """Like `_reading`, for what was interrupted."""
+        """Like `_reading`, for a read that has waited: the log may have been deleted or moved meanwhile."""
         return self._guarded_if_open(self._read_or_corrupt, function, *args)
 
     def _read_or_corrupt(self, function: Callable[..., Result], *args: object) -> Result:

@@ -9,7 +9,7 @@ An offset index entry means that the batch at this position ends with this offse
 record up to the end of the batch with this last offset has a larger timestamp. The indexes of the active segment are
 preallocated to `segment.index.bytes` (sparse files, as in Kafka) and trimmed when the segment is rolled.
 
-Searches read a window of entries by `pread` at an estimated position. The last window is cached for sequential reads.
+A search reads a window of entries by `pread` at an estimated position. The last window is cached for sequential reads.
 """
 
 import struct
@@ -42,7 +42,7 @@ class _Index:
     """The base class of both indexes: sorted entries in a file.
 
     Args:
-        count: the number of entries; the file beyond them is preallocated space.
+        count: the number of entries; the rest of the file is preallocated space.
         capacity_bytes: `segment.index.bytes`.
     """
 
@@ -84,10 +84,10 @@ class _Index:
             raise OSError(f"{self.file.path} was truncated by another process")
 
     def _floor(self, key: int, column: int, last_key: int = 0) -> int:
-        """Returns the last slot whose column is at most `key`, -1 if there is none.
+        """Returns the last slot whose column is at most `key`, or -1 if there is no such slot.
 
-        Offsets and positions increase almost linearly: an estimate from the last entry usually finds the window at
-        once, where a binary search would read several.
+        Offsets and positions increase almost linearly. So an estimate from the last entry usually finds the window at
+        once, whereas a binary search would read several windows.
         """
         low, high = self._bounds(key, column, 0, self.count)
         guess = key * self.count // last_key if last_key > 0 else -1
@@ -109,7 +109,7 @@ class _Index:
         return low - 1
 
     def _bounds(self, key: int, column: int, low: int, high: int) -> tuple[int, int]:
-        """Narrows the range of the first slot above `key` by the cached window."""
+        """Narrows the range low..high, in which the first slot above `key` is, by means of the cached window."""
         first = self._window_slot
         last = first + len(self._window) // self._layout.size - 1
         if last < first:
@@ -121,8 +121,7 @@ class _Index:
         return max(low, first + 1), min(high, last)
 
     def _every_slot(self) -> Iterator[tuple[int, int]]:
-        """Yields all whole slots of the file, used or not; reads in chunks, since the preallocated space may be
-        large."""
+        """Yields all whole slots of the file, used or not. Reads chunks, since the preallocated space may be large."""
         size = self.file.size_bytes
         end, position = size - size % self._layout.size, 0
         while position < end:
@@ -188,15 +187,15 @@ class OffsetIndex(_Index):
             self.last = OffsetPosition(*entries[-1])
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """Returns the entry with the largest offset up to this one, or the start of the segment."""
+        """Returns the entry with the largest offset up to `offset`, or the start of the segment."""
         return self.entry(self.slot_of(offset))
 
     def slot_of(self, offset: int) -> int:
-        """Returns the slot of `lookup`, -1 for the start of the segment."""
+        """Returns the slot of the entry that `lookup` returns; -1 for the start of the segment."""
         return self._floor(offset - self.base_offset, 0, self.last.offset - self.base_offset)
 
     def first_at_position(self, position: int) -> OffsetPosition | None:
-        """Returns the first entry at or after this position."""
+        """Returns the first entry at or after a byte position; None if there is no such entry."""
         slot = self._floor(position - 1, 1, self.last.position) + 1
         return self.entry(slot) if slot < self.count else None
 
@@ -209,8 +208,10 @@ class OffsetIndex(_Index):
         self.last = self.entry(count - 1)
 
     def trusted_count(self, recovery_point: int) -> int:
-        """Returns the number of entries before the recovery point, in a file that may contain preallocated space
-        (zeros) or torn entries after a crash."""
+        """Returns the number of valid entries before the recovery point.
+
+        After a crash the file may contain preallocated space (zeros) or torn entries.
+        """
         count, last = 0, (-1, 0)
         for entry in self._every_slot():
             if not (entry[0] > last[0] and entry[1] > last[1] and entry[0] < recovery_point - self.base_offset):
@@ -254,7 +255,7 @@ class TimeIndex(_Index):
             self.last = last
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """Returns the entry with the largest timestamp up to this one, or `entry(-1)`."""
+        """Returns the entry with the largest timestamp up to `timestamp` (ms), or `entry(-1)`."""
         return self.entry(self._floor(timestamp, 0))
 
     def truncate_to(self, offset: int) -> None:
@@ -266,7 +267,7 @@ class TimeIndex(_Index):
         self.last = self.entry(count - 1)
 
     def trusted_count(self, last_offset: int) -> int:
-        """Returns the number of entries with offsets up to `last_offset`; see `OffsetIndex.trusted_count`."""
+        """Returns the number of valid entries with offsets up to `last_offset`; as `OffsetIndex.trusted_count`."""
         count, last = 0, (-1, -1)
         for entry in self._every_slot():
             if not (entry[0] > last[0] and entry[1] > last[1] and entry[1] <= last_offset - self.base_offset):

@@ -1,6 +1,7 @@
-"""`KeyedRecords`: what the cleaner needs to know of the records of many batches, column by column.
+"""`KeyedRecords`: the offsets, key hashes and positions of the records of many batches, for the cleaner.
 
-Without numpy, and for a few batches, the columns are filled by the plain loops of `record.py`.
+Each field is a column with a value for each record. Without numpy, and for few records, the plain loops of `record.py`
+fill the columns.
 """
 
 from bisect import bisect_left
@@ -23,8 +24,9 @@ class KeyedRecords(NamedTuple):
 
     Attributes:
         firsts: the index of the first record of each batch, and at the end the number of records.
-        offsets, timestamps: of each record.
-        digests: the hash of each key, one after the other, for a null key that of an empty one; empty if not asked for.
+        offsets, timestamps: the offset and the timestamp (ms) of each record.
+        digests: the hashes of the keys, one after the other; a null key has the hash of an empty key. Empty if hashes
+            were not requested.
         keyless: the indexes of the records with a null key, ascending.
         tombstones: the indexes of the records without a value, ascending.
         data: the decompressed records; record i is data[starts[i]:ends[i]].
@@ -41,7 +43,7 @@ class KeyedRecords(NamedTuple):
     ends: list[int]
 
     def tombstones_between(self, first: int, last: int) -> set[int]:
-        """The indexes first..last-1 of records without a value."""
+        """The indexes of the records without a value, among the records first..last-1."""
         if not self.tombstones:
             return set()
         return set(self.tombstones[bisect_left(self.tombstones, first) : bisect_left(self.tombstones, last)])

@@ -1,10 +1,10 @@
-"""The leader epoch cache: the start offset of each leader epoch, by which replicas find divergence (KIP-101, KIP-279).
+"""`LeaderEpochs`: the start offset of each leader epoch, by which replicas find divergence (KIP-101, KIP-279).
 
 The rules are those of Kafka's `LeaderEpochFileCache`. Entries strictly increase in epoch and start offset. They are
-stored in `leader-epoch-checkpoint`, one `epoch offset` per line. The file is written by the flush that advances the
-recovery point, not by each change: epochs beyond the recovery point are rebuilt from the batches, and those without
-records are forgotten with a restart. After a crash the file may also have survived a truncation that the log has not,
-or the reverse; a damaged or missing file is rebuilt as a whole (KAFKA-16541).
+stored in `leader-epoch-checkpoint`, one `epoch offset` per line. The flush that advances the recovery point writes the
+file; a change of the entries does not. Epochs beyond the recovery point are rebuilt from the batches at the next start,
+and epochs without records are then forgotten. After a crash, the file may reflect a truncation that the log does not,
+or the reverse. A damaged or missing file is rebuilt completely (KAFKA-16541).
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,7 +18,7 @@ UNDEFINED = -1
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch up to the requested one, and its end offset; both -1 if undefined."""
+    """The largest known epoch up to a requested epoch, and its end offset; both -1 if undefined."""
 
     epoch: int
     end_offset: int
@@ -31,8 +31,8 @@ class LeaderEpochs:
         entries: (epoch, start offset), increasing in both.
 
     Attributes:
-        latest: the latest epoch, None without entries.
-        unsynced: the file was written since the last flush, or is to be.
+        latest: the latest epoch; None without entries.
+        unsynced: whether the next flush has to include the file, because it was written or is out of date.
     """
 
     def __init__(self, disk: Disk, path: str, entries: list[tuple[int, int]]) -> None:
@@ -48,7 +48,7 @@ class LeaderEpochs:
 
     @property
     def earliest(self) -> tuple[int, int] | None:
-        """The first (epoch, start offset)."""
+        """The first entry, as (epoch, start offset); None without entries."""
         return (self._epochs[0], self._starts[0]) if self._epochs else None
 
     @property
@@ -56,7 +56,7 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def previous(self, epoch: int) -> int | None:
-        """The latest epoch before this one."""
+        """The latest epoch before `epoch`; None if there is no such epoch."""
         index = bisect_left(self._epochs, epoch)
         return self._epochs[index - 1] if index else None
 
@@ -77,8 +77,11 @@ class LeaderEpochs:
         self.latest = epoch
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """Returns the end offset of an epoch, by Kafka's rules: the latest epoch ends at the log end offset; an epoch
-        older than all entries ends at the start of the first; a missing epoch is answered with the one before it."""
+        """Returns the end offset of an epoch, by Kafka's rules.
+
+        The latest epoch ends at the log end offset. An epoch older than all entries ends at the start of the first
+        entry. For a missing epoch, the epoch before it is returned, with the end offset of that epoch.
+        """
         if epoch == UNDEFINED:
             return EpochEnd(UNDEFINED, UNDEFINED)
         if self._epochs and self._epochs[-1] == epoch:
@@ -91,7 +94,7 @@ class LeaderEpochs:
         return EpochEnd(self._epochs[higher - 1], self._starts[higher])
 
     def epoch_of(self, offset: int) -> int | None:
-        """Returns the epoch of an offset."""
+        """Returns the leader epoch of the record at `offset`; None if it is unknown."""
         index = bisect_right(self._starts, offset)
         return self._epochs[index - 1] if index else None
 
@@ -103,7 +106,7 @@ class LeaderEpochs:
             self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Removes epochs before `start_offset`; the epoch of `start_offset` then starts there."""
+        """Removes the epochs before `start_offset`. The epoch that contains `start_offset` then starts there."""
         index = bisect_right(self._starts, start_offset)
         if index:
             before = (self._epochs[index - 1], self._starts[index - 1])
@@ -114,7 +117,7 @@ class LeaderEpochs:
                 self._changed()
 
     def replace(self, entries: list[tuple[int, int]]) -> None:
-        """Replaces all entries by those of another log with the same records."""
+        """Replaces all entries by the entries of another log with the same records."""
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
         self.latest = self._epochs[-1] if self._epochs else None

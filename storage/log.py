@@ -49,7 +49,7 @@ class Log(GuardedLog):
 
     Attributes:
         topic_id: 16 bytes; None without a valid `partition.metadata`.
-        has_lost_id: a power failure took the topic id of its records, which may be those of a deleted topic.
+        has_lost_id: whether a power failure has removed the topic id; the records may belong to a deleted topic.
         start_offset, end_offset: the first offset that can be read, and the offset of the next append.
         recovery_point: everything before this offset has been flushed.
         epochs, producers: the leader epoch cache and the producer state, which the log keeps up to date.
@@ -121,8 +121,8 @@ class Log(GuardedLog):
         """Opens the log in a directory, or creates a new one.
 
         Args:
-            clean: the last shutdown was clean, so the files are trusted.
-            recovery_point, log_start_offset, cleaner_offset: from the checkpoints; see `Loader`.
+            clean: whether the last shutdown was clean, so that the files are trusted.
+            recovery_point, log_start_offset, cleaner_offset: the offsets in the checkpoints, as of `Loader`.
             topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
             random: the source of `segment.jitter.ms`.
             on_failure: called when the log goes offline.
@@ -218,7 +218,7 @@ class Log(GuardedLog):
         return Appended(first_offset, end_offset - 1, max_timestamp, flush_due)
 
     def _undone(self, error: Exception) -> Exception:
-        """Undoes a failed append whose error is passing; returns the error that counts."""
+        """Undoes a failed append if its error is passing; returns the error to report."""
         try:
             if is_passing(error):
                 self.active.undo_append(self.end_offset)
@@ -320,8 +320,8 @@ class Log(GuardedLog):
 
     @property
     def flush_wanted(self) -> bool:
-        """Whether a rolled segment or its producer snapshot is not flushed yet, `flush.ms` has passed, or
-        `flush.messages` requires a flush that nobody has made: after a crash, or as a request was cancelled."""
+        """Whether the log needs a flush: a rolled segment or its producer snapshot is not flushed yet, `flush.ms` has
+        passed, or `flush.messages` requires a flush, for example after a crash or a cancelled request."""
         if self.failure is not None:
             return False
         if self.recovery_point >= self.end_offset:
@@ -337,8 +337,8 @@ class Log(GuardedLog):
             is_behind = in_line(self._finish_flush(flush, end))
 
     async def flush_async(self, *, all_segments: bool = True) -> None:
-        """Flushes the log in a worker thread; concurrent appends are not included. A part that has begun is completed
-        even if it is cancelled. Raises KafkaError.
+        """Flushes the log in a worker thread; concurrent appends are not included. After cancellation the part that has
+        begun is completed. Raises KafkaError.
 
         Args:
             all_segments: False excludes the active segment unless `flush.ms` or `flush.messages` requires its flush.
@@ -352,7 +352,7 @@ class Log(GuardedLog):
                 is_behind = flush is not None and await off_loop(self.disk, self._finish_flush(flush, end))
 
     def _finish_flush(self, flush: Flush, end: int) -> Blocking[bool]:
-        """Returns whether more is to be flushed up to `end`."""
+        """Completes a flush that has begun. Returns whether another flush is needed to reach `end`."""
         try:
             yield flush.sync
         except OSError as error:
@@ -398,13 +398,13 @@ class Log(GuardedLog):
         return self._guarded(advance_start, self, offset)
 
     def delete_old_segments(self, high_watermark: int, *, at_most: int = ALL) -> int:
-        """Deletes the segments that retention permits to delete, never beyond the high watermark, and about `at_most`;
+        """Deletes about `at_most` of the segments that retention permits to delete, never beyond the high watermark;
         returns their number. Raises KafkaError."""
         return self._reading(delete_old_segments, self, high_watermark, at_most)
 
     def drop(self, segments: list[Segment], *, size_bytes: int | None = None) -> None:
-        """Deletes segments removed from `segments`, the last one first, so that a crash leaves no gap. `size_bytes` is
-        theirs, if they were sealed and nothing takes their place."""
+        """Deletes segments that were removed from `segments`, the last segment first, so that a crash leaves no gap.
+        `size_bytes` is the size of the segments, if they were sealed and no segment replaces them; None otherwise."""
         known, self._sizes_known = self._sizes_known, None
         for segment in reversed(segments):
             self.delete_later(segment.mark_deleted())
@@ -432,15 +432,15 @@ class Log(GuardedLog):
         self._set_jitter()
 
     def move(self, directory: str) -> None:
-        """Called after the directory was renamed."""
+        """Takes notice of the new path of the log's directory, which was renamed."""
         self.directory = self.snapshots.directory = directory
         self.segments.move(directory)
         self.epochs.path = f"{directory}/{EPOCHS}"
         self.deleted_files.clear()  # They are removed with the directory.
 
     def take_over(self, source: "Log") -> None:
-        """Takes the place of a log with the same records, also in what the records do not tell: producers whose records
-        are deleted, leader epochs without records, the log start offset. Raises KafkaError."""
+        """Takes over from a log with the same records the state that the records do not contain: producers of deleted
+        records, leader epochs without records, the log start offset. Raises KafkaError."""
         source.snapshots.drop_pending()
         self.producers = source.producers
         self.producers.histories = self._producer_histories
@@ -490,7 +490,7 @@ class Log(GuardedLog):
         self.close(clean=False)
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Must be called before flushed data from `offset` on is truncated."""
+        """Lowers the recovery point to `offset`. Must be called before flushed data from `offset` on is truncated."""
         self.truncations += 1
         if offset < self.recovery_point:
             self.recovery_point = offset

@@ -1,4 +1,4 @@
-"""Closes many logs at a clean shutdown, with concurrent fsyncs; the directory that has them all is synced once."""
+"""Closes many logs at a clean shutdown, with concurrent fsyncs; the caller syncs their data directory once."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -13,8 +13,11 @@ __all__ = ["close_logs"]
 
 
 def close_logs(disk: Disk, logs: Sequence[Log]) -> Blocking[bool]:
-    """Closes the logs; returns whether all succeeded. Their names are durable once the caller has synced their data
-    directory, which is to be done before it writes what it trusts them for: recovery points, clean-shutdown file."""
+    """Closes the logs of one data directory; returns whether all logs were closed without an error.
+
+    The names of the logs are durable once the caller has synced the data directory. The caller must do so before it
+    writes the recovery points and the clean-shutdown file, which rely on the names.
+    """
     succeeded = True
     for part in _batched(logs, disk.flush_turns.at_once):  # 32 take about 10 ms.
         succeeded &= yield from _close(disk, part)

@@ -11,9 +11,9 @@ PRODUCER_EXPIRATION_MS = NODE_SETTINGS["producer.id.expiration.ms"].default_numb
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The configs of one log, named like Kafka's topic configs with underscores.
+    """The configs of one log, named like Kafka's topic configs, with underscores in place of dots.
 
-    Sizes are bytes; -1 for `retention_ms` and `retention_bytes` means no limit.
+    Sizes are in bytes. For `retention_ms` and `retention_bytes`, -1 means no limit.
     """
 
     cleanup_policy: tuple[str, ...] = setting_field(TOPIC_SETTINGS["cleanup.policy"])
@@ -44,7 +44,7 @@ class LogConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> "LogConfig":
-        """Creates the config from parsed values by Kafka's names; missing and null ones have their default."""
+        """Creates the config from parsed values by Kafka's names. Missing and null values have their defaults."""
         internal = settings.get("internal.segment.bytes")
         if internal is not None:
             settings = {**settings, "segment.bytes": internal}
@@ -62,7 +62,7 @@ class LogConfig:
 
     @property
     def compacts(self) -> bool:
-        """Whether the log keeps the last record of each key only."""
+        """Whether the log keeps only the last record of each key."""
         return "compact" in self.cleanup_policy
 
     @property

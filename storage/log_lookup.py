@@ -1,4 +1,4 @@
-"""Lookups across the segments of a log: by offset, by timestamp, aborted transactions, batches of producers."""
+"""Looks up data across the segments of a log: batches by offset, aborted transactions, batches of producers."""
 
 from minikafka.storage.batch_scan import Header, headers
 from minikafka.storage.disk import FileSlice
@@ -8,9 +8,9 @@ from minikafka.storage.segments import Segments
 from minikafka.storage.transaction_index import AbortedTransaction
 
 _HISTORY_BATCHES = 2_000
-"""To search backwards for the batches of producers; their headers take 4 ms."""
+"""The number of batches that `find_histories` examines; reading their headers takes 4 ms."""
 _HISTORY_SIZE = 16 << 20
-"""Bytes of them, about: each batch may have to be read from the disk."""
+"""About the number of bytes that `find_histories` examines: each batch may have to be read from the disk."""
 _BLOCK_SIZE = 32 << 10
 _CONTROL = 0x20
 
@@ -18,7 +18,7 @@ _CONTROL = 0x20
 def find_slice(
     segments: Segments, offset: int, max_bytes: int, limit: int, end_offset: int, min_one_batch: bool
 ) -> FileSlice | None:
-    """See `Log.read`; `offset` < `limit` <= `end_offset`."""
+    """Finds the batches that `Log.read` returns, or None. Requires `offset` < `limit` <= `end_offset`."""
     segment = segments[-1]
     index = len(segments.bases) - 1
     if offset < segment.base_offset:
@@ -45,7 +45,7 @@ def find_slice(
 
 
 def find_upper_bound(segments: Segments, offset: int, size_bytes: int, end_offset: int) -> int:
-    """See `Log.upper_bound_offset`."""
+    """Returns an upper bound of the offsets in a read, as `Log.upper_bound_offset` says."""
     segment = segments[max(0, segments.floor(offset))]
     place = segment.find(offset)
     if place is not None:
@@ -65,8 +65,10 @@ def find_aborted(segments: Segments, from_offset: int, to_offset: int) -> list[A
 
 
 def find_histories(segments: Segments, end_offset: int) -> Histories:
-    """Returns the last `BATCHES_KEPT` batches of each producer, by id and epoch, oldest first, among the last
-    `_HISTORY_BATCHES` before an offset."""
+    """Returns the last `BATCHES_KEPT` batches of each producer, by producer id and epoch, oldest first.
+
+    Only about the last `_HISTORY_BATCHES` batches before `end_offset` are examined.
+    """
     found: Histories = {}
     left, left_bytes = _HISTORY_BATCHES, _HISTORY_SIZE
     for index in range(max(0, segments.floor(end_offset)), -1, -1):
@@ -90,7 +92,7 @@ def find_histories(segments: Segments, end_offset: int) -> Histories:
 
 
 def _block_before(segment: Segment, end: int) -> int:
-    """The position of a batch in the index that is some `_BLOCK_SIZE` bytes before the end, or 0."""
+    """The position of an indexed batch about `_BLOCK_SIZE` bytes before `end`; 0 if there is no such batch."""
     size = _BLOCK_SIZE
     while size < end:
         entry = segment.offsets.first_at_position(end - size)

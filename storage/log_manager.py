@@ -1,4 +1,4 @@
-"""Opens, creates, deletes, flushes and closes all logs of a node, in its data directories (Kafka's `LogManager`).
+"""`LogManager`: opens, creates, deletes, flushes and closes all logs of a node (Kafka's `LogManager`).
 
 manager = LogManager(disk, ["/data"], now_ms=…, random=…, node_id=1, cluster_id=…)
 manager.load()
@@ -32,22 +32,22 @@ from minikafka.storage.segment import CorruptSegment
 
 METADATA_TOPIC = "__cluster_metadata"
 PREFERRED_MAX = 10_000
-"""Of more partitions to come, the directories named first are forgotten."""
+"""The largest number of entries in `preferred`. Beyond it the oldest entry is removed."""
 
 
 class LogManager(LogUpkeep):
     """All logs of a node.
 
     Args:
-        directories: the data directories, created if they do not exist.
+        directories: the paths of the data directories, which are created if they do not exist.
         config_of: returns the config of a topic's logs.
         node_id, cluster_id: must match `meta.properties`; None is neither compared nor written.
         on_offline: called with a directory's path and the error when the directory fails.
 
     Attributes:
-        logs: the open logs, except those in failed directories.
-        futures: copies of logs in other directories, which are to take their places.
-        preferred: the path of the directory for the log of a partition that is not on this node yet; bounded.
+        logs: the open logs by partition, except logs in failed directories.
+        futures: copies of logs in other directories, which are to replace the logs.
+        preferred: by partition that is not on this node yet, the path of the directory for its log; bounded.
         corrupt: partitions whose flushed data is corrupt; their files are unchanged.
         clean: whether the last shutdown was clean in all directories, and none of them has failed since.
         previous_broker_epoch: the broker epoch at the last clean shutdown, -1 if unknown (KIP-966).
@@ -117,7 +117,7 @@ class LogManager(LogUpkeep):
         self._log_loaded((self._now_ms() - began_ms) / 1000)
 
     def _log_loaded(self, seconds: float) -> None:
-        """One line for all logs: what there is, and what recovery did."""
+        """Logs one event about all logs: the number of logs in each directory, and the results of recovery."""
         recovered = [log.report for log in self.logs.values() if not log.report.clean]
         self._logger.info(
             "logs loaded",
@@ -252,16 +252,16 @@ class LogManager(LogUpkeep):
         """Returns the log of a partition: the open one, the existing one that `load` skipped, or a new one.
 
         Args:
-            topic_id: of the topic, see `settle`; None for any log of this name.
-            config: of the log; by default that of its topic.
-            assigned: the id of the directory that the metadata name for this replica. A new log is made in it; if it
-                is none of this node's, in a directory that was empty at the start, as on a new disk, or in the one
-                with the fewest logs.
-            is_new: whether the replica was never on this node. Otherwise no new log is made while a directory is
-                offline, as the records may be in that.
-            is_needed: whether this replica counts as one that has all records, see `FutureLogs.promote`.
+            topic_id: the id of the topic, as for `settle`; None accepts any log of this name.
+            config: the config of the log; by default that of its topic.
+            assigned: the id of the directory that the metadata names for this replica. A new log is created there. If
+                this node has no such directory, a directory that was blank at the start, as on a new disk, is
+                preferred, and then the directory with the fewest logs.
+            is_new: whether the replica was never on this node. Otherwise no new log is created while a directory is
+                offline, since the records may be there.
+            is_needed: whether this replica counts as having all records (`FutureLogs.promote`).
 
-        In a cordoned directory a new log is made only if all are cordoned, as in Kafka.
+        In a cordoned directory a new log is created only if all are cordoned, as in Kafka.
 
         Raises:
             CorruptLog: the log exists and is corrupt.
@@ -303,7 +303,7 @@ class LogManager(LogUpkeep):
         raise again(error)
 
     def _undo(self, directory: DataDirectory, key: TopicPartition) -> None:
-        """What a passing error has left of a new log is deleted: it has no topic id, and another may be made elsewhere.
+        """Deletes the remains of a new log after a passing error, since the log may now be created elsewhere.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
@@ -337,10 +337,10 @@ class LogManager(LogUpkeep):
             raise KafkaStorageError(f"{directory.path} {state}: {error}") from error
 
     def settle(self, key: TopicPartition, topic_id: bytes | None) -> DataDirectory | None:
-        """Sets the logs of this partition aside, open or not, that are of another topic of the same name (KAFKA-14616).
+        """Sets aside the logs of a partition, open or not, that belong to another topic of the same name (KAFKA-14616).
 
-        Without a topic id none is current: this node has no replica. Returns the directory of the current log, which
-        may not be open. Raises KafkaError: KAFKA_STORAGE_ERROR.
+        Without a topic id this node has no replica, and no log is current. Returns the directory of the current log,
+        which need not be open; None without one. Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
         self.futures.settle(key, topic_id)
         there = self._having(key)
@@ -354,7 +354,7 @@ class LogManager(LogUpkeep):
         return current
 
     def _claim(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes | None) -> int:
-        """As `claim`. Raises KafkaError."""
+        """As `directory_scan.claim`, but raises KafkaError in place of OSError."""
         try:
             return claim(self._disk, directory, key, topic_id)
         except OSError as error:
@@ -363,15 +363,15 @@ class LogManager(LogUpkeep):
 
     @property
     def unsettled(self) -> list[TopicPartition]:
-        """Partitions with several logs, until `settle`."""
+        """The partitions with several logs; `settle` removes a partition from the list."""
         return list(self._rivals)
 
     def directory_id(self, key: TopicPartition) -> bytes | None:
-        """The id of the directory that has an open log; None if there is none."""
+        """The id of the directory that has the open log of a partition; None without an open log."""
         return next((one.id for one in self.directories if key in one.logs and one.failure is None), None)
 
     def prefer(self, key: TopicPartition, path: str) -> None:
-        """A log that is made for this partition is to be in this directory (KIP-113)."""
+        """Chooses the directory in which a new log of a partition is created later (KIP-113)."""
         if len(self.preferred) >= PREFERRED_MAX:
             del self.preferred[next(iter(self.preferred))]
         self.preferred[key] = path
@@ -387,7 +387,7 @@ class LogManager(LogUpkeep):
         log.has_lost_id = False
 
     def _has(self, directory: DataDirectory, key: TopicPartition) -> bool:
-        """False if the directory fails. Raises KafkaError for a passing error."""
+        """Whether a directory has a log; False if the directory fails. Raises KafkaError for a passing error."""
         try:
             return self._disk.exists(f"{directory.path}/{key}")
         except OSError as error:
@@ -397,13 +397,13 @@ class LogManager(LogUpkeep):
             return False
 
     def _having(self, key: TopicPartition) -> list[DataDirectory]:
-        """The directories with a log of this partition, which may not be open. Raises KafkaError."""
+        """The directories with a log of this partition, open or not. Raises KafkaError."""
         return [one for one in self.healthy if self._has(one, key) and not self.futures.is_at(one, key)]
 
     def delete(self, key: TopicPartition, topic_id: bytes | None = None) -> None:
         """Deletes a log, if it exists: renames its directory now and removes it after `file.delete.delay.ms`.
 
-        Only that of the topic with this id, open or not; None stands for every one. Raises KafkaError.
+        Only the log of the topic with this id, open or not, is deleted; None deletes all. Raises KafkaError.
         """
         log = self.logs.get(key)
         config = log.config if log is not None else self.config_of(key.topic)
@@ -418,7 +418,7 @@ class LogManager(LogUpkeep):
             self._forget(directory, key)
 
     def set_aside(self, key: TopicPartition) -> None:
-        """Renames a log that belongs to no partition of this node; nothing removes it.
+        """Renames a log that belongs to no partition of this node. The renamed log is never removed.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
@@ -436,7 +436,7 @@ class LogManager(LogUpkeep):
         self._forget(directory, key)
 
     def _forget(self, directory: DataDirectory, key: TopicPartition) -> None:
-        """The log in a directory is no longer the partition's."""
+        """Forgets the log of a partition in a directory, and closes the log."""
         directory.unopened.discard(key)
         log = directory.logs.pop(key, None)
         if log is not None:
@@ -455,8 +455,8 @@ class LogManager(LogUpkeep):
             raise KafkaStorageError(f"cannot rename {directory.path}/{key}: {error}") from error
 
     def high_watermark(self, key: TopicPartition) -> int:
-        """Returns the checkpointed high watermark, limited to the range of the log; without a checkpoint the log start
-        offset. The initial high watermark of a partition."""
+        """Returns the initial high watermark of a partition: the checkpointed one, limited to the range of the log, or
+        without a checkpoint the log start offset."""
         log = self.logs[key]
         for directory in self.directories:
             if key in directory.logs:
@@ -465,7 +465,7 @@ class LogManager(LogUpkeep):
         return log.start_offset
 
     def _on(self, directory: DataDirectory, action: Callable[[], None]) -> bool:
-        """Returns whether it succeeded."""
+        """Runs an action on a directory; returns whether it succeeded. An OSError may take the directory offline."""
         if directory.failure is None:
             try:
                 action()
@@ -476,7 +476,7 @@ class LogManager(LogUpkeep):
         return False
 
     def _log_damage(self, log: Log, error: Exception) -> None:
-        """Logs the first error of a log; readers get each error."""
+        """Logs the first corrupt batch of a log. The readers receive each error."""
         if log.topic_partition not in self._damaged:
             self._damaged.add(log.topic_partition)
             self._logger.critical("corrupt batch in log", partition=str(log.topic_partition), error=str(error))

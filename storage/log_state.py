@@ -1,4 +1,4 @@
-"""The part of a log's state that flush, retention and truncation read and change. `log.Log` implements it."""
+"""`LogState`: the part of a log's state that flush, retention and truncation read and change (a Protocol)."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -14,18 +14,19 @@ from minikafka.storage.segments import Segments
 
 
 class LogState(Protocol):
-    """An open log.
+    """An open log, as flush, retention and truncation use it. `log.Log` implements this protocol.
 
     Attributes:
         start_offset, end_offset: the first offset that can be read, and the offset of the next append.
         recovery_point: everything before this offset has been flushed.
-        active: the last segment, which is appended to.
-        touched: segments to flush although they may lie below the recovery point: rolled or truncated. Ascending.
-        unsynced_paths: small files to flush.
-        directory_unsynced: the directory has entries that have not been flushed.
-        unsettled: makes durable that this log has taken the place of another one; called by each flush. None if it is.
+        active: the last segment, to which records are appended.
+        touched: rolled or truncated segments, ascending. The next flush includes them, even below the recovery point.
+        unsynced_paths: the paths of small files that the next flush includes.
+        directory_unsynced: whether the directory has entries that have not been flushed.
+        unsettled: a function, called by each flush, that makes durable that this log has replaced another log; None
+            if there is nothing to make durable.
         truncations: the number of truncations since the log was opened.
-        deleted_files: when they are to be removed (ms), and their paths.
+        deleted_files: (the time in ms at which to remove it, path) of each deleted file.
     """
 
     disk: Disk
@@ -56,8 +57,11 @@ class LogState(Protocol):
         ...
 
     def drop(self, segments: list[Segment], *, size_bytes: int | None = None) -> None:
-        """Deletes segments that have been removed from `segments`, the last one first; `size_bytes` is theirs, if they
-        were sealed and nothing takes their place."""
+        """Deletes segments that have been removed from `segments`, the last segment first.
+
+        Args:
+            size_bytes: the size of the segments, if they were sealed and no segment replaces them; None otherwise.
+        """
         ...
 
     def delete_later(self, paths: list[str]) -> None:
@@ -69,5 +73,5 @@ class LogState(Protocol):
         ...
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Must be called before flushed data from `offset` on is truncated."""
+        """Lowers the recovery point to `offset`. Must be called before flushed data from `offset` on is truncated."""
         ...

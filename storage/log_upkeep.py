@@ -1,6 +1,6 @@
-"""The base class of `LogManager`: what is done to all logs from time to time.
+"""`LogUpkeep`, the base class of `LogManager`: periodic work on all logs, checkpoints, and the shutdown.
 
-A node may have tens of thousands of logs: what looks at all of them pauses in between, so that others run.
+A node may have tens of thousands of logs. Work on all logs pauses regularly, so that other tasks run.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -23,16 +23,18 @@ from minikafka.storage.renamed_logs import RenamedLogs
 __all__ = ["LogUpkeep"]
 
 SEGMENTS_AT_ONCE, LOGS_AT_ONCE = 32, 256
-"""How many segments of one log retention deletes, and how many logs it looks at, between two pauses; about 8 ms."""
+"""The number of segments of one log that retention deletes, and of logs that it looks at, between two pauses (8 ms)."""
 
 
 class LogUpkeep:
-    """See above.
+    """The periodic work on the logs of a node, and their shutdown.
 
     Attributes:
-        directories: those of the node.
-        logs: the open logs, except those in failed directories.
-        futures: copies of logs in other directories, which are to take their places.
+        directories: the data directories of the node.
+        logs: the open logs by partition, except logs in failed directories.
+        futures: copies of logs in other directories, which are to replace the logs.
+        config_of: returns the config of a topic's logs.
+        producer_expiration_ms: `producer.id.expiration.ms`.
     """
 
     directories: list[DataDirectory]
@@ -44,8 +46,10 @@ class LogUpkeep:
     _gone: RenamedLogs
 
     async def flush_due(self) -> int:
-        """Flushes the logs with a rolled segment that is not flushed, or whose `flush.ms` has passed; returns their
-        number."""
+        """Flushes the logs that need it (`Log.flush_wanted`), for example because `flush.ms` has passed.
+
+        Returns the number of logs.
+        """
         flushed = 0
         for log in self._each():
             if log is None:
@@ -59,7 +63,7 @@ class LogUpkeep:
         return flushed
 
     def _each(self) -> Iterator[Log | None]:
-        """Yields the logs that there are now, without those that are deleted or replaced meanwhile; None to pause."""
+        """Yields the present logs, and None where the caller should pause. Logs deleted meanwhile are left out."""
         for number, (key, log) in enumerate(list(self.logs.items()), 1):
             if number % LOGS_AT_ONCE == 0:
                 yield None
@@ -67,13 +71,14 @@ class LogUpkeep:
                 yield log
 
     def run_retention(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> Generator[None, None, int]:
-        """Deletes old segments; returns their number. `remove_deleted` removes the files.
+        """Deletes the segments that retention permits to delete; returns their number.
 
-        Other tasks may run at each `yield`, and append, truncate or delete logs. It comes after each log of which
-        something was deleted: to replace the only segment of a log takes half a millisecond.
+        `remove_deleted` removes the files later. Other tasks may run at each `yield`, and append to, truncate or delete
+        logs. There is a `yield` after each log with a deleted segment, since replacing the only segment of a log takes
+        half a millisecond.
 
         Args:
-            high_watermark_of: returns None for partitions to skip.
+            high_watermark_of: returns the high watermark of a partition; None for a partition to skip.
         """
         deleted = 0
         for number, (key, log) in enumerate([*self.logs.items(), *self.futures.logs.items()], 1):
@@ -87,7 +92,7 @@ class LogUpkeep:
         return deleted
 
     def _delete_segments(self, key: TopicPartition, log: Log, high_watermark: int | None) -> int:
-        """Deletes up to `SEGMENTS_AT_ONCE` segments of a log that is still there; returns their number."""
+        """Deletes about `SEGMENTS_AT_ONCE` segments of a log, if the log still exists; returns their number."""
         is_there = self.logs.get(key) is log or self.futures.logs.get(key) is log
         if high_watermark is None or log.failure is not None or not is_there:
             return 0
@@ -99,8 +104,8 @@ class LogUpkeep:
     async def remove_deleted(self) -> None:
         """Removes the deleted logs and segments whose `file.delete.delay.ms` has passed, in a worker thread.
 
-        The new names of the deleted logs are made durable, and their checkpointed offsets forgotten, at once.
-        Cancellation waits for the log in progress; the next start removes the others.
+        The new names of the deleted logs are made durable, and the checkpoints without these logs are written, at once.
+        After cancellation the removal of the current log is completed; the next start removes the other logs.
         """
         for path in self._gone.take_due():
             await self._disk.run(self._gone.remove, path)
@@ -122,21 +127,21 @@ class LogUpkeep:
                 log.expire_producers()
 
     def update_config(self, topic: str) -> None:
-        """Applies changed configs of a topic."""
+        """Applies the changed configs of a topic to the logs of the topic."""
         config = self.config_of(topic)
         for key, log in self.logs.items():
             if key.topic == topic:
                 log.update_config(config)
 
     def set_producer_expiration(self, expiration_ms: int) -> None:
-        """Change `producer.id.expiration.ms` of all logs."""
+        """Changes `producer.id.expiration.ms` of all logs."""
         if expiration_ms != self.producer_expiration_ms:
             self.producer_expiration_ms = expiration_ms
             for log in self.logs.values():
                 log.producers.expiration_ms = expiration_ms
 
     def check_room(self) -> bool:
-        """Tries to write where a disk was full; returns whether a directory has room again."""
+        """Tries to write to each directory whose disk was full; returns whether a directory has room again."""
         found = False
         for directory in self.directories:
             if directory.failure is None and directory.room.is_full:
@@ -151,12 +156,11 @@ class LogUpkeep:
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Writes recovery points, log start offsets and, if given, high watermarks, as far as they changed.
-        Blocking."""
+        """Writes the changed recovery points, log start offsets and, if given, high watermarks. Blocking."""
         in_line(self._checkpoints(high_watermarks))
 
     async def write_checkpoints_async(self) -> None:
-        """As `write_checkpoints`, in worker threads. A later `write_high_watermarks` may overlap."""
+        """As `write_checkpoints` without high watermarks, in worker threads. `write_high_watermarks` may overlap."""
         for directory in self.directories:
             for part in self._checkpoints_of(directory):
                 await off_loop(self._disk, part)
@@ -189,7 +193,7 @@ class LogUpkeep:
         return self._written(directory, partial(directory.prepare_high_watermarks, found))
 
     def _written(self, directory: DataDirectory, prepare: Callable[[], Prepared]) -> Blocking[bool]:
-        """Returns whether it succeeded."""
+        """Prepares and writes a checkpoint of a directory. Returns whether this succeeded; takes it offline if not."""
         if directory.failure is None:
             try:
                 write = yield from prepare()
@@ -204,16 +208,17 @@ class LogUpkeep:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
-        """Flushes and closes all logs and writes the checkpoints; last, in directories without errors, the
-        clean-shutdown file; unlocks the directories. Blocking."""
+        """Flushes and closes all logs, writes the checkpoints, and unlocks the directories. Blocking.
+
+        Last, the clean-shutdown file is written in each directory without errors.
+        """
         in_line(self._closing(high_watermarks, broker_epoch))
         self._disk.unlock_all()
 
     async def close_async(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
-        """As `close`, with the fsyncs in worker threads; the directories stay locked. Nobody may use the logs
-        meanwhile.
+        """As `close`, but with the fsyncs in worker threads, and without unlocking the directories.
 
-        If it is cancelled, the shutdown is not clean.
+        The logs must not be used meanwhile. After cancellation the shutdown is not clean.
         """
         await off_loop(self._disk, self._closing(high_watermarks, broker_epoch))
 
@@ -238,6 +243,6 @@ class LogUpkeep:
 
 
 def _ready(write: Callable[[], None]) -> Prepared:
-    """For what needs no preparation."""
+    """Returns `write`, as a prepared function that needs no preparation."""
     yield from ()
     return write

@@ -1,6 +1,6 @@
-"""The files and directories of `MemoryDisk`: their current and their durable content, and the changes between.
+"""Files and directories of a `MemoryDisk`: their current content, their durable content, and the pending changes.
 
-A change is pending until it is synced. A crash decides which pending changes became durable.
+A change is pending until it is synced. A simulated crash decides which pending changes have become durable.
 """
 
 import errno
@@ -50,12 +50,12 @@ class FileBytes:
 
 
 class _Run:
-    """Pending writes of which each begins where the last one ended.
+    """A run of pending writes, each of which begins where the previous write ended.
 
     Attributes:
-        position: where the first begins.
-        ends: where each ends.
-        data: the bytes; None as long as the file has them at the same position.
+        position: the byte position at which the first write begins.
+        ends: the byte position at which each write ends.
+        data: the bytes of all writes; None as long as the file has these bytes at the same position.
     """
 
     __slots__ = ("data", "ends", "position")
@@ -78,14 +78,15 @@ class _Run:
 
 
 class Content:
-    """A file.
+    """The content of a file.
 
     Attributes:
-        current, durable: what is read now, and what survives a power failure.
-        pending: the writes and truncations in order; an int is the size of a truncation or extension.
-        failed: pages could not be written and are lost; the next sync reports it (as `errseq_t` of Linux).
-        lost: writes that count as clean are not durable, and drop out at the next crash.
-        modified_ms: the time of the last write.
+        current, durable: the bytes that are read now, and the bytes that survive a power failure.
+        pending: the pending writes and truncations in order; an int is the size of a truncation or extension.
+        failed: whether pages could not be written and are lost; the next sync reports the loss (as `errseq_t` of
+            Linux).
+        lost: whether writes that count as clean are not durable, and disappear at the next crash.
+        modified_ms: the time of the last write, in milliseconds since 1970.
     """
 
     __slots__ = ("_last", "_shared_end", "current", "durable", "failed", "lost", "modified_ms", "pending")
@@ -122,14 +123,14 @@ class Content:
         self._last = None
 
     def _copy_pending(self) -> None:
-        """Before bytes of pending writes are overwritten."""
+        """Copies the bytes of the pending writes, before these bytes of the file are overwritten."""
         for one in self.pending:
             if isinstance(one, _Run):
                 one.data = one.bytes_in(self.current)
         self._last, self._shared_end = None, 0
 
     def sync(self) -> None:
-        """Raises OSError if earlier writes are lost, as the first sync after that."""
+        """Makes the pending changes durable. The first sync after lost writes raises OSError instead."""
         if self.failed:
             self.lose()
             self.failed = False
@@ -148,8 +149,10 @@ class Content:
         self._last, self._shared_end = None, 0
 
     def lose(self, *, evict: bool = False) -> None:
-        """Marks the pending changes as clean, so that the next crash drops them; with `evict` reads do not see them
-        any more."""
+        """Marks the pending changes as clean, so that the next crash drops them.
+
+        With `evict`, the pages also leave the page cache: reads do not see the changes any more.
+        """
         self.lost |= bool(self.pending)
         self._clear()
         if evict:
@@ -181,7 +184,7 @@ class Content:
 
     @property
     def held_bytes(self) -> int:
-        """The space it takes, without the hole at its end."""
+        """The disk space of the file in bytes, without the hole at its end."""
         return len(self.current.data)
 
 
@@ -222,11 +225,13 @@ def _blank(write: tuple[int, bytes | None]) -> tuple[int, bytes | None]:
 
 
 class Directory:
-    """The current and durable names, and the pending changes: (new name, old name, entry), each may be None.
+    """A directory: the names of its files and directories.
 
     Attributes:
-        failed: changes are lost; the next sync reports it.
-        lost: `entries` has changes that count as clean and are not durable.
+        entries, durable: the current names, and the names that survive a power failure.
+        pending: the pending changes, as (new name, old name, entry), each of which may be None.
+        failed: whether changes are lost; the next sync reports the loss.
+        lost: whether `entries` has changes that count as clean and are not durable.
     """
 
     __slots__ = ("durable", "entries", "failed", "lost", "pending")
@@ -244,7 +249,7 @@ class Directory:
         self.pending.append((new, old, what))
 
     def sync(self) -> None:
-        """Raises OSError if earlier changes are lost, as the first sync after that."""
+        """Makes the pending changes durable. The first sync after lost changes raises OSError instead."""
         if self.failed:
             self.failed = False
             raise OSError(errno.EIO, "earlier changes of names are lost")
@@ -277,7 +282,7 @@ class Directory:
 
     @property
     def held_bytes(self) -> int:
-        """The space that its files take."""
+        """The disk space of all files in the directory, in bytes."""
         return sum([entry.held_bytes for entry in self.entries.values()])
 
 

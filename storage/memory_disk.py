@@ -1,10 +1,10 @@
 """`MemoryDisk`: an in-memory disk for simulations and tests, with power failures and I/O errors.
 
 Written and durable data are kept apart, as in a file system with a page cache: bytes become durable with `sync`, names
-with `sync_directory`. `crash` keeps the durable data; a seeded random generator decides about the rest: dropped, kept,
-a prefix with a torn last write, some sectors, or length without content (Pillai et al., OSDI 2014). A failed sync marks
-the pages as clean although they were not written, so that a later sync succeeds without them (Rebello et al., USENIX
-ATC 2020).
+with `sync_directory`. `crash` keeps the durable data. A seeded random generator decides which part of the other data
+survives: none, all, a prefix with a torn last write, some sectors, or the length without the content (Pillai et al.,
+OSDI 2014). A failed sync marks the pages as clean although they were not written, so that a later sync succeeds without
+writing the pages (Rebello et al., USENIX ATC 2020).
 """
 
 import errno
@@ -54,7 +54,7 @@ class _Fault:
 
 
 class MemoryFile:
-    """A `disk.File` in memory. Like `RealFile` it is opened again by its path when it is used after `close`."""
+    """A `disk.File` in memory. Like `RealFile`, it is opened again by its path when it is used after `close`."""
 
     __slots__ = ("_closing", "_content", "_disk", "_generation", "_holds", "_is_open", "path", "size_bytes")
 
@@ -150,13 +150,13 @@ class MemoryDisk:
 
     Args:
         random: decides which unflushed data a crash keeps.
-        now_ms: the clock of modification times.
+        now_ms: the clock for modification times, in milliseconds since 1970.
 
     Attributes:
         calls: the number of calls of each kind (`open`, `read`, `write`, `sync`, `list`, …).
         remaining_bytes: the free space of the disk.
         pause: if set, awaited by `run` to simulate a slow disk.
-        flush_turns: see `Disk`.
+        flush_turns: limits the number of logs that are flushed at the same time.
     """
 
     def __init__(self, random: Random | None = None, *, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -181,7 +181,7 @@ class MemoryDisk:
         self._root.crash(self._random)
 
     def lose_power_after(self, operations: int) -> None:
-        """Makes a write operation raise PowerLoss after `operations` others; then call `crash`."""
+        """Makes a write operation raise PowerLoss after `operations` other write operations. Then call `crash`."""
         self._steps_left = operations
 
     def fail(self, kind: str, *, times: int = 1, skip: int = 0, path: str = "", code: int = errno.EIO) -> None:
@@ -206,7 +206,7 @@ class MemoryDisk:
         self._steps_left -= 1
 
     def allocate(self, path: str, size_bytes: int) -> int:
-        """Takes space for a file, or gives it back if `size_bytes` is negative; returns how much there was."""
+        """Takes disk space for a file, or gives it back if `size_bytes` is negative; returns the bytes granted."""
         granted = min(size_bytes, max(0, self.remaining_bytes))
         self.remaining_bytes -= granted
         return granted

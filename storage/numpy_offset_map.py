@@ -1,8 +1,8 @@
-"""`NumpyOffsetMap`: an `OffsetMap` of three arrays, in which many keys are looked up at once.
+"""`NumpyOffsetMap`: an `OffsetMap` of three numpy arrays, in which many keys are looked up at once.
 
-It is a hash table with open addressing: a key is at the first free slot of its own sequence of slots, the step of which
-is a part of its digest (double hashing). The number of slots is prime, so that each sequence visits all of them. The
-table begins small and grows fourfold.
+It is a hash table with open addressing and double hashing. Each key has its own sequence of slots, whose step is a part
+of the key's digest, and the key is stored in the first free slot of its sequence. The number of slots is prime, so that
+each sequence visits all slots. The table begins small and grows fourfold.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from minikafka.storage.offset_map import NO_OFFSET, OffsetMap
 
 Array = np.ndarray[Any, Any]
 ENTRY_SIZE_BYTES = 32
-"""The memory of a slot (24), and of the offset in the sorted list (8)."""
+"""The memory of a key in bytes: its slot (24), and its offset in the sorted list (8)."""
 _SLOTS_MIN = 1 << 12
 _GROWTH = 4
 _GROWING_LOAD = 0.5
@@ -25,7 +25,7 @@ _LOAD_MAX = 0.95
 
 
 class NumpyOffsetMap(OffsetMap):
-    """See above; the arguments are those of `PlainOffsetMap`."""
+    """An offset map of numpy arrays. For the arguments see `PlainOffsetMap`."""
 
     def __init__(self, size_bytes: int, load_factor: float) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class NumpyOffsetMap(OffsetMap):
         return self._count
 
     def put(self, digests: bytes, offsets: Sequence[int]) -> int:
-        """See `OffsetMap.put`."""
+        """As `OffsetMap.put`."""
         high, low = _halves(digests)
         numbers = np.asarray(offsets, np.int64)
         if self._count + len(numbers) > self._capacity:
@@ -50,7 +50,7 @@ class NumpyOffsetMap(OffsetMap):
         return len(numbers)
 
     def latest(self, digests: bytes) -> list[int]:
-        """See `OffsetMap.latest`."""
+        """As `OffsetMap.latest`."""
         found: list[int] = self._latest(*_halves(digests)).tolist()
         return found
 
@@ -72,7 +72,7 @@ class NumpyOffsetMap(OffsetMap):
         self._insert(*entries)
 
     def _fitting(self, high: Array, low: Array) -> int:
-        """How many of these records fit: those before the first one with a key that finds no room."""
+        """The number of records before the first record whose key has no room in the table."""
         unknown = np.flatnonzero(self._latest(high, low) == NO_OFFSET)
         keys = np.stack([high[unknown], low[unknown]], axis=1)
         first = np.sort(np.unique(keys, axis=0, return_index=True)[1])
@@ -80,7 +80,7 @@ class NumpyOffsetMap(OffsetMap):
         return int(unknown[first[room]]) if room < len(first) else len(high)
 
     def _places(self, high: Array, low: Array) -> tuple[Array, Array]:
-        """The first slot of each key, and its step."""
+        """The first slot and the step of each key's sequence of slots."""
         slots = np.uint64(self._slots)
         return (low % slots).astype(np.int64), (high % (slots - np.uint64(1))).astype(np.int64) + 1
 
@@ -96,7 +96,7 @@ class NumpyOffsetMap(OffsetMap):
         return found
 
     def _insert(self, high: Array, low: Array, offsets: Array) -> None:
-        """Sets the offsets of keys, for which there is room; of a key that comes twice, the last one remains."""
+        """Sets the offsets of keys, for which the table has room. If a key occurs twice, its last offset remains."""
         slot, step = self._places(high, low)
         while len(offsets):
             empty = np.flatnonzero(self._offsets[slot] == NO_OFFSET)
@@ -111,7 +111,7 @@ class NumpyOffsetMap(OffsetMap):
             offsets, high, low, slot, step = self._next(~alike, offsets, high, low, slot, step)
 
     def _next(self, kept: Array, first: Array, high: Array, low: Array, slot: Array, step: Array) -> list[Array]:
-        """The columns of the keys that have not found their slot, with the next one."""
+        """The columns of the keys that have not found their slot yet, with the next slot of each key's sequence."""
         rows = np.flatnonzero(kept)
         first, high, low, slot, step = (column[rows] for column in (first, high, low, slot, step))
         slot = slot + step
@@ -127,7 +127,7 @@ def _halves(digests: bytes) -> tuple[Array, Array]:
 
 
 def _prime_up_to(number: int) -> int:
-    """The greatest prime that is at most the number, which is at least 2."""
+    """The greatest prime up to `number`, which must be at least 2."""
     while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
         number -= 1
     return number

@@ -1,11 +1,11 @@
-"""Work of which some calls block: a generator yields these calls, and its caller decides where they run.
+"""Runs work with blocking calls: a generator yields these calls, which run in worker threads or at once.
 
     def closing(…) -> Blocking[bool]:
         yield file.sync                       # a worker thread calls it; other tasks run meanwhile
         outcomes = yield partial(…)           # the result of the call; an OSError of it is raised here
 
-The same generator serves tests and a start, which call everything at once (`in_line`), and a node that serves
-(`off_loop`).
+The same generator can run in two ways. Tests and the start of a node run all calls at once (`in_line`). A node that
+serves clients runs the calls in worker threads (`off_loop`).
 """
 
 from collections.abc import Callable, Generator
@@ -18,15 +18,15 @@ Blocking = Generator[Callable[[], Any], Any, Result]
 
 
 class Runs(Protocol):
-    """The part of a `Disk` that is used here."""
+    """The part of a `Disk` that `off_loop` needs."""
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result: ...
 
 
 async def off_loop(disk: Runs, work: Blocking[Result]) -> Result:
-    """Runs the calls in worker threads, one after the other; returns the result of `work`.
+    """Runs the calls of `work` in worker threads, one after the other; returns the result of `work`.
 
-    If it is cancelled between two calls, what follows is left out.
+    After cancellation the remaining calls are not made.
     """
     try:
         call = next(work)
@@ -45,7 +45,7 @@ async def off_loop(disk: Runs, work: Blocking[Result]) -> Result:
 
 
 def in_line(work: Blocking[Result]) -> Result:
-    """Runs the calls at once, blocking; returns the result of `work`."""
+    """Runs the calls of `work` at once, blocking; returns the result of `work`."""
     try:
         off_loop(_AtOnce(), work).send(None)
     except StopIteration as done:

@@ -1,12 +1,12 @@
-"""The open descriptors of a `RealDisk`: how many, which of them to close, and a reserve.
+"""`OpenFiles`: limits the open file descriptors of a `RealDisk`, and keeps a reserve of descriptors.
 
-A file opens itself on use and may be closed when too many are open, by the second-chance algorithm: files not used
-since the last sweep are closed first. A file that is held, for a worker thread or sendfile, stays open; no sweep comes
-across it.
+A file opens its descriptor on use. When too many files are open, descriptors are closed by the second-chance algorithm:
+files that were not used since the last sweep are closed first. A file that is held, for a worker thread or sendfile,
+stays open; a sweep does not examine held files.
 
-Only the thread that made the `OpenFiles`, which is that of the event loop, closes files for want of descriptors: a file
-that nobody holds may be in use by it at any moment. Other threads take from the reserve, and what they open stays open
-until they close it.
+Only the thread that created the `OpenFiles`, which is the thread of the event loop, closes files when descriptors run
+out, since that thread may be using any file that is not held. Other threads take descriptors from the reserve, and the
+files that they open stay open until they close them.
 """
 
 import os
@@ -31,18 +31,18 @@ class Sweepable(Protocol):
     def path(self) -> str: ...
 
     def try_close(self) -> bool:
-        """Closes the descriptor, and says so by `OpenFiles.closed`."""
+        """Closes the descriptor, and calls `OpenFiles.closed`."""
         ...
 
 
 class OpenFiles:
-    """See above.
+    """The open descriptors of one disk.
 
     Args:
         count_max: the number of descriptors to keep open, exceeded only by held files.
 
     Attributes:
-        count: that of the open files.
+        count: the number of open files.
     """
 
     def __init__(self, count_max: int) -> None:
@@ -51,15 +51,15 @@ class OpenFiles:
         self.count = 0
         self._home = threading.get_ident()
         self._lock = threading.Lock()
-        """For the count and the reserve."""
+        """Protects the count and the reserve."""
         self._ran_out = False
-        """In another thread, which has closed no file for it."""
+        """Whether descriptors have run out in another thread, which could not close files itself."""
         self._reserve: list[int] = []
         self._fill_reserve()
         weakref.finalize(self, _close_all, self._reserve)
 
     def descriptor(self, file: Sweepable, flags: int) -> int:
-        """Opens a file; closes others if too many are open, or if descriptors have run out in another thread."""
+        """Opens a file; closes other files if too many are open, or if descriptors have run out in another thread."""
         at_home = self._at_home()
         if at_home and self._ran_out:
             self._ran_out = False
@@ -88,7 +88,7 @@ class OpenFiles:
             self.count -= 1
 
     def opened(self, path: str, flags: int) -> int:
-        """Opens a path; if descriptors have run out, closes files for it, or gives up one of the reserve."""
+        """Opens a path. If descriptors have run out, closes other files, or gives up a descriptor of the reserve."""
         while True:
             try:
                 return os.open(path, flags | os.O_CLOEXEC, 0o644)
@@ -97,7 +97,7 @@ class OpenFiles:
                     raise
 
     def close(self, fd: int) -> None:
-        """Closes what `opened` returned."""
+        """Closes a descriptor that `opened` has returned."""
         with self._lock:
             if self._reserve and len(self._reserve) < _RESERVE:  # At once: nobody else gets the descriptor.
                 os.dup2(self._reserve[-1], fd, inheritable=False)
@@ -110,8 +110,11 @@ class OpenFiles:
         return threading.get_ident() == self._home
 
     def _sweep(self) -> None:
-        """Closes files until there is room for one more, or all others are held. A file that is passed over has been
-        used since the last time: in the long run no more are looked at than are used and opened."""
+        """Closes files until there is room for another file, or all open files are held.
+
+        A file that was used since the last sweep is passed over once. So in the long run a sweep examines no more files
+        than are used and opened.
+        """
         while self._sweepable and self.count >= self._count_max:
             file, _ = self._sweepable.popitem(last=False)
             if file.used:
@@ -121,7 +124,11 @@ class OpenFiles:
                 file.try_close()
 
     def _give_way(self) -> bool:
-        """Keeps fewer files open from now on, since descriptors ran out; returns whether one was closed."""
+        """Frees a descriptor after descriptors ran out; returns whether one was freed.
+
+        The thread of the event loop closes files, and keeps fewer files open from now on. If that frees none, and in
+        other threads, a descriptor of the reserve is closed.
+        """
         if not self._at_home():
             self._ran_out = True
         elif self._keep_fewer():
@@ -133,14 +140,14 @@ class OpenFiles:
         return False
 
     def _keep_fewer(self) -> bool:
-        """Returns whether one was closed."""
+        """Lowers the number of files to keep open, and closes files beyond it. Returns whether a file was closed."""
         before = self.count
         self._count_max = max(1, min(self._count_max, before) * 3 // 4)
         self._sweep()
         return self.count < before
 
     def _fill_reserve(self) -> None:
-        """Takes descriptors for the reserve again, as far as there are any."""
+        """Fills up the reserve with descriptors, as far as the process can open any."""
         try:
             while len(self._reserve) < _RESERVE:
                 self._reserve.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))

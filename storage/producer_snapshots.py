@@ -1,10 +1,11 @@
-"""Producer snapshot files: `00000000000000002120.snapshot` is the producer state before offset 2120.
+"""`ProducerSnapshots`: writes and loads the producer snapshot files of a log.
 
-A snapshot is written when a segment is rolled, at its base offset, and when the log is closed. As in Kafka, each
-segment keeps its snapshot, so that a recovery or truncation replays one segment rather than the log.
+`00000000000000002120.snapshot` is the producer state before offset 2120. A snapshot is written when a segment is
+rolled, at the base offset of the new segment, and when the log is closed. As in Kafka, each segment keeps its snapshot,
+so that a recovery or truncation replays one segment rather than the whole log.
 
-Many producers are encoded by the next flush, in its thread. Until then the snapshot is `pending`, and further segments
-get none.
+If there are many producers, the next flush encodes them, in its thread. Until then the snapshot is `pending`, and
+further segments get no snapshot.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -17,7 +18,7 @@ from minikafka.storage.segment_names import DELETED, offset_name
 
 SUFFIX = ".snapshot"
 AT_ONCE = 5000
-"""Producers that a roll encodes itself, in about 3 ms."""
+"""The largest number of producers that a roll encodes itself, in about 3 ms."""
 
 
 class ProducerSnapshots:
@@ -28,8 +29,8 @@ class ProducerSnapshots:
 
     Attributes:
         offsets: the offsets of the snapshots, ascending.
-        pending: the one that the next flush writes.
-        unsynced: the offsets of those to include in the next flush that reaches them, ascending.
+        pending: the snapshot that the next flush writes; None if there is none.
+        unsynced: the offsets of the snapshots that the next flush which reaches them includes, ascending.
     """
 
     def __init__(self, disk: Disk, directory: str, offsets: Iterable[str]) -> None:
@@ -44,8 +45,10 @@ class ProducerSnapshots:
         return f"{self.directory}/{offset_name(offset)}{SUFFIX}"
 
     def take(self, producers: ProducerStates) -> None:
-        """Writes a snapshot unless nothing was appended since the last one, or the disk is full: the next recovery then
-        reads more batches."""
+        """Writes a snapshot, unless nothing was appended since the last snapshot, or the disk is full.
+
+        Without a snapshot the next recovery reads more batches.
+        """
         if self._is_new(producers.end_offset) and self.write(FrozenProducers(producers, producers.end_offset)):
             self.unsynced[producers.end_offset] = None
             insort(self.offsets, producers.end_offset)
@@ -54,14 +57,14 @@ class ProducerSnapshots:
         return offset > (self.offsets[-1] if self.offsets else self._start)
 
     def take_later(self, producers: ProducerStates) -> None:
-        """As `take`, but of many producers the next flush writes a snapshot, unless it has one to write already."""
+        """As `take`, but for many producers the next flush writes the snapshot, unless another one is pending."""
         if len(producers) <= AT_ONCE:
             self.take(producers)
         elif self.pending is None and self._is_new(producers.end_offset):
             self.pending = producers.freeze()
 
     def write(self, frozen: FrozenProducers) -> bool:
-        """Returns whether there was room; for a worker thread."""
+        """Writes a snapshot file; returns whether the disk had room for it. For a worker thread."""
         try:
             self._disk.write_atomically(self.path(frozen.end_offset), frozen.encode(), sync=False)
         except OSError as error:
@@ -71,13 +74,16 @@ class ProducerSnapshots:
         return True
 
     def drop_pending(self) -> None:
-        """There is no pending snapshot any more, and nothing is kept for it."""
+        """Drops the pending snapshot, if any, and the frozen state that is kept for it."""
         if self.pending is not None:
             self.pending.states.thaw()
             self.pending = None
 
     def written(self, frozen: FrozenProducers) -> None:
-        """Called after the flush that wrote and synced the pending snapshot, or what was pending when it began."""
+        """Called after a flush has written and synced the snapshot that was pending when the flush began.
+
+        If that snapshot is no longer the pending one, its file is removed, unless there is a snapshot at its offset.
+        """
         offset = frozen.end_offset
         if self.pending is frozen:
             self.drop_pending()
@@ -87,11 +93,12 @@ class ProducerSnapshots:
             self._disk.remove(self.path(offset))
 
     def load(self, producers: ProducerStates, *, start_offset: int, end_offset: int, now_ms: int) -> None:
-        """Loads the newest snapshot up to `end_offset` and removes damaged ones. Without a snapshot the state is empty,
-        at `start_offset`, where the first segment begins.
+        """Loads the newest snapshot up to `end_offset`, and removes damaged snapshots.
 
-        As in a log that stays open, producers of deleted records remain: a snapshot at the start of an empty log has
-        all of them. Kafka removes it, and forgets them with a restart (`ProducerStateManager.truncateAndReload`).
+        Without a snapshot the state is empty, at `start_offset`, where the first segment begins. Producers of deleted
+        records remain known, as in a log that stays open: a snapshot at the start of an empty log has all these
+        producers. Kafka removes that snapshot, and so forgets the producers with a restart
+        (`ProducerStateManager.truncateAndReload`).
         """
         self.remove_above(end_offset)
         self._start = start_offset
@@ -105,7 +112,7 @@ class ProducerSnapshots:
         producers.clear(start_offset)
 
     def remove_strays(self, bases: list[int]) -> None:
-        """Removes all snapshots except those at a base offset and the newest."""
+        """Removes all snapshots except the newest and those at the base offset of a segment."""
         known = set(bases)
         for offset in self.offsets[:-1]:
             if offset not in known:
@@ -123,8 +130,11 @@ class ProducerSnapshots:
             self._remove(beyond)
 
     def mark_deleted_below(self, offset: int, producers: ProducerStates) -> list[str]:
-        """Renames the snapshots before `offset` like their segments; returns the new paths. One is left, or what is
-        pending would be lost with the process, and no records would tell of these producers."""
+        """Renames the snapshots before `offset`, like their deleted segments; returns the new paths.
+
+        If a snapshot is pending and no other snapshot would be left, a snapshot of the present state is written first.
+        Otherwise, if the process ended before the next flush, no snapshot and no record would name these producers.
+        """
         if self.pending is not None and (not self.offsets or self.offsets[-1] < offset):
             self.take(producers)
         if self.pending is not None and self.pending.end_offset < offset:

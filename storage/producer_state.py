@@ -1,4 +1,4 @@
-"""Producer state of a partition: sequence numbers to detect duplicates, and open transactions (KIP-98).
+"""`ProducerStates`: the producers of a partition: sequence numbers to detect duplicates, open transactions (KIP-98).
 
 Kafka's `ProducerStateManager` and `ProducerAppendInfo`, without files: `check` validates a batch before it is appended,
 `apply` updates the state after an append (also in recovery and on followers), and `encode_snapshot` and `load_snapshot`
@@ -8,8 +8,8 @@ convert to and from the content of a `.snapshot` file::
     producer id: int64   epoch: int16   last sequence: int32   last offset: int64   offset delta: int32
     timestamp: int64     coordinator epoch: int32   first offset of the open transaction: int64 (-1: none)
 
-A snapshot holds one batch of each producer, memory up to five. After a restart, older batches are read from the end of
-the log as it was then (`histories`) before a batch is rejected as out of order.
+A snapshot has the last batch of each producer; in memory there are up to five. So after a restart, before a batch is
+rejected as out of order, older batches are read from the log before the snapshot's offset (`histories`).
 """
 
 import struct
@@ -29,7 +29,7 @@ from minikafka.storage.batch_scan import Header
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS
 
 BATCHES_KEPT = 5
-"""Batches per producer whose retries are detected: the maximum of max.in.flight.requests.per.connection."""
+"""Batches per producer whose retries are detected. The maximum of max.in.flight.requests.per.connection."""
 _SEQUENCE_MAX = (1 << 31) - 1
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 _SNAPSHOT_VERSION = 1
@@ -38,11 +38,11 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(ValueError):
-    """Invalid content of a producer snapshot. The caller falls back to an older snapshot."""
+    """The content of a producer snapshot is invalid. The caller falls back to an older snapshot."""
 
 
 class Origin(IntEnum):
-    """The origin of an append, which determines what is checked (Kafka's `AppendOrigin`)."""
+    """The origin of an append, which determines the checks of its batches (Kafka's `AppendOrigin`)."""
 
     REPLICATION = 0
     COORDINATOR = 1
@@ -50,7 +50,7 @@ class Origin(IntEnum):
 
 
 class BatchMetadata(NamedTuple):
-    """One appended batch of a producer; `timestamp` is its largest (ms)."""
+    """One appended batch of a producer; `timestamp` is the largest timestamp of its records (ms)."""
 
     last_sequence: int
     last_offset: int
@@ -71,7 +71,7 @@ Histories = dict[tuple[int, int], list[BatchMetadata]]
 
 
 class Duplicate(NamedTuple):
-    """The batch was appended before, with these offsets."""
+    """An earlier append of the same batch, with its offsets."""
 
     first_offset: int
     last_offset: int
@@ -79,7 +79,7 @@ class Duplicate(NamedTuple):
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction from its first record to its marker at `last_offset`."""
+    """A completed transaction, from its first record at `first_offset` to its marker at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -88,12 +88,12 @@ class CompletedTransaction(NamedTuple):
 
 
 class Producer:
-    """One producer.
+    """The state of one producer.
 
     Attributes:
-        transaction_first_offset: the first offset of the open transaction, -1 without one.
-        batches: up to the last five of the current epoch, oldest first.
-        restored: loaded from a snapshot, so that earlier batches may be in the log.
+        transaction_first_offset: the first offset of the open transaction; -1 without an open transaction.
+        batches: up to five last batches of the current epoch, oldest first.
+        restored: whether the producer was loaded from a snapshot, so that the log may have earlier batches.
     """
 
     __slots__ = (
@@ -133,14 +133,14 @@ class Producer:
 
 
 class FrozenProducers:
-    """The producers of a log at one offset, for a thread that encodes them while the log goes on.
+    """The producers of a log at one offset, for a thread that encodes them while appends continue.
 
-    A list of 100,000 takes half a millisecond, their encoding 60. Before a producer is changed, its entry is kept: what
-    the thread reads meanwhile does not count then, as it looks for a kept entry after it has read.
+    Listing 100,000 producers takes half a millisecond, encoding them 60 ms. Before a producer changes, its encoded
+    entry is kept. The thread reads a producer, then looks for a kept entry, which it prefers to what it has read.
 
     Attributes:
-        states: whose producers they are.
-        end_offset: the offset.
+        states: the state to which the producers belong.
+        end_offset: the offset before which all batches are included.
     """
 
     def __init__(self, states: "ProducerStates", end_offset: int) -> None:
@@ -150,7 +150,7 @@ class FrozenProducers:
         self._kept: dict[Producer, bytes] = {}
 
     def keep(self, producer: Producer) -> None:
-        """Called before a producer changes."""
+        """Keeps the present entry of a producer. Called before the producer changes."""
         if producer not in self._kept:
             self._kept[producer] = _entry(producer)
 
@@ -171,7 +171,7 @@ class ProducerStates:
         expiration_ms: `producer.id.expiration.ms`.
 
     Attributes:
-        end_offset: the state includes all batches before this offset.
+        end_offset: the offset before which all batches are included in the state.
         histories: returns the batches before an offset in the log, by producer id and epoch, oldest first.
     """
 
@@ -234,7 +234,7 @@ class ProducerStates:
         return None
 
     def find_duplicate(self, batch: Batch) -> Duplicate | None:
-        """Returns the earlier batch if this is a retry of one of the last five; the rest of `check` is not done."""
+        """Returns the earlier batch if this is a retry of one of the last five. Makes no other check of `check`."""
         producer = self._producers.get(batch.producer_id)
         if producer is None or producer.epoch != batch.producer_epoch:
             return None
@@ -382,7 +382,7 @@ class ProducerStates:
             self._restored = self._needed(self._restored)
 
     def _needed(self, histories: Histories) -> Histories:
-        """Those of producers that may still retry a batch before their snapshot."""
+        """The histories of the producers that may still retry a batch from before their snapshot."""
         known = self._producers
         restored = {(key, known[key].epoch) for key, _ in histories if key in known and known[key].restored}
         return {key: batches for key, batches in histories.items() if key in restored}
@@ -399,12 +399,12 @@ class ProducerStates:
         self.end_offset = end_offset
 
     def freeze(self) -> FrozenProducers:
-        """Returns the state as it is now; that of an earlier call must not be needed any more."""
+        """Returns the present state. The state that an earlier call returned must not be used any more."""
         self._frozen = FrozenProducers(self, self.end_offset)
         return self._frozen
 
     def thaw(self) -> None:
-        """What `freeze` returned is not needed any more."""
+        """Ends the use of the state that `freeze` has returned."""
         self._frozen = None
 
     def encode_snapshot(self) -> bytes:
@@ -429,7 +429,7 @@ def _id_of(producer: Producer) -> int:
 
 
 def _entry(producer: Producer) -> bytes:
-    """In one look at `batches`, which the event loop may change meanwhile."""
+    """Encodes a producer. Reads `batches` only once, since the event loop may change the list meanwhile."""
     last = (producer.batches[-1:] or [BatchMetadata(-1, -1, 0, -1)])[0]
     return _ENTRY.pack(
         producer.producer_id, producer.epoch, last.last_sequence, last.last_offset, last.offset_delta,

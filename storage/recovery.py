@@ -1,4 +1,4 @@
-"""Log recovery: opens a log and, after an unclean shutdown, checks and truncates it (Kafka's `LogLoader`).
+"""Opens a log and, after an unclean shutdown, recovers it: checks and truncates the log (Kafka's `LogLoader`).
 
 After a clean shutdown only the active segment is examined. After a crash everything beyond the recovery point is read
 and its checksums are verified; indexes, leader epochs and producer state are rebuilt from the batches. What may be
@@ -59,8 +59,8 @@ class Recovery:
     """The outcome of opening a log.
 
     Attributes:
-        clean: no scan was necessary.
-        scanned_bytes, truncated_bytes: bytes read again; bytes truncated.
+        clean: whether no scan was necessary.
+        scanned_bytes, truncated_bytes: the numbers of bytes that were scanned and truncated.
         damage: a sentence about lost data that a torn write does not explain, or an empty string.
     """
 
@@ -76,8 +76,8 @@ class Loader:
 
     Attributes:
         recovery_point: everything before this offset was flushed.
-        start_offset: the log start offset of the checkpoint.
-        cleaner_offset: that of the cleaner's checkpoint; None if the directory has no checkpoints.
+        start_offset: the log start offset, at first that of the checkpoint.
+        cleaner_offset: the offset in the cleaner's checkpoint; None if the directory has no checkpoints.
         topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
         unsynced_paths: small files to include in the next flush.
         touched: segments below the recovery point to include in the next flush.
@@ -107,7 +107,7 @@ class Loader:
     _has_earlier: bool = field(init=False, default=False)
 
     def load(self, *, clean: bool) -> None:
-        """Raises CorruptLog and OSError, and leaves no file open then."""
+        """Opens the log. After an error no file is left open. Raises CorruptLog, OSError."""
         self._list_files()
         loaded = False
         try:
@@ -152,12 +152,12 @@ class Loader:
 
     @property
     def may_be_unsynced(self) -> bool:
-        """Whether the names of the log's files, and its small files, may not have been flushed: the process before was
-        killed, or the log has no records, with which they are flushed also at a clean shutdown."""
+        """Whether the names of the log's files, and its small files, may not have been flushed: the previous process
+        was killed, or the log has no records. A clean shutdown, too, flushes these only together with records."""
         return self.created or not self.report.clean or self.end_offset == self.start_offset
 
     def _load_topic_id(self) -> None:
-        """Also has a file flushed that the process before may have written and not flushed (`may_be_unsynced`)."""
+        """Reads the topic id, or writes it. The next flush includes a file that may be unsynced (`may_be_unsynced`)."""
         path = f"{self.directory}/{PARTITION_METADATA}"
         try:
             found = None if self.is_new else read_topic_id(self.disk, path)
@@ -171,9 +171,9 @@ class Loader:
         self.topic_id = found or self.topic_id
 
     def _load_epochs(self, *, clean: bool) -> None:
-        """Also rebuilds epochs that were removed with records whose deletion did not survive a crash: the log start
-        offset is stored later than the epochs. A follower would keep what it has of them, as the leader could not tell
-        where they end."""
+        """Reads the leader epochs. Rebuilds the epochs of records whose deletion did not survive a crash, since the log
+        start offset is stored later than the epochs. Otherwise the leader could not tell a follower where these epochs
+        end, and the follower would keep its records of these epochs."""
         path = f"{self.directory}/{EPOCHS}"
         try:
             entries = None if self.is_new else read_epochs(self.disk, path)
@@ -288,10 +288,10 @@ class Loader:
     def _is_out_of_order(self, index: int) -> bool:
         """Whether a segment cannot follow the log end offset so far.
 
-        Only cleaners leave gaps: ours below the recovery point, Kafka's also beyond it, and both below the offset of
-        their checkpoint; without checkpoints the log may be a copy of a cleaned one. A follower leaves a gap if the
-        leader's is larger than a segment. Any other one is what a power failure has taken: with it the log would end
-        where it ended before, and no leader would send the records again.
+        Cleaners leave gaps: minikafka's below the recovery point, Kafka's also beyond it, both below the offset of the
+        cleaner's checkpoint. Without checkpoints the log may be a copy of a cleaned log. A follower leaves a gap if the
+        leader has a gap larger than a segment. Any other gap is data lost in a power failure: if the gap were accepted,
+        the log end offset would not change, and no leader would send the lost records again.
         """
         base_offset = self.segments.bases[index]
         may_be_cleaned = self._is_compacted or self.config.compacts  # The configs may be older than the log.
@@ -469,7 +469,7 @@ def valid_batch_after(segment: Segment, position: int, next_offset: int) -> bool
 
 
 def is_valid(batch: Batch) -> bool:
-    """Whether the checksum of a whole batch is right."""
+    """Whether the checksum of a complete batch is correct."""
     try:
         batch.check_crc()
     except CorruptRecords:

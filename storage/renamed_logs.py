@@ -1,4 +1,4 @@
-"""`RenamedLogs`: log directories that were renamed: deleted ones until they are removed, and strays, which stay."""
+"""`RenamedLogs`: renames log directories that are deleted or set aside as strays, and removes the deleted ones."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ NAME_LENGTH_MAX = 255
 
 
 def future_name(key: TopicPartition, unique_id: str) -> str:
-    """The name of the directory of a future log. Not cut: Kafka refuses to move a partition if it is too long."""
+    """The name of the directory of a future log. Long names are not cut: Kafka refuses to move such a partition."""
     return f"{key}.{unique_id}{FUTURE}"
 
 
@@ -27,7 +27,7 @@ class RenamedLogs:
     """Renames log directories. Methods raise OSError, after which the directory must go offline.
 
     Args:
-        random: the source of names.
+        random: the source of the unique parts of names.
     """
 
     def __init__(self, disk: Disk, now_ms: Callable[[], int], random: Random) -> None:
@@ -39,17 +39,18 @@ class RenamedLogs:
         self._logger = structlog.get_logger("minikafka.storage")
 
     def new_id(self) -> str:
-        """32 hexadecimal digits."""
+        """A new random id: 32 hexadecimal digits."""
         return f"{self._random.getrandbits(128):032x}"
 
     def rename(
         self, directory: DataDirectory, key: TopicPartition, suffix: str, log: Log | None = None, path: str = ""
     ) -> str:
-        """Renames the log of a partition in a directory, and tells the log; returns its new path.
+        """Renames the directory of a log, and moves the log if it is open; returns the new path.
 
         Args:
+            suffix: the end of the new name, for example `-delete`.
             log: the log, if it is open.
-            path: of a log that is not open; by default its usual one.
+            path: the path of a log that is not open; by default the usual path of the partition.
         """
         suffix = f"-{key.partition}.{self.new_id()}{suffix}"
         renamed = f"{directory.path}/{key.topic[: NAME_LENGTH_MAX - len(suffix)]}{suffix}"
@@ -60,8 +61,10 @@ class RenamedLogs:
         return renamed
 
     def unsynced_directory(self, key: TopicPartition) -> DataDirectory | None:
-        """The directory in which a power failure could bring back a renamed log of this partition: a duplicate, once
-        another directory has a new one."""
+        """The directory in which a power failure could bring back a renamed log of this partition; None without one.
+
+        Such a log would be a duplicate once another directory has a new log of the partition.
+        """
         found = self._unsynced.get(key)
         return None if found is None else found[0]
 
@@ -75,7 +78,7 @@ class RenamedLogs:
         in_line(self.syncing(directory))
 
     def syncing(self, directory: DataDirectory) -> Blocking[None]:
-        """As `sync`."""
+        """As `sync`, but yields the blocking call."""
         known = {key: one for key, one in self._unsynced.items() if one[0] is directory}
         if known:
             yield partial(self._disk.sync_directory, directory.path)
@@ -84,11 +87,11 @@ class RenamedLogs:
                 del self._unsynced[key]
 
     def remove_later(self, path: str, delay_ms: int = 0) -> None:
-        """`take_due` returns it after the delay."""
+        """Registers a log directory for removal: `take_due` returns its path after the delay."""
         self._deleted.append((self._now_ms() + delay_ms, path))
 
     def take_due(self) -> list[str]:
-        """The log directories whose delay has passed, which are the caller's to remove from now on."""
+        """Returns the log directories whose delay has passed, once. The caller must remove them."""
         now_ms = self._now_ms()
         due = [path for due_ms, path in self._deleted if due_ms <= now_ms]
         self._deleted = [one for one in self._deleted if one[0] > now_ms]

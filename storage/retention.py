@@ -1,4 +1,4 @@
-"""Retention: deletes segments at the start of a log by time, by size, and below the log start offset.
+"""Retention: deletes segments at the start of a log, by time, by size, and below the log start offset.
 
 The rules are those of Kafka. Time is the time of the records, not of the files: a segment is deleted when its latest
 record is older than `retention.ms`. Segments are deleted from the first on, never beyond the high watermark
@@ -19,7 +19,10 @@ Predicate = Callable[[Segment], bool]
 
 
 def delete_old_segments(log: LogState, high_watermark: int, at_most: int = ALL) -> int:
-    """Deletes the segments that retention permits to delete, for each reason up to `at_most`; returns their number."""
+    """Deletes the segments that retention permits to delete; returns their number.
+
+    For each of the three reasons, at most `at_most` segments are deleted.
+    """
     deleted = _delete_while(log, high_watermark, at_most, lambda segment: 0 <= segment.next_base <= log.start_offset)
     if log.config.deletes:
         if log.config.retention_bytes >= 0:
@@ -69,7 +72,7 @@ def _delete_while(log: LogState, high_watermark: int, at_most: int, is_deletable
 
 
 def delete_first(log: LogState, count: int) -> None:
-    """Deletes the first segments. If these are all, a new segment is created at the log end offset."""
+    """Deletes the first `count` segments. If these are all segments, a new one is created at the log end offset."""
     if count == len(log.segments):
         log.roll()
     advance_start(log, log.segments.bases[count])
@@ -80,7 +83,7 @@ def delete_first(log: LogState, count: int) -> None:
 
 
 def advance_start(log: LogState, offset: int) -> bool:
-    """Advances the log start offset; returns whether it changed."""
+    """Advances the log start offset to `offset`; returns whether it changed. Raises ValueError above the log end."""
     if offset > log.end_offset:
         raise ValueError(f"log start offset {offset} is beyond the log end offset {log.end_offset}")
     if offset <= log.start_offset:
@@ -106,7 +109,7 @@ def remove_due(log: LogState) -> Blocking[None]:
 
 
 def _remove(disk: Disk, paths: list[str]) -> None:
-    """For a worker thread: what was moved meanwhile is removed with its directory."""
+    """Removes files. Missing files are ignored: they were moved with their directory, and are removed with it."""
     for path in paths:
         with suppress(FileNotFoundError):
             disk.remove(path)

@@ -1,9 +1,9 @@
-"""One segment of a log: a file of batches, the offset index, the time index and the transaction index.
+"""`Segment`: one segment of a log: a file of batches, the offset index, the time index and the transaction index.
 
 A segment is named after its base offset (20 digits) and contains the offsets up to the next segment. A `Segment` opens
-its files on first use; only the active (last) segment is written to. An index that is missing or contradicts the log is
-rebuilt from it, and each index entry is verified against the batch header it points to, so that lost or wrong indexes
-do no harm.
+its files on first use; only the active (last) segment is written to. An index that is missing or contradicts the log
+file is rebuilt from the log file. Each index entry is verified against the batch header that it points to, so that lost
+or wrong indexes do no harm.
 """
 
 from collections import deque
@@ -35,9 +35,9 @@ class Segment:
         size_bytes: the size of the batches; valid once `log` is open, as for the active segment.
         latest_timestamp, latest_offset: the largest timestamp (ms) and the last offset of its batch, for a segment that
             was written or recovered; `latest` is valid for all segments.
-        first_timestamp: the largest timestamp of the first batch, for `segment.ms`; None if not read yet.
+        first_timestamp: the largest timestamp (ms) of the first batch, for `segment.ms`; None if not read yet.
         bytes_since_entry: the size of the batches since the last index entry.
-        is_full: an index has reached `segment.index.bytes`.
+        is_full: whether an index has reached `segment.index.bytes`.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class Segment:
         return self._log or self.open_unchecked()
 
     def open_unchecked(self) -> File:
-        """Opens the log file without checking its first batch; for recovery, which checks all."""
+        """Opens the log file without checking its first batch; for recovery, which checks all batches."""
         if self._log is None:
             self._log = self._disk.open(self.prefix + ".log")
             self.size_bytes = self._log.size_bytes
@@ -127,7 +127,7 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """`size_bytes`, from the file system if the log is not open."""
+        """The size of the batches in bytes, which is read from the file system if the log file is not open."""
         return self.size_bytes if self._log is not None else self._disk.file_size(self.prefix + ".log")
 
     @property
@@ -202,7 +202,7 @@ class Segment:
         return True
 
     def _index_files(self, *, create: bool = True) -> tuple[OffsetIndex, TimeIndex]:
-        """Opens the index files without using their entries. Raises OSError, and leaves neither open then."""
+        """Opens the index files without using their entries. After an OSError both files are closed."""
         files: list[File] = []
         try:
             for suffix in (".index", ".timeindex"):
@@ -256,7 +256,7 @@ class Segment:
 
     def reseal(self, recovery_point: int) -> None:
         """After a crash: seals the segment that ends at the recovery point, where the next segment starts. Its batches
-        were flushed; its seal, or a truncation to the recovery point, perhaps not: whole or torn batches may follow."""
+        were flushed. Its seal, or a truncation to the recovery point, may be lost, so that other batches may follow."""
         end = self.keep_flushed_entries(recovery_point)
         last_offset = self.base_offset - 1
         for header in headers(self.log, end, self.log.size_bytes):
@@ -329,8 +329,8 @@ class Segment:
             self._write_entries(entries, times)
 
     def age_ms(self, timestamp: int, now_ms: Callable[[], int]) -> int:
-        """Returns the age for `segment.ms`: between the timestamps of the first batch and the new records, or by the
-        clock if records have no timestamps (Kafka's `timeWaitedForRoll`)."""
+        """Returns the age of the segment in ms, for `segment.ms`: the time from the first batch's timestamp to
+        `timestamp`, or by the clock if records have no timestamps (Kafka's `timeWaitedForRoll`)."""
         if self.first_timestamp is None:
             first = next(headers(self.log, 0, self.size_bytes), None)
             if first is None:
@@ -393,8 +393,8 @@ class Segment:
             raise CorruptSegment(f"{self.log.path}: {error}") from error
 
     def first_batch_since(self, timestamp: int, from_offset: int) -> Batch | None:
-        """Returns the first batch whose latest record is at or after `timestamp`, and that has offsets from
-        `from_offset` on."""
+        """Returns the first batch with offsets from `from_offset` on whose latest record is at or after `timestamp`
+        (ms); None if there is no such batch."""
         entry = self.times.lookup(timestamp)
         start = self.find(max(entry.offset, from_offset) if self._is_consistent(entry) else from_offset)
         if start is not None:
@@ -432,7 +432,7 @@ class Segment:
             index.trim()
 
     def undo_append(self, offset: int) -> None:
-        """Removes what a failed append has written from `offset` on, the end of the log. Raises OSError."""
+        """Removes the bytes that a failed append has written, from the log end offset `offset` on. Raises OSError."""
         found = self._recent.get(offset)
         if found is not None or self.log.size_bytes != self.size_bytes:
             self._cut(offset, self.size_bytes if found is None else found.position)
@@ -483,7 +483,7 @@ class Segment:
         return list(marked.values())
 
     def move(self, directory: str) -> None:
-        """Called after the directory was renamed."""
+        """Takes notice of the new path of the log's directory, which was renamed."""
         name = self.prefix.rpartition("/")[2]
         self.prefix = f"{directory}/{name}"
         self.transactions.path = self.prefix + ".txnindex"

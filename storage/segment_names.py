@@ -1,4 +1,4 @@
-"""What segments are described by: the names of their files, positions of batches, and errors."""
+"""Names of a segment's files, the position of a batch in a segment, and the errors of corrupt segments."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ DELETED = ".deleted"
 
 
 class BatchPosition(NamedTuple):
-    """The position of a batch."""
+    """The byte position and the size of a batch in the log file of a segment."""
 
     position: int
     size_bytes: int

@@ -1,12 +1,12 @@
-"""Replaces segments of a log by the one that the cleaner made of them, while readers hold the old ones.
+"""Replaces segments of a log by the segment that the cleaner made of them, while readers may hold the old files.
 
     a.cleaned              written and flushed by the cleaner
     a.swap                 from here on the replacement is completed, also after a crash
     a.deleted, b.deleted   the old files; readers that hold them keep reading, until `file.delete.delay.ms` has passed
     a                      the new segment
 
-A crash between any two of these renames leaves a log that `temporary_files.clean_up` makes whole: without a `.swap`
-file, or with a `.cleaned` one beside it, the old segments stay; otherwise the new one takes their place.
+After a crash between any two of these renames, `temporary_files.clean_up` makes the log consistent again. Without a
+`.swap` file, or with a `.cleaned` file beside it, the old segments stay. Otherwise the new segment replaces them.
 
 Source: Kafka's `LocalLog.replaceSegments`.
 """
@@ -23,16 +23,16 @@ from minikafka.storage.temporary_files import SWAP
 
 
 def replace_segments(log: Log, old: Sequence[Segment], truncations: int) -> bool:
-    """Replaces segments by the finished `.cleaned` one with the base offset of the first.
+    """Replaces segments by the finished `.cleaned` segment that has the base offset of the first of them.
 
-    The names change at once for readers; they are durable after the directory has been synced.
+    Readers see the new segment at once. The change is durable after the directory has been synced.
 
     Args:
-        old: adjacent segments, as they were when the cleaning began.
+        old: the adjacent segments, as they were when the cleaning began.
         truncations: the log's number of truncations at that time.
 
     Returns:
-        False if these segments have changed: the `.cleaned` files are removed then.
+        False if the segments of the log have changed since then. The `.cleaned` files are then removed.
 
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR: a rename failed, and the log is offline.
@@ -69,7 +69,7 @@ def _are_current(log: Log, old: Sequence[Segment]) -> bool:
 
 
 def _rename_all(disk: Disk, prefix: str, old_suffix: str, new_suffix: str) -> None:
-    """Renames the files of a segment, the log first: `clean_up` relies on it."""
+    """Renames the files of a segment, the log file first: `clean_up` relies on this order."""
     for suffix in SUFFIXES:
         path = f"{prefix}{suffix}{old_suffix}"
         if disk.exists(path):

@@ -1,4 +1,4 @@
-"""The ordered list of a log's segments; a `Segment` is created on first access."""
+"""`Segments`: the ordered list of a log's segments, in which each `Segment` is created on first access."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
@@ -9,10 +9,10 @@ from minikafka.storage.segment import OFFSET_DELTA_MAX, Segment
 
 
 class Segments:
-    """See above.
+    """The segments of one log, in the order of their base offsets.
 
     Args:
-        bases: base offsets, ascending; may be empty until `append`.
+        bases: the base offsets of the segments, ascending; may be empty until `append`.
     """
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, bases: list[int]) -> None:
@@ -75,13 +75,13 @@ class Segments:
         return taken
 
     def insert(self, index: int, segment: Segment) -> None:
-        """Adds a segment in the place of those that `take` has removed, before others."""
+        """Inserts a segment at `index`, in the place of segments that `take` has removed."""
         self.bases.insert(index, segment.base_offset)
         self._known[segment.base_offset] = segment
         self._latest.clear()
 
     def opened(self) -> list[Segment]:
-        """Returns the segments accessed so far."""
+        """Returns the segments that have been accessed so far."""
         return list(self._known.values())
 
     def update_config(self, config: LogConfig) -> None:
@@ -90,7 +90,7 @@ class Segments:
             segment.config = config
 
     def move(self, directory: str) -> None:
-        """Called after the directory was renamed."""
+        """Takes notice of the new path of the log's directory, which was renamed."""
         self.directory = directory
         for segment in self._known.values():
             segment.move(directory)
@@ -99,7 +99,12 @@ class Segments:
 def should_roll(
     active: Segment, config: LogConfig, size_bytes: int, max_timestamp: int, last_offset: int, now_ms: Callable[[], int]
 ) -> bool:
-    """Whether batches of `size_bytes` up to `last_offset` begin a new segment (Kafka's `LogSegment.shouldRoll`)."""
+    """Whether an append needs a new segment (Kafka's `LogSegment.shouldRoll`).
+
+    Args:
+        size_bytes, max_timestamp, last_offset: the size, the largest timestamp (ms) and the last offset of the append.
+        now_ms: the wall clock.
+    """
     used, first_ms = active.size_bytes, active.first_timestamp
     segment_ms = config.segment_ms if config.max_compaction_lag_ms >= config.segment_ms else config.segment_ms_max
     segment_ms -= active.jitter_ms

@@ -1,6 +1,6 @@
-"""Temporary files in a log directory: completes or undoes interrupted deletions and swaps before a log is opened.
+"""Completes or undoes interrupted deletions and swaps of segments in a log directory, before the log is opened.
 
-Decides by file names alone, like Kafka's `LogLoader`.
+The decisions depend on the names of the files, like those of Kafka's `LogLoader`.
 """
 
 from minikafka.storage.batch_scan import headers
@@ -12,13 +12,15 @@ _CLEANED, _TEMPORARY = ".cleaned", ".tmp"
 
 
 def clean_up(disk: Disk, directory: str) -> dict[str, list[str]]:
-    """Completes or undoes interrupted file operations. Returns the first 20 characters of the remaining names (the
-    offset) by suffix.
+    """Completes or undoes interrupted file operations in a log directory.
 
     `.deleted`, `.cleaned` and `.tmp` files are removed. `.swap` files are the result of a compaction: the segments that
-    they replace are removed, then they are renamed; but if there is a `.cleaned` file with the same or a lower offset,
-    the compaction was incomplete and the `.swap` file is removed as well (KAFKA-6264). Indexes without a log are
-    removed.
+    they replace are removed, then the `.swap` files are renamed. But if there is a `.cleaned` file with the same or a
+    lower offset, the compaction was incomplete, and the `.swap` file is removed as well (KAFKA-6264). Index files
+    without a log file are removed.
+
+    Returns:
+        By suffix, the first 20 characters (the offset) of the names of the remaining files.
     """
     names = disk.list(directory)
     found = _by_suffix(names)

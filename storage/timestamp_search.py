@@ -1,8 +1,8 @@
-"""Searches a log for the first record at or after a timestamp: by the indexes for its batch, then in the batch.
+"""Searches a log for the first record at or after a timestamp: finds the batch by the indexes, then the record.
 
-A batch may decompress to megabytes with hundreds of thousands of records. So a search is a generator that yields the
-calls which take long, for a thread (`off_loop`). The log may change between two calls; the next batch is looked up anew
-then.
+A batch may decompress to megabytes with hundreds of thousands of records. So a search is a generator that yields its
+long calls, which then run in a thread (`off_loop`). The log may change between two calls; each next batch is looked up
+in the log as it is then.
 """
 
 from collections.abc import Callable
@@ -22,14 +22,15 @@ __all__ = ["Found", "search_max_timestamp", "search_timestamp"]
 Found = tuple[int, int, int] | None
 """Timestamp (ms), offset and leader epoch of a record."""
 Reading = Callable[..., Any]
-"""Calls a function that reads the log, if it is open; raises KafkaError."""
+"""Calls a function that reads the log, if the log is open. Raises KafkaError."""
 
 RECORDS_AT_ONCE, SIZE_BYTES_AT_ONCE = 100, 16 << 10
-"""A batch with more records, or more bytes, is searched in a thread: that of many uses numpy, once it is imported."""
+"""The limits up to which a batch is searched at once. A batch with more records or more bytes is searched in a thread;
+many records are decoded with numpy, once numpy is imported."""
 
 
 def search_timestamp(reading: Reading, segments: Segments, timestamp: int, from_offset: int) -> Blocking[Found]:
-    """Returns the first record from `from_offset` on at or after `timestamp`. Raises what `reading` raises."""
+    """Returns the first record at or after `timestamp` (ms), from `from_offset` on. Raises the errors of `reading`."""
     while (batch := reading(_first_batch, segments, timestamp, from_offset)) is not None:
         search = partial(_attempt, batch, timestamp, from_offset)
         is_long = batch.record_count > RECORDS_AT_ONCE or batch.size_bytes > SIZE_BYTES_AT_ONCE
@@ -41,13 +42,13 @@ def search_timestamp(reading: Reading, segments: Segments, timestamp: int, from_
 
 
 def search_max_timestamp(reading: Reading, segments: Segments, start_offset: int) -> Blocking[Found]:
-    """Returns the first record with the latest timestamp, which is -1 if no record has one (KIP-734)."""
+    """Returns the first record with the latest timestamp, which is -1 if no record has a timestamp (KIP-734)."""
     timestamp, from_offset = reading(_latest, segments, start_offset)
     return (yield from search_timestamp(reading, segments, timestamp, from_offset))
 
 
 def _latest(segments: Segments, start_offset: int) -> tuple[int, int]:
-    """The latest timestamp, and the base offset of a batch that has it: of the first segment that does."""
+    """The latest timestamp of the log, and the base offset of a batch with it, in the first segment that has one."""
     latest: Segment = segments[max(0, segments.floor(start_offset))]
     for index in range(max(0, segments.floor(start_offset)) + 1, len(segments)):
         if segments[index].latest.timestamp > latest.latest.timestamp:
@@ -58,7 +59,7 @@ def _latest(segments: Segments, start_offset: int) -> tuple[int, int]:
 
 
 def _first_batch(segments: Segments, timestamp: int, from_offset: int) -> Batch | None:
-    """The first batch with a record at or after `timestamp`, by its header, and with offsets from `from_offset`."""
+    """The first batch with offsets from `from_offset` on whose header shows a record at or after `timestamp`."""
     index = segments.first_since(timestamp, max(0, segments.floor(from_offset)))
     while index < len(segments):
         batch = segments[index].first_batch_since(timestamp, from_offset)
@@ -69,7 +70,7 @@ def _first_batch(segments: Segments, timestamp: int, from_offset: int) -> Batch 
 
 
 def _attempt(batch: Batch, timestamp: int, from_offset: int) -> Found | CorruptRecords:
-    """The record, if the batch has it; or the exception, which the loop's thread reports as damage of the log."""
+    """Searches one batch. Returns the record, None, or the exception, which the event loop reports as a damaged log."""
     try:
         columns = decode_columns([batch])
     except CorruptRecords as error:

@@ -1,4 +1,4 @@
-"""The transaction index: the aborted transactions of a segment, which read_committed consumers skip.
+"""`TransactionIndex`: the aborted transactions of a segment, which read_committed consumers skip.
 
 `.txnindex` exists only for segments with an abort marker. An entry has 34 bytes, big endian::
 
@@ -17,7 +17,7 @@ _ENTRY = struct.Struct(">hqqqq")
 
 
 class AbortedTransaction(NamedTuple):
-    """An entry of the index."""
+    """An aborted transaction, as an entry of a transaction index."""
 
     producer_id: int
     first_offset: int
@@ -26,10 +26,10 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The aborted transactions with markers in one segment, in order; read on first use.
+    """The aborted transactions with markers in one segment, in order. The file is read on first use.
 
     Attributes:
-        created: the file is new, and its name is not flushed yet.
+        created: whether the file is new, and its name is not flushed yet.
     """
 
     __slots__ = ("_disk", "_entries", "_file", "_is_complete", "created", "path")
@@ -49,7 +49,7 @@ class TransactionIndex:
 
     @property
     def entries(self) -> list[AbortedTransaction]:
-        """Raises OSError. An entry of another version or out of order ends the list; recovery rebuilds it."""
+        """The entries. An entry of another version, or out of order, ends the list. Raises OSError."""
         if self._entries is None:
             self._entries = []
             if self._disk.exists(self.path):
@@ -59,8 +59,10 @@ class TransactionIndex:
         return self._entries
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Ignores a transaction that recovery finds again. Raises OSError; but on a full disk the entry is kept, and
-        written by `complete`."""
+        """Adds a transaction, unless it is known already, as when recovery finds it again.
+
+        Raises OSError. After a passing error, as on a full disk, the entry is kept, and `complete` writes it later.
+        """
         if self.entries and transaction.last_offset <= self.entries[-1].last_offset:
             return
         self.entries.append(transaction)
@@ -96,7 +98,10 @@ class TransactionIndex:
         self._entries = kept
 
     def collect(self, from_offset: int, to_offset: int, found: list[AbortedTransaction]) -> bool:
-        """Adds the transactions that overlap the range to `found`; returns whether later segments cannot have any."""
+        """Adds the transactions that overlap the range to `found`.
+
+        Returns whether later segments cannot have such transactions.
+        """
         entries = self.entries
         for index in range(bisect_left(entries, from_offset, key=_last_offset), len(entries)):
             entry = entries[index]

@@ -1,4 +1,4 @@
-"""Truncates the end of a log, as a follower does whose log diverges from that of its leader (KIP-101)."""
+"""Truncates the end of a log, for a follower whose log diverges from that of its leader (KIP-101)."""
 
 from minikafka.storage.disk_errors import not_half
 from minikafka.storage.log_state import LogState
@@ -7,7 +7,7 @@ from minikafka.storage.segment import Segment
 
 
 def truncate_to(log: LogState, offset: int) -> bool:
-    """See `Log.truncate_to`."""
+    """Removes all records from `offset` on, as `Log.truncate_to` says."""
     if offset < 0:
         raise ValueError(f"cannot truncate a log to offset {offset}")
     if offset >= log.end_offset:
@@ -42,9 +42,10 @@ def _rebuild_producers(log: LogState) -> None:
 
 
 def truncate_fully(log: LogState, offset: int) -> None:
-    """See `Log.truncate_fully_and_start_at`.
+    """Removes all records and restarts the log at `offset`, as `Log.truncate_fully_and_start_at` says.
 
-    The recovery point stays below the offset until the next flush: after a power failure the old segments may be back.
+    The recovery point stays at or below the base offset of the old segments until the next flush, since after a power
+    failure the old segments may be back.
     """
     log.lower_recovery_point(min(offset, log.segments.bases[0]))
     with not_half():

@@ -1,4 +1,4 @@
-"""Workers: they run functions that need much processor time, one after the other, and keep state between them.
+"""Workers run functions that need much processor time, one after the other, and keep state between the calls.
 
 lane = disk.lane(size_bytes)
 try:
@@ -17,11 +17,11 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Worker:
-    """What a function finds where it runs.
+    """The state of a worker, which each function receives as its first argument.
 
     Attributes:
         disk: the `Disk` of the worker.
-        kept: what earlier functions have left, by name.
+        kept: objects that functions keep for later calls, by name.
     """
 
     disk: Any
@@ -29,21 +29,24 @@ class Worker:
 
 
 class Lane(Protocol):
-    """The way to one worker."""
+    """Sends functions to one worker."""
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        """Calls `function(worker, *args)`, to the end even if the caller is cancelled. The function belongs to a
-        module; the arguments, the result and its exceptions can be pickled. The first argument is a path on which it
-        works."""
+        """Calls `function(worker, *args)` in the worker. The call is completed even if the caller is cancelled.
+
+        Args:
+            function: a function of a module, so that it can be pickled, like its result and its exceptions.
+            args: the arguments, which can be pickled; the first is the path on which the function works.
+        """
         ...
 
     def close(self) -> None:
-        """Ends the worker; does not wait."""
+        """Ends the worker."""
         ...
 
 
 class ThreadLane:
-    """A worker in the threads of a disk's `run`."""
+    """A `Lane` to a worker in the threads of a disk's `run`."""
 
     def __init__(self, disk: Any) -> None:
         self._disk = disk
@@ -58,7 +61,10 @@ class ThreadLane:
 
 
 def attempt(found: list[tuple[Any, Exception | None]], function: Callable[..., Any], args: tuple[object, ...]) -> None:
-    """Calls a function in a thread; appends the result and the exception. trio keeps one that is raised in a cycle."""
+    """Calls a function in a thread, and appends (result, exception) to `found`.
+
+    The exception is not raised, since trio would keep a raised exception in a reference cycle.
+    """
     try:
         found.append((function(*args), None))
     except Exception as error:  # noqa: BLE001 (the caller raises it)
@@ -66,4 +72,4 @@ def attempt(found: list[tuple[Any, Exception | None]], function: Callable[..., A
 
 
 class WorkerLost(Exception):
-    """The process of a worker has ended, with all that it kept."""
+    """The process of a worker has ended, and the state that it kept is lost."""

@@ -1,4 +1,4 @@
-"""What the process of a worker runs: answers the requests of `worker_process.ProcessLane`."""
+"""The program of a worker process: answers the requests of `worker_process.ProcessLane`."""
 
 import os
 import signal

@@ -1,8 +1,8 @@
-"""`ProcessLane`: the way to a worker in a process of its own, which runs `worker_main.py`.
+"""`ProcessLane`: runs functions in a worker process, which it starts with `worker_main.py`.
 
-A request is a pickled (function, arguments), an answer a pickled (result, exception), each after its length in 8 bytes.
-The process ends when its standard input is closed, also in the middle of a function: after a `kill -9` of its parent
-nothing of it is left.
+A request is a pickled (function, arguments), an answer is a pickled (result, exception). Each message follows its
+length in 8 bytes. The process ends when its standard input is closed, also in the middle of a function. So after a
+`kill -9` of the parent the process does not remain.
 """
 
 import os
@@ -26,7 +26,7 @@ class ProcessLane:
     """A `worker.Lane` to a process, which starts with the first call.
 
     Args:
-        run: calls a blocking function in a thread, to the end even if the caller is cancelled.
+        run: calls a blocking function in a thread; completes the call even if the caller is cancelled.
     """
 
     def __init__(self, run: Callable[..., Any]) -> None:
@@ -34,7 +34,7 @@ class ProcessLane:
         self._process: subprocess.Popen[bytes] | None = None
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        """See `worker.Lane`. Raises WorkerLost if the process has ended."""
+        """Calls a function in the process, as `worker.Lane.run`. Raises WorkerLost if the process has ended."""
         result: Result = await self._run(self._call, function, args)
         return result
 
@@ -77,14 +77,14 @@ def _start() -> "subprocess.Popen[bytes]":
 
 
 def send(pipe: IO[bytes], message: object) -> None:
-    """Writes a message."""
+    """Writes a message to a pipe."""
     data = pickle.dumps(message)
     pipe.write(_LENGTH.pack(len(data)) + data)
     pipe.flush()
 
 
 def receive(pipe: IO[bytes]) -> Any:
-    """Returns the next message; None at the end."""
+    """Returns the next message of a pipe; None at the end."""
     head = pipe.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None

@@ -5,15 +5,19 @@ def handle(request, context) -> response`. It names the parts of the node that i
 `RequestContext[GroupService]`. A handler raises a `KafkaError` if the whole request fails; an error of one topic or
 partition is a value in the response. To add an API, add its module to `handler_table.py`.
 
-    handler_table.py         all handlers
-    services.py              the parts of a node that handlers use, as Protocols
-    usual_produce.py         the usual small Produce, from its bytes
-    cluster_answers.py       brokers, topics and leaders as Metadata and others return them
-    quorum_state.py          the quorum of the metadata log, for DescribeQuorum
-    forwarded.py             APIs that the controller carries out
-    at_controllers.py        the APIs of the controller listener
-    raft_voters.py           changes of the quorum's voters
-    without_security.py      ACLs, SASL and delegation tokens: the responses of a Kafka broker without security
+    handler_table.py           all handlers
+    services.py                the parts of a node that handlers use, as Protocols
+    usual_produce.py           answers the usual small Produce from its bytes
+    produce_in_transaction.py  verifies transactional batches with the transaction coordinator
+    fetch_response.py          builds responses to Fetch
+    merged_topics.py           merges topics into one list in a response
+    repeats.py                 bounds what a response repeats when its request repeats names
+    cluster_answers.py         brokers, topics and leaders as Metadata and others return them
+    quorum_state.py            the quorum of the metadata log, for DescribeQuorum
+    forwarded.py               APIs that the controller carries out
+    at_controllers.py          the APIs of the controller listener
+    raft_voters.py             changes of the quorum's voters
+    without_security.py        ACLs, SASL and delegation tokens: the responses of a Kafka broker without security
 
     produce, fetch, list_offsets, offset_for_leader_epoch, delete_records         records
     api_versions, metadata, describe_cluster, describe_topic_partitions           the cluster
@@ -29,7 +33,7 @@ partition is a value in the response. To add an API, add its module to `handler_
     consumer_group_heartbeat, consumer_group_describe                             consumer groups
     get_telemetry_subscriptions, push_telemetry                                   advertised with `metrics.listener`
 
-*Caveats*: no share groups, no streams groups; they are not advertised. The controller listener advertises what
-Kafka's does, also the requests of Kafka's controllers among themselves, which are refused. A controller validates the
-dynamic configs of brokers, where Kafka's takes any value.
+*Caveats*: no share groups and no streams groups; their APIs are not advertised. The controller listener advertises the
+same APIs as Kafka's, including those by which Kafka's controllers talk to each other; requests of the latter are
+refused. A controller validates the dynamic configs of brokers, while a controller of Kafka takes any value.
 """

@@ -26,7 +26,7 @@ class AddOffsetsServices(GroupService, TransactionService, Protocol):
 async def handle(
     request: AddOffsetsToTxnRequest, context: RequestContext[AddOffsetsServices]
 ) -> AddOffsetsToTxnResponse:
-    """Add the group's partition of `__consumer_offsets`, which then gets a marker."""
+    """Add the group's partition of `__consumer_offsets` to the transaction, so that it gets a marker at the end."""
     index = context.services.groups.partition_in_transaction(request.group_id)
     error = await completed(context.services.transactions.add_partitions(
         request.transactional_id,

@@ -1,6 +1,7 @@
-"""AddPartitionsToTxn: adds partitions to a transaction (KIP-98). Versions 0 to 3 come from clients, with one
-transaction: PRODUCER_FENCED from 2 (KIP-588). Versions 4 and 5 come from brokers, with many, which may only
-be verified (KIP-890).
+"""AddPartitionsToTxn: adds partitions to a transaction (KIP-98).
+
+Versions 0 to 3 come from clients, with one transaction: PRODUCER_FENCED from 2 (KIP-588). Versions 4 and 5 come from
+brokers, with many transactions; a broker may have partitions only verified, and not added (KIP-890).
 """
 
 from collections import Counter
@@ -31,7 +32,8 @@ VERSIONS = "0-5"
 VERSION_OF_BROKERS = 4
 VERSION_WITH_FENCED = 2
 PARTITIONS_AT_ONCE = 1_000
-"""Of more, existence is checked in one step (5 ms for 10,000), and the decision made in another (10 ms)."""
+"""With more partitions, their existence is checked in one step (5 ms for 10,000), and the decision is made in another
+step (10 ms)."""
 CLIENT_VERSION_1, CLIENT_VERSION_2 = 0, 2
 Errors = dict[TopicPartition, ErrorCode]
 Results = list[AddPartitionsToTxnTopicResult]
@@ -45,10 +47,10 @@ Context = RequestContext[AddPartitionsServices]
 
 
 async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
-    """The partitions of a transaction are added all or none, each with an error code.
+    """Add the partitions of each transaction, all or none; the response has an error code for each partition.
 
     Raises:
-        InvalidRequestError: Transactions are named again and again, see `Repeats`. No partition is added.
+        InvalidRequestError: Transactional ids are repeated too often, see `Repeats`. No partition is added.
     """
     if context.version < VERSION_OF_BROKERS:
         return await completed(begin(request, context))
@@ -58,7 +60,7 @@ async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPar
     results: list[AddPartitionsToTxnResult] = []
     pause = Pauses()
     for one in request.transactions:
-        # As in Kafka: of an id that is named twice the last topics count, and the response names the first ones.
+        # As in Kafka: if an id is named twice, its last topics count, and the response names its first topics.
         one.topics, answered = last[one.transactional_id], first[one.transactional_id]
         await pause(items=1 + sum(len(topic.partitions) for topic in one.topics))
         added = await completed(_add(one, answered, context))
@@ -71,7 +73,13 @@ async def _check_repeated(
     topics_of: tuple[dict[str, list[AddPartitionsToTxnTopic]], ...],
     version: int,
 ) -> None:
-    """Each entry of an id is answered for one of these lists of topics, though only one entry has named them."""
+    """Check with `Repeats` that the response does not grow too much by repeated transactional ids.
+
+    Each entry of a repeated id is answered with one of the lists in `topics_of`, though only one entry has named it.
+
+    Raises:
+        InvalidRequestError: See `Repeats`.
+    """
     repeats, pause = Repeats(_alone, version), Pauses()
     for transactional_id, times in Counter(one.transactional_id for one in transactions).items():
         await pause(transactional_id)
@@ -86,7 +94,7 @@ def _alone(result: AddPartitionsToTxnResult) -> AddPartitionsToTxnResponse:
 
 
 def begin(request: AddPartitionsToTxnRequest, context: Context) -> AtOnce[AddPartitionsToTxnResponse]:
-    """As `handle`, at once for a client's transaction; a coroutine for those of a broker."""
+    """Handle a request as `handle` does; a client's request, if possible, without waiting."""
     if context.version >= VERSION_OF_BROKERS:
         return handle(request, context)
     transaction = AddPartitionsToTxnTransaction(
@@ -110,7 +118,7 @@ def _response(results: Results) -> AddPartitionsToTxnResponse:
 def _add(
     transaction: AddPartitionsToTxnTransaction, answered: list[AddPartitionsToTxnTopic], context: Context
 ) -> AtOnce[Results]:
-    """Adds the topics of the transaction; if they exist, and are not only verified, the response names `answered`."""
+    """Add the topics of a transaction. If they exist, and are not only verified, the response names `answered`."""
     names = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
     refused = {name: error for name in names if (error := _refused(name, context)) is not None}
     if refused:
@@ -136,7 +144,7 @@ def _decide(
     answered: list[AddPartitionsToTxnTopic],
     context: Context,
 ) -> AtOnce[Results]:
-    """Names that exist; those that are deleted from now on do no harm, as if they were after the decision."""
+    """Add or verify partitions that exist. A partition deleted from now on counts as deleted after the decision."""
     if transaction.verify_only:
         return _verify(transaction, names, context)
     decided = context.services.transactions.add_partitions(
@@ -160,7 +168,7 @@ async def _verify(
 
 
 def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:
-    """Why a partition cannot be added. Clients may not add internal topics; AddOffsetsToTxn adds those of a group."""
+    """Return why a partition cannot be added, or None. Clients may not add internal topics, see AddOffsetsToTxn."""
     if context.version < VERSION_OF_BROKERS and name.topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = context.services.image.topics.get(name.topic)
@@ -169,7 +177,7 @@ def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:
 
 
 def _merged(errors: Errors) -> Results:
-    """One entry for each topic with partitions, and for each of its partitions, however often they were named."""
+    """Build one entry for each topic and partition, however often the request names them."""
     results: dict[str, AddPartitionsToTxnTopicResult] = {}
     for name, error in errors.items():
         topic = results.setdefault(name.topic, AddPartitionsToTxnTopicResult(name=name.topic))
@@ -186,7 +194,7 @@ async def _when_decided(
 
 
 def _as_asked(topics: list[AddPartitionsToTxnTopic], error: ErrorCode, version: int) -> Results:
-    """The entries of the request, as in Kafka, which builds a response in two ways."""
+    """Build an entry for every entry of the request, duplicates included; Kafka, too, builds responses in two ways."""
     if error is ErrorCode.PRODUCER_FENCED and version < VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
     return [

@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs: moves replicas between the data directories of this broker (KIP-113). Versions 1 to 2.
 
-Source: Kafka's `ReplicaManager.alterReplicaLogDirs`. A partition without a replica here is refused, and its directory
-remembered for the case that it gets one.
+A partition without a replica on this broker is refused; the broker remembers the directory for the case that the
+partition gets a replica here later. Source: Kafka's `ReplicaManager.alterReplicaLogDirs`.
 """
 
 from minikafka.broker.apis.services import ReplicaMoveService
@@ -18,13 +18,13 @@ from minikafka.protocol.names import TopicPartition
 REQUEST = AlterReplicaLogDirsRequest
 VERSIONS = "1-2"
 MOVES_AT_ONCE = 8
-"""Each makes a few files."""
+"""Moves that are begun between two pauses; each creates a few files."""
 
 
 async def handle(
     request: AlterReplicaLogDirsRequest, context: RequestContext[ReplicaMoveService]
 ) -> AlterReplicaLogDirsResponse:
-    """Each partition has its own error; of one that is named several times, the last directory counts."""
+    """Begin the moves. Each partition has its own error; if a partition is named twice, the last directory counts."""
     paths = {
         TopicPartition(topic.name, index): directory.path
         for directory in request.dirs

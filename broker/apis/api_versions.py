@@ -1,4 +1,4 @@
-"""ApiVersions: the supported APIs (KIP-35, KIP-511) and features (KIP-584)."""
+"""ApiVersions: returns the supported APIs (KIP-35, KIP-511) and features (KIP-584)."""
 
 import re
 from typing import Protocol
@@ -21,7 +21,8 @@ VERSIONS = "0-4"
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 VERSION_WITH_CLIENT_SOFTWARE = 3
 VERSION_WITH_LEVEL_ZERO = 4
-"""Earlier clients refuse a supported feature whose lowest level is 0 (KAFKA-17011): they are not told of it."""
+"""Clients with earlier versions refuse a supported feature whose lowest level is 0 (KAFKA-17011), so that such features
+are left out of their responses."""
 
 
 class ApiVersionsServices(ClusterView, RoutesService, KraftVersionService, Protocol):
@@ -32,7 +33,7 @@ Context = RequestContext[ApiVersionsServices]
 
 
 async def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
-    """All APIs of the listener. INVALID_REQUEST for a malformed client software name (KIP-511)."""
+    """Return all APIs of the listener; INVALID_REQUEST for a malformed client software name or version (KIP-511)."""
     if context.version >= VERSION_WITH_CLIENT_SOFTWARE and not (
         CLIENT_SOFTWARE.fullmatch(request.client_software_name)
         and CLIENT_SOFTWARE.fullmatch(request.client_software_version)

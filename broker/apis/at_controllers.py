@@ -1,8 +1,9 @@
-"""The APIs of the controller listener, for tools with `--bootstrap-controller` (KIP-919): those of Kafka's controller.
+"""The handlers of the controller listener: the same APIs as Kafka's, for `--bootstrap-controller` (KIP-919).
 
-A controller that is not the active one refuses what changes metadata with NOT_CONTROLLER, and DescribeQuorum with
-NOT_LEADER_OR_FOLLOWER: clients then ask the one that DescribeCluster names. The requests of Kafka's controllers among
-themselves (Vote, Fetch, …) are refused: our quorum speaks a protocol of its own on the same port.
+A controller that is not the active controller refuses requests that change metadata with NOT_CONTROLLER, and
+DescribeQuorum with NOT_LEADER_OR_FOLLOWER: clients then ask the controller that DescribeCluster names. The requests by
+which Kafka's controllers talk to each other (Vote, Fetch, …) are refused: minikafka's quorum speaks a protocol of its
+own on the same port.
 
 Source: `ControllerApis`, `KafkaRaftClient`.
 """
@@ -73,7 +74,7 @@ class DirectController(Protocol):
     """The controller of this node, asked directly."""
 
     async def handle(self, request: Any, version: int) -> Any:
-        """The response. Raises NotControllerError unless this node's controller is the active one."""
+        """Return the response. Raises NotControllerError unless this node's controller is the active one."""
         ...
 
 
@@ -82,12 +83,12 @@ class Controllers(Protocol):
 
     @property
     def direct(self) -> DirectController:
-        """That of this node."""
+        """The controller of this node."""
         ...
 
     @property
     def active_id(self) -> int:
-        """The node of the active controller; -1 if unknown."""
+        """The node id of the active controller; -1 if unknown."""
         ...
 
     @property
@@ -97,7 +98,7 @@ class Controllers(Protocol):
 
     @property
     def node_id(self) -> int:
-        """This node."""
+        """The node id of this node."""
         ...
 
     @property
@@ -120,15 +121,15 @@ Context = RequestContext[ControllerServices]
 
 
 async def ask(request: Any, context: Context) -> Any:
-    """The response of this node's controller. Raises KafkaError, for example where it is not the active one."""
+    """Return the response of this node's controller. Raises KafkaError, for example if it is not the active one."""
     return await context.services.direct.handle(request, context.version)
 
 
 async def describe_controllers(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
-    """The controllers, as if they were brokers.
+    """Return the controllers in the response's list of brokers.
 
     Raises:
-        InvalidRequestError: The version knows brokers only.
+        InvalidRequestError: The version of the request has no endpoint type: it describes brokers only.
         MismatchedEndpointTypeError: Brokers were requested, which only a broker's listener describes.
         UnsupportedEndpointTypeError: The endpoint type is unknown.
     """
@@ -154,7 +155,7 @@ async def describe_controllers(request: DescribeClusterRequest, context: Context
 
 
 async def quorum(request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
-    """The metadata partition; NOT_LEADER_OR_FOLLOWER unless this node leads the quorum."""
+    """Describe the quorum of the metadata partition; NOT_LEADER_OR_FOLLOWER unless this node leads the quorum."""
     leads = context.services.active_id == context.services.node_id
     if leads or not describe_quorum.is_of_metadata(request):
         return await describe_quorum.handle(request, context)
@@ -164,18 +165,18 @@ async def quorum(request: DescribeQuorumRequest, context: Context) -> DescribeQu
 
 
 async def refuse_peer(request: Any, context: Context) -> Any:
-    """Vote, Fetch and the like.
+    """Refuse a request that a controller of Kafka would send to another one: Vote, Fetch and the like.
 
     Raises:
         InconsistentClusterIdError: The sender belongs to another cluster.
-        InvalidRequestError: It does not: minikafka's quorum does not speak this protocol.
+        InvalidRequestError: Otherwise, since minikafka's quorum does not speak this protocol.
     """
     check_cluster(request, context.services.image.cluster_id)
     raise InvalidRequestError("minikafka's controllers do not replicate by Kafka's requests")
 
 
 async def change_voters(request: Any, context: Context) -> Any:
-    """The active controller's response to AddRaftVoter or RemoveRaftVoter.
+    """Return the active controller's response to AddRaftVoter or RemoveRaftVoter.
 
     Raises:
         InconsistentClusterIdError: The request names another cluster.
@@ -190,7 +191,7 @@ async def change_voters(request: Any, context: Context) -> Any:
 
 
 async def update_voter(request: UpdateRaftVoterRequest, context: Context) -> UpdateRaftVoterResponse:
-    """The active controller's response, or the first error, with the leader of the quorum in either."""
+    """Return the active controller's response, or the first error; both with the leader of the quorum."""
     services = context.services
     try:
         check_cluster(request, services.image.cluster_id)
@@ -218,17 +219,17 @@ async def _asked_leader(request: Any, context: Context) -> Any:
 
 
 async def unwrap(request: EnvelopeRequest, context: Context) -> EnvelopeResponse:
-    """PRINCIPAL_DESERIALIZATION_FAILURE: no node of ours wraps requests, and without security there is no principal."""
+    """Refuse with PRINCIPAL_DESERIALIZATION_FAILURE: minikafka's nodes send no Envelope, and have no principals."""
     return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
 
 
 async def register(request: ControllerRegistrationRequest, context: Context) -> ControllerRegistrationResponse:
-    """Refused. Raises InvalidRequestError: the settings of all nodes name the controllers."""
+    """Refuse to register. Raises InvalidRequestError: the settings of all nodes name the controllers."""
     raise InvalidRequestError("minikafka's controllers do not register")
 
 
 def _check_epoch(epoch: int, current: int) -> None:
-    """Raises FencedLeaderEpochError or UnknownLeaderEpochError unless it is the current one."""
+    """Raise FencedLeaderEpochError or UnknownLeaderEpochError unless `epoch` is the current one."""
     if epoch < current:
         raise FencedLeaderEpochError
     if epoch > current:
@@ -241,7 +242,7 @@ def _check_leader(context: Context) -> None:
 
 
 _OF_BROKERS = (DescribeClientQuotasRequest, ListConfigResourcesRequest)
-"""What a broker forwards, or answers itself, and a controller does not offer."""
+"""Requests that a broker forwards to the controller, but that a controller listener does not offer."""
 _BETWEEN_NODES: dict[type, str] = {
     AlterPartitionRequest: "2-3",
     BrokerRegistrationRequest: "0-4",

@@ -1,4 +1,4 @@
-"""Brokers, topics and leaders as responses contain them, computed from the metadata image.
+"""Builds the parts of responses that describe brokers, topics and leaders, from the metadata image.
 
 Shared by Metadata, DescribeCluster, DescribeTopicPartitions, FindCoordinator, Produce and Fetch.
 """
@@ -19,19 +19,19 @@ from minikafka.protocol.messages.metadata import (
 from minikafka.protocol.names import INTERNAL_TOPICS
 
 TOPIC_OPERATIONS = 3576
-"""Bits of read, write, create, delete, alter, describe, describe configs and alter configs: all of them, as without an
-authorizer in Kafka."""
+"""The bits of all operations on a topic, as in Kafka without an authorizer: read, write, create, delete, alter,
+describe, describe configs and alter configs."""
 CLUSTER_OPERATIONS = 8096
 
 
 def addresses_of(context: RequestContext[ClusterView], *, fenced: bool = False) -> list[Address]:
-    """The unfenced (or the fenced) brokers as the client of a request can reach them."""
+    """Return the addresses at which the client of a request reaches the unfenced (or the fenced) brokers."""
     connection = context.connection
     return addresses(context.services.image, connection.listener, connection.local_host, fenced=fenced)
 
 
 def brokers(addresses: list[Address]) -> list[MetadataResponseBroker]:
-    """The brokers as Metadata lists them."""
+    """Build the list of brokers of a Metadata response."""
     return [
         MetadataResponseBroker(node_id=address.node_id, host=address.host, port=address.port, rack=address.rack)
         for address in addresses
@@ -39,19 +39,21 @@ def brokers(addresses: list[Address]) -> list[MetadataResponseBroker]:
 
 
 def never_lost(node_id: int) -> bool:
-    """For a node that is the whole cluster."""
+    """The `lost` of a node without connections to other brokers: returns False."""
     return False
 
 
 async def topic_answer(
     topic: Topic, image: Image, pause: Pauses, *, operations: bool, lost: Callable[[int], bool] = never_lost
 ) -> MetadataResponseTopic:
-    """One topic with all its partitions. Other tasks run in between: partitions may be of different metadata versions.
+    """Build the entry of one topic with all its partitions, in steps.
+
+    Other tasks run between partitions, which may therefore show different versions of the metadata.
 
     Args:
-        operations: Include the authorized operations.
-        lost: Whether the connection to a broker has just broken. Such a broker is not returned as leader: the client
-            then refreshes its metadata soon, while librdkafka trusts a leader that it gets again for a second.
+        operations: Whether to include the authorized operations.
+        lost: Whether the connection to a broker has just broken. Such a broker is not returned as leader, so that the
+            client soon refreshes its metadata; librdkafka trusts a leader that is returned again for a second.
     """
     answer = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
     for index, partition in enumerate(topic.partitions):
@@ -63,7 +65,7 @@ async def topic_answer(
 
 
 def current_leader(image: Image, topic: str, partition: int) -> tuple[int, int]:
-    """(leader, leader epoch) of a partition, for a client that asked another node (KIP-951); -1 where unknown."""
+    """Return (leader, leader epoch) of a partition, for a client that asked another node (KIP-951); -1 if unknown."""
     known = image.topics.get(topic)
     if known is None or not 0 <= partition < len(known.partitions):
         return -1, -1
@@ -87,7 +89,7 @@ def _partition_answer(
 
 
 def offline(partition: PartitionState, image: Image) -> list[int]:
-    """Replicas on brokers that are fenced or not registered, or whose data directory is offline."""
+    """Return the replicas on brokers that are fenced or not registered, or whose data directory is offline."""
     return [
         node
         for node in partition.replicas

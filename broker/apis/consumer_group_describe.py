@@ -1,5 +1,6 @@
-"""ConsumerGroupDescribe: consumer groups with their members and assignments (KIP-848). Versions 0 and 1: the protocol
-of each member from 1.
+"""ConsumerGroupDescribe: describes consumer groups with their members and assignments (KIP-848).
+
+Versions 0 and 1: version 1 has the protocol of each member.
 """
 
 from typing import Protocol
@@ -27,7 +28,7 @@ class ConsumerGroupServices(ClusterView, GroupService, Protocol):
 async def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext[ConsumerGroupServices]
 ) -> ConsumerGroupDescribeResponse:
-    """Groups in the order of the request, duplicates included; see `Repeats`."""
+    """Describe the groups in the order of the request, duplicates included; see `Repeats`."""
     response = ConsumerGroupDescribeResponse()
     repeats = Repeats(lambda group: ConsumerGroupDescribeResponse(groups=[group]), context.version)
     enabled = is_enabled(context)

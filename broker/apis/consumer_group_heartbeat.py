@@ -1,8 +1,9 @@
-"""ConsumerGroupHeartbeat: a member joins, stays in or leaves a consumer group (KIP-848). Versions 0 and 1: regular
-expressions, and member ids of the member's own choice, from 1.
+"""ConsumerGroupHeartbeat: a member joins, stays in or leaves a consumer group (KIP-848).
 
-Where consumer groups are switched off the response is that of Kafka: NOT_COORDINATOR and the like first, then
-UNSUPPORTED_VERSION.
+Versions 0 and 1: version 1 has regular expressions, and members choose their own member ids.
+
+If consumer groups are switched off, the errors are those of Kafka: the errors of a node that does not coordinate the
+group (NOT_COORDINATOR and the like) come first, then UNSUPPORTED_VERSION.
 """
 
 from typing import Protocol
@@ -31,7 +32,7 @@ Context = RequestContext[ConsumerGroupServices]
 
 
 def begin(request: ConsumerGroupHeartbeatRequest, context: Context) -> AtOnce[ConsumerGroupHeartbeatResponse]:
-    """The member's epoch, and its assignment if that has changed."""
+    """Process a heartbeat; the response has the member's epoch, and its assignment if the assignment has changed."""
     if not is_enabled(context):
         return _refuse(request, context)
     # As Java's `InetAddress.toString` without a host name: records and descriptions contain "/127.0.0.1".
@@ -40,7 +41,7 @@ def begin(request: ConsumerGroupHeartbeatRequest, context: Context) -> AtOnce[Co
 
 
 async def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerGroupHeartbeatResponse:
-    """See `begin`."""
+    """Handle a request as `begin` does, and wait for the response."""
     return await completed(begin(request, context))
 
 
@@ -50,6 +51,9 @@ async def _refuse(request: ConsumerGroupHeartbeatRequest, context: Context) -> C
 
 
 def is_enabled(context: RequestContext[ConsumerGroupServices]) -> bool:
-    """Whether the cluster has the feature, and this node the protocol (`group.coordinator.rebalance.protocols`)."""
+    """Whether the cluster has the feature `group.version`, and this node supports consumer groups.
+
+    The second condition is the setting `group.coordinator.rebalance.protocols`.
+    """
     has_feature = context.services.image.features.get(GROUP_VERSION, 0) >= 1
     return has_feature and context.services.groups.supports_consumer_groups

@@ -9,5 +9,5 @@ VERSIONS = "0-2"
 
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext[GroupService]) -> DeleteGroupsResponse:
-    """An error code for each group; a duplicate is answered once."""
+    """Delete groups. The response has an error code for each group; a duplicate is answered once."""
     return DeleteGroupsResponse(results=await context.services.groups.delete(request.groups_names))

@@ -21,8 +21,10 @@ Pending = list[tuple[Partition, int, DeleteRecordsPartitionResult]]
 
 
 async def handle(request: DeleteRecordsRequest, context: RequestContext[PartitionStore]) -> DeleteRecordsResponse:
-    """Each partition has its own error; of duplicates the last counts. Waits, at most `timeout_ms`, until all live
-    replicas have deleted the records."""
+    """Delete records, and wait, at most `timeout_ms`, until all live replicas have deleted them.
+
+    Each partition has its own error; if a partition is named twice, the last offset counts.
+    """
     response = DeleteRecordsResponse()
     wanted: dict[str, dict[int, int]] = {}
     for topic in (topic for topic in request.topics if topic.partitions):

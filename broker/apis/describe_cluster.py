@@ -1,4 +1,7 @@
-"""DescribeCluster: brokers and the controller (KIP-700). Versions 0 to 2 (2: fenced brokers, KIP-1073)."""
+"""DescribeCluster: describes the brokers and the controller (KIP-700).
+
+Versions 0 to 2: fenced brokers from 2 (KIP-1073).
+"""
 
 from typing import Protocol
 
@@ -27,7 +30,7 @@ Context = RequestContext[DescribeClusterServices]
 
 
 async def handle(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
-    """The brokers; from version 2 on also the fenced ones, if requested.
+    """Return the brokers; from version 2 on the fenced brokers too, if requested.
 
     Raises:
         MismatchedEndpointTypeError: Controllers were requested, which only a controller listener describes.

@@ -1,4 +1,7 @@
-"""DescribeConfigs: settings, their values and the sources of these (KIP-133, KIP-226, KIP-569). Versions 1 to 4."""
+"""DescribeConfigs: returns settings, their values and the values' sources (KIP-133, KIP-226, KIP-569).
+
+Versions 1 to 4.
+"""
 
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import ConfigsService
@@ -15,11 +18,14 @@ REQUEST = DescribeConfigsRequest
 VERSIONS = "1-4"
 
 EVERY = 16
-"""Resources between two pauses: a topic takes up to 0.3 ms, the broker 2 ms once."""
+"""The number of resources that are described between two pauses: a topic takes up to 0.3 ms, the broker 2 ms once."""
 
 
 async def handle(request: DescribeConfigsRequest, context: RequestContext[ConfigsService]) -> DescribeConfigsResponse:
-    """Of topics, groups and this broker, duplicates included, see `Repeats`; other brokers describe their own."""
+    """Describe the settings of topics, groups and this broker; other brokers describe their own settings.
+
+    Duplicates are included, see `Repeats`.
+    """
     described = ConfigDescriptions(request, context.services.effective_settings, context.services.log_levels)
     repeats, pause = Repeats(lambda result: DescribeConfigsResponse(results=[result]), context.version), Pauses(EVERY)
     results: list[DescribeConfigsResult] = []

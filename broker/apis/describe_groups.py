@@ -1,5 +1,7 @@
-"""DescribeGroups: classic groups with their members. Versions 0 to 6: authorized operations from 3 (KIP-430), instance
-ids from 4 (KIP-345), GROUP_ID_NOT_FOUND from 6 (KIP-1043): before, an unknown group is Dead.
+"""DescribeGroups: describes classic groups with their members.
+
+Versions 0 to 6: authorized operations from 3 (KIP-430), instance ids from 4 (KIP-345), GROUP_ID_NOT_FOUND from 6
+(KIP-1043); in earlier versions an unknown group has the state Dead.
 """
 
 from minikafka.broker.apis.repeats import Repeats
@@ -11,11 +13,12 @@ REQUEST = DescribeGroupsRequest
 VERSIONS = "0-6"
 
 GROUP_OPERATIONS = 3400
-"""Bits of read, delete, describe, describe configs and alter configs: all, as without an authorizer in Kafka."""
+"""The bits of all operations on a group, as in Kafka without an authorizer: read, delete, describe, describe configs
+and alter configs."""
 
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext[GroupService]) -> DescribeGroupsResponse:
-    """Groups in the order of the request, duplicates included; see `Repeats`."""
+    """Describe the groups in the order of the request, duplicates included; see `Repeats`."""
     response = DescribeGroupsResponse()
     repeats = Repeats(lambda group: DescribeGroupsResponse(groups=[group]), context.version)
     for group_id in request.groups:

@@ -1,6 +1,7 @@
-"""DescribeLogDirs: the sizes of partitions (KIP-113) and file systems (KIP-827), cordoned directories (KIP-1066).
+"""DescribeLogDirs: describes the data directories and the partitions in them (KIP-113).
 
-Versions 1 to 5."""
+Versions 1 to 5: with the sizes of partitions and file systems (KIP-827), and cordoned directories (KIP-1066).
+"""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -32,9 +33,9 @@ Context = RequestContext[LogDirServices]
 
 
 async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
-    """All log directories, failed ones with KAFKA_STORAGE_ERROR.
+    """Describe all log directories; a failed directory has KAFKA_STORAGE_ERROR.
 
-    Unknown topics and partitions are left out; null requests all.
+    Unknown topics and partitions are left out; null requests all partitions.
     """
     services = context.services
     wanted = (
@@ -63,7 +64,7 @@ async def _topics(
         for key, log in list(logs.items()):
             await pause()
             if (wanted is not None and key not in wanted) or logs.get(key) is not log:
-                continue  # It may have been deleted, or replaced by its copy, during the pause.
+                continue  # During the pause the log may have been deleted or replaced by its copy.
             topic = topics.setdefault(key.topic, DescribeLogDirsTopic(name=key.topic))
             topic.partitions.append(
                 DescribeLogDirsPartition(
@@ -77,7 +78,7 @@ async def _topics(
 
 
 def _lag(partition: Partition | None, log: Log, *, is_future: bool) -> int:
-    """Offsets that the log is behind: a future log behind the log, the log behind the high watermark; -1 unknown."""
+    """Return how many offsets a future log is behind the log, or a log behind the high watermark; -1 if unknown."""
     if partition is None or partition.log.failure is not None:
         return -1
     end_offset = partition.log.end_offset if is_future else partition.high_watermark

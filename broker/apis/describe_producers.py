@@ -1,4 +1,4 @@
-"""DescribeProducers: the active producers of a partition and their sequences (KIP-664). Version 0."""
+"""DescribeProducers: returns the active producers of a partition and their sequences (KIP-664). Version 0."""
 
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import PartitionStore
@@ -22,7 +22,7 @@ VERSIONS = "0"
 async def handle(
     request: DescribeProducersRequest, context: RequestContext[PartitionStore]
 ) -> DescribeProducersResponse:
-    """Each partition has its own error, duplicates included; see `Repeats`."""
+    """Describe producers. Each partition has its own error, duplicates included; see `Repeats`."""
     response, pause = DescribeProducersResponse(), Pauses()
     repeats = Repeats(_alone, context.version)
     for topic in request.topics:

@@ -1,4 +1,7 @@
-"""DescribeQuorum: the voters and observers of the metadata log (KIP-595, KIP-836, KIP-853). Versions 0 to 2."""
+"""DescribeQuorum: describes the voters and observers of the metadata log (KIP-595, KIP-836, KIP-853).
+
+Versions 0 to 2.
+"""
 
 from collections.abc import Iterable
 
@@ -26,7 +29,10 @@ VERSION_WITH_NODES = 2
 
 
 async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumService]) -> DescribeQuorumResponse:
-    """The metadata partition, if it is the only one requested; else UNKNOWN_TOPIC_OR_PARTITION for all, as in Kafka."""
+    """Describe the metadata partition.
+
+    If a request names other partitions, all its partitions get UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
+    """
     if not is_of_metadata(request):
         return DescribeQuorumResponse(topics=[_unknown(topic) for topic in request.topics])
     quorum = await context.services.quorum()
@@ -36,7 +42,7 @@ async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumS
 
 
 def is_of_metadata(request: DescribeQuorumRequest) -> bool:
-    """Whether it asks for the metadata partition and nothing else."""
+    """Whether a request asks for the metadata partition and nothing else."""
     asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     return asked == [(METADATA_TOPIC, [METADATA_PARTITION])]
 
@@ -54,7 +60,7 @@ def _unknown(topic: RequestTopicData) -> ResponseTopicData:
 
 
 def _nodes(addresses: Iterable[VoterAddress]) -> list[Node]:
-    """The voters, each with all its listeners."""
+    """Build the list of voters, each with all its listeners."""
     nodes: dict[int, Node] = {}
     for one in addresses:
         node = nodes.setdefault(one.node_id, Node(node_id=one.node_id, listeners=[]))

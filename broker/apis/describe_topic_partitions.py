@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics in pages (KIP-966). Version 0."""
+"""DescribeTopicPartitions: describes topics, in pages (KIP-966). Version 0."""
 
 from typing import Protocol
 
@@ -32,7 +32,10 @@ Context = RequestContext[TopicServices]
 async def handle(
     request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:
-    """Topics by name, at most `response_partition_limit` partitions; the cursor begins the next page."""
+    """Describe topics in the order of their names, at most `response_partition_limit` partitions.
+
+    If there are more, the cursor in the response is where the next page begins.
+    """
     image = context.services.image
     cursor = request.cursor
     names = sorted({topic.name for topic in request.topics} or image.topics)

@@ -1,4 +1,4 @@
-"""DescribeTransactions: state, producer and partitions of transactional ids (KIP-664). Version 0."""
+"""DescribeTransactions: returns the state, producer and partitions of transactional ids (KIP-664). Version 0."""
 
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import TransactionService
@@ -15,7 +15,7 @@ VERSIONS = "0"
 async def handle(
     request: DescribeTransactionsRequest, context: RequestContext[TransactionService]
 ) -> DescribeTransactionsResponse:
-    """Each transactional id has its own error, duplicates included; see `Repeats`."""
+    """Describe transactions. Each transactional id has its own error, duplicates included; see `Repeats`."""
     coordinator = context.services.transactions
     repeats = Repeats(lambda state: DescribeTransactionsResponse(transaction_states=[state]), context.version)
     states = [repeats.check(name, await coordinator.describe(name)) for name in request.transactional_ids]

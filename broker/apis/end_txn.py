@@ -1,5 +1,6 @@
-"""EndTxn: commits or aborts a transaction (KIP-98). Versions 0 to 5: PRODUCER_FENCED from 2 (KIP-588), a new epoch for
-each transaction from 5 (KIP-890).
+"""EndTxn: commits or aborts a transaction (KIP-98).
+
+Versions 0 to 5: PRODUCER_FENCED from 2 (KIP-588), a new epoch for each transaction from 5 (KIP-890).
 """
 
 from collections.abc import Coroutine
@@ -21,7 +22,7 @@ CLIENT_VERSION_1, CLIENT_VERSION_2 = 0, 2
 
 
 def begin(request: EndTxnRequest, context: RequestContext[TransactionService]) -> AtOnce[EndTxnResponse]:
-    """Answered when the outcome is committed; the markers are written after that."""
+    """End a transaction. The response is sent when the outcome is committed; the markers are written after that."""
     ended = context.services.transactions.end(
         request.transactional_id,
         ProducerIdentity(request.producer_id, request.producer_epoch),
@@ -34,7 +35,7 @@ def begin(request: EndTxnRequest, context: RequestContext[TransactionService]) -
 
 
 async def handle(request: EndTxnRequest, context: RequestContext[TransactionService]) -> EndTxnResponse:
-    """See `begin`."""
+    """Handle a request as `begin` does, and wait for the response."""
     return await completed(begin(request, context))
 
 

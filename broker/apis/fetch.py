@@ -1,6 +1,8 @@
-"""Fetch: returns slices of logs. Versions 4 to 18: sessions from 7 (KIP-227), leader epochs from 9 (KIP-320),
-racks from 11 (KIP-392), diverging epochs from 12 (KIP-595), topics by id from 13 (KIP-516), a follower's broker epoch
-from 15 (KIP-903), leaders' addresses from 16 (KIP-951).
+"""Fetch: returns records of partitions, as slices of logs.
+
+Versions 4 to 18: sessions from 7 (KIP-227), leader epochs from 9 (KIP-320), racks from 11 (KIP-392), diverging epochs
+from 12 (KIP-595), topics by id from 13 (KIP-516), a follower's broker epoch from 15 (KIP-903), leaders' addresses from
+16 (KIP-951).
 
 Consumers and followers use the same API. A follower reads up to the log end offset, and its fetch offset reports
 its progress to the leader; a consumer reads committed records, from version 11 on from any replica.
@@ -66,18 +68,18 @@ class Reads:
     partitions: list[tuple[CachedPartition, PartitionData]] = field(default_factory=lambda: [])
     size_bytes: int = 0
     urgent: bool = False
-    """An error, a diverging epoch or a preferred replica: the response must not wait."""
+    """Whether the response must not wait, because of an error, a diverging epoch or a preferred replica."""
     watched: list[Watchable] = field(default_factory=lambda: [])
     grown: int = 0
-    """What `watched` had grown by, together, when each was read."""
+    """The sum of `grown` of all `watched`, each taken when its partition was read."""
 
     def watch(self, signal: Watchable) -> None:
-        """The fetch waits for growth from now on."""
+        """Add a signal whose growth the fetch waits for, from now on."""
         self.watched.append(signal)
         self.grown += signal.grown
 
     def grown_meanwhile(self, watched: Iterable[Watchable]) -> int:
-        """Bytes by which partitions grew after they were read, while other tasks ran."""
+        """Return the bytes by which partitions grew after they were read, while other tasks ran."""
         return sum(signal.grown for signal in watched) - self.grown
 
 
@@ -86,9 +88,9 @@ class Fetcher:
     """The client of a fetch.
 
     Attributes:
-        replica_id: Of a follower; -1 for a consumer.
-        broker_epoch: Of a follower; -1 if not given.
-        rack: Of a consumer; "" if not given, or if no replica selector is configured.
+        replica_id: The node id of a follower; -1 for a consumer.
+        broker_epoch: The broker epoch of a follower; -1 if not given.
+        rack: The rack of a consumer; "" if not given, or if no replica selector is configured.
         leader_only: Whether only the leader may serve the fetch.
         first_read: Whether the partitions are read for the first time.
     """
@@ -111,8 +113,11 @@ class Fetcher:
 
 
 def begin(request: FetchRequest, context: Context) -> FetchResponse | LongPoll | Coroutine[Any, Any, FetchResponse]:
-    """As `handle`, at once or as a LongPoll where a consumer fetches a few partitions without a session; else a
-    coroutine."""
+    """Handle a request as `handle` does, but without waiting if a consumer fetches few partitions without a session.
+
+    Returns:
+        The response, or a `LongPoll` if there are too few records; for other requests the coroutine of `handle`.
+    """
     follows = max(request.replica_id, request.replica_state.replica_id) >= 0
     if follows or request.session_id or request.session_epoch != FINAL_EPOCH:
         return handle(request, context)
@@ -147,13 +152,13 @@ def begin(request: FetchRequest, context: Context) -> FetchResponse | LongPoll |
 
 
 def _full(answers: Reads, context: Context, by_id: bool) -> FetchResponse:
-    """A response with all of a few partitions, without a session."""
+    """Build the response to a request for few partitions without a session, which contains all of them."""
     response = FetchResponse(responses=at_once(by_topic(answers.partitions, by_id)))
     return at_once(add_leaders(response, context))
 
 
 async def handle(request: FetchRequest, context: Context) -> FetchResponse:
-    """Responds once `min_bytes` are available, `max_wait_ms` have passed, or a partition has an error."""
+    """Return records once `min_bytes` are available, `max_wait_ms` have passed, or a partition has an error."""
     sessions = context.services.fetch_sessions
     by_id = context.version >= VERSION_BY_ID
     session: Session | None = None
@@ -164,7 +169,7 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         now_ms = context.services.now_ms()
         session = sessions.resume(request.session_id, request.session_epoch, by_id=by_id, now_ms=now_ms)
         sessions.update(session, asked, _forgotten(request, context, by_id))
-        if not session.partitions:  # a session without partitions is closed, and the response is that of no session
+        if not session.partitions:  # A session without partitions is closed, and the response has no session.
             sessions.close(session.id)
             session = None
     follows = max(request.replica_id, request.replica_state.replica_id) >= 0
@@ -194,7 +199,10 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
 
 
 def _asked(request: FetchRequest, context: Context, by_id: bool) -> Generator[None, None, list[CachedPartition]]:
-    """The request's partitions; of duplicates the last counts. Yields where other tasks may run, as functions below."""
+    """Collect the request's partitions; of duplicates the last counts.
+
+    This generator, like those below, yields where other tasks may run.
+    """
     asked: dict[SessionKey, CachedPartition] = {}
     image, number = context.services.image, 0
     for topic in request.topics:
@@ -247,7 +255,7 @@ async def _read_until_enough(
 
 
 async def _read_changed(request: FetchRequest, session: Session, context: Context) -> Reads:
-    """As `_read_until_enough` for a session: reads only partitions that have changed or are requested."""
+    """Read as `_read_until_enough` does, but only those partitions of a session that have changed or are requested."""
     deadline = deadline_in(request.max_wait_ms)
     in_time = request.max_wait_ms > 0
     fetcher, changes = Fetcher.of(request, context), session.changes
@@ -313,9 +321,10 @@ def _looked_at(
     context: Context,
     follows: bool,
 ) -> None:
-    """The partition has no more changes, unless its records did not fit into the response.
+    """Remove a partition that was read from the changed ones, unless its records did not fit into the response.
 
-    What a consumer was given stays a change until it has moved on: it may ask again from the same offset.
+    A partition whose records were returned to a consumer stays changed until the consumer's offset moves on: the
+    consumer may ask again from the same offset.
     """
     key = cached.key
     if follows:
@@ -376,7 +385,7 @@ def _read_for_follower(
 
 
 def _count(answers: Reads, context: Context) -> None:
-    """Records sent to a follower count for its throttle; records that were read and not sent do not."""
+    """Count the records sent to a follower for the leader's throttle; records read but not sent do not count."""
     now_ms = steady_ms()
     for cached, answer in answers.partitions:
         partition = TopicPartition(cached.topic, cached.partition)
@@ -384,7 +393,7 @@ def _count(answers: Reads, context: Context) -> None:
 
 
 def count_sent(answers: Reads, context: Context, times: int, follows: bool = False) -> None:
-    """Count what so many equal requests are sent."""
+    """Count the records that `times` equal requests are sent, for the metrics."""
     traffic = context.services.partitions.traffic
     for cached, answer in answers.partitions:
         counts = traffic.get(cached.topic)
@@ -401,7 +410,7 @@ def count_sent(answers: Reads, context: Context, times: int, follows: bool = Fal
 
 
 def _is_throttled(partition: Partition, node_id: int, throttle: Throttle) -> bool:
-    """Replicas in the ISR are never throttled: producers would wait for them."""
+    """Whether a follower is throttled; replicas in the ISR never are, since producers would wait for them."""
     in_sync = partition.leader_state is not None and node_id in partition.leader_state.isr
     return not in_sync and throttle.covers(partition.topic_partition)
 
@@ -414,10 +423,10 @@ def _watch(
     follows: bool,
     context: Context,
 ) -> None:
-    """Note what the fetch waits for, and whether it must not wait.
+    """Register the growth of a partition that the fetch waits for, and find out whether the fetch must not wait.
 
-    A follower that serves consumers of its rack is sent an advanced high watermark at once; others receive it with the
-    next records, or when their wait ends, as in Kafka (KAFKA-9731).
+    A follower that serves consumers of its rack is sent an advanced high watermark at once. Other followers receive the
+    high watermark with the next records, or when their wait ends, as in Kafka (KAFKA-9731).
     """
     answers.urgent |= found.diverging is not None or found.preferred_replica >= 0
     if not follows:
@@ -447,7 +456,7 @@ def _find(cached: CachedPartition, context: Context) -> Partition:
 def _answer_changes(
     session: Session, answers: Reads, response: FetchResponse, by_id: bool
 ) -> Generator[None, None, None]:
-    """An incremental response contains only partitions with records, errors or changed offsets (KIP-227)."""
+    """Fill an incremental response, with only the partitions that have records, errors or changed offsets (KIP-227)."""
     moved: list[tuple[CachedPartition, PartitionData]] = []
     for number, (cached, answer) in enumerate(answers.partitions, 1):
         if number % AT_ONCE == 0:

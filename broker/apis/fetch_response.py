@@ -1,4 +1,4 @@
-"""Responses to Fetch: a partition's records or error, the order of topics, the leaders' addresses."""
+"""Builds responses to Fetch: a partition's records or error, the order of topics, the leaders' addresses."""
 
 from collections.abc import Generator
 
@@ -27,14 +27,14 @@ from minikafka.protocol.messages.fetch import (
 VERSION_WITH_LEADERS = 16
 NIL = bytes(16)
 AT_ONCE = 512
-"""Partitions between two pauses."""
+"""The number of partitions that are processed between two pauses."""
 NOT_THE_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 
 Context = RequestContext[ClusterView]
 
 
 def fill(answer: PartitionData, found: FetchResult) -> None:
-    """The records and offsets of a partition."""
+    """Fill a partition's answer with the records and offsets that were read."""
     answer.high_watermark = found.high_watermark
     answer.last_stable_offset = found.last_stable_offset
     answer.log_start_offset = found.log_start_offset
@@ -50,7 +50,7 @@ def fill(answer: PartitionData, found: FetchResult) -> None:
 
 
 def fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, context: Context) -> None:
-    """The error of a partition; of another leader, where it is."""
+    """Fill a partition's answer with an error; if another node leads the partition, with the leader too (KIP-951)."""
     answer.error_code = error.code
     answer.high_watermark = -1
     answer.records = NO_RECORDS
@@ -94,7 +94,7 @@ def changed(cached: CachedPartition, answer: PartitionData) -> bool:
 
 
 def remember(cached: CachedPartition, answer: PartitionData) -> None:
-    """Note in the session what its client was told."""
+    """Remember in the session which offsets the client was sent."""
     cached.answered = not answer.error_code and answer.diverging_epoch.epoch < 0
     cached.high_watermark = answer.high_watermark
     cached.answered_log_start_offset = answer.log_start_offset
@@ -103,7 +103,7 @@ def remember(cached: CachedPartition, answer: PartitionData) -> None:
 def by_topic(
     answers: list[tuple[CachedPartition, PartitionData]], by_id: bool
 ) -> Generator[None, None, list[FetchableTopicResponse]]:
-    """Adjacent partitions of a topic share an entry; the order of the partitions is kept."""
+    """Group answers by topic: adjacent partitions of a topic share an entry, and the order of partitions is kept."""
     topics: list[FetchableTopicResponse] = []
     last: tuple[bytes, str] | None = None
     for number, (cached, answer) in enumerate(answers, 1):

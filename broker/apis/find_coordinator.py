@@ -1,5 +1,7 @@
-"""FindCoordinator: the coordinator of a group or transaction. Versions 0 to 6: key types from 1, several keys from 4
-(KIP-699), TRANSACTION_ABORTABLE from 5 (KIP-890), share groups from 6 (KIP-932; not supported).
+"""FindCoordinator: finds the coordinators of groups and transactional ids.
+
+Versions 0 to 6: key types from 1, several keys from 4 (KIP-699), TRANSACTION_ABORTABLE from 5 (KIP-890), share groups
+from 6 (KIP-932; not supported).
 
 The first request creates the internal topic (`broker/coordinator/coordinator_lookup.py`).
 """
@@ -33,11 +35,11 @@ class FindCoordinatorServices(ClusterView, CoordinatorService, Protocol):
 
 Context = RequestContext[FindCoordinatorServices]
 NO_ERROR = "NONE"
-"""What the versions before 4 have as the message of a success."""
+"""The error message of a successful response in versions before 4."""
 
 
 async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
-    """Each key has its own error; before version 4 there is one key."""
+    """Find the coordinators of all keys, each with its own error; before version 4 there is one key."""
     if context.version >= VERSION_WITH_KEYS:
         pause, response = Pauses(every=64), FindCoordinatorResponse()
         for key in request.coordinator_keys:

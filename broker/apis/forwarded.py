@@ -1,4 +1,4 @@
-"""APIs that the controller carries out: the request is forwarded, and its response returned.
+"""Handles the APIs that the active controller carries out: forwards the request, and returns the response.
 
 Each API has its module in `minikafka.controller.decisions`; this file declares the supported versions.
 """
@@ -45,12 +45,12 @@ FORWARDED: dict[type, str] = {
 
 
 async def forward(request: Any, context: RequestContext[ControllerService]) -> Any:
-    """Returns the active controller's response.
+    """Forward a request to the active controller, and return its response.
 
     Raises:
         KafkaError: The request is refused as a whole, for example since the controller's disk is full.
-        Disconnect: The active controller is gone, and nobody knows whether it carried the request out. Without a
-            response clients ask again; NOT_CONTROLLER in each result would be the outcome for many of them.
+        Disconnect: The active controller is gone, and it is unknown whether it carried out the request. A client
+            without a response asks again, while many clients would take NOT_CONTROLLER in each result as the outcome.
     """
     try:
         return await context.services.controller.handle(request, context.version)

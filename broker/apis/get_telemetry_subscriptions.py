@@ -1,5 +1,7 @@
-"""GetTelemetrySubscriptions: which metrics a client is to push (KIP-714). Version 0, advertised where
-`metrics.listener` is set, as in an Apache Kafka with a reporter that receives the metrics of clients.
+"""GetTelemetrySubscriptions: tells a client which metrics to push (KIP-714).
+
+Version 0, advertised if `metrics.listener` is set, as in an Apache Kafka with a reporter that receives the metrics
+of clients.
 """
 
 from typing import Any
@@ -20,13 +22,13 @@ ADVERTISED = False
 
 NIL = bytes(16)
 CODECS = [Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY]
-"""In the order in which clients should choose."""
+"""The accepted compression types, in the order in which clients should choose."""
 
 
 async def handle(
     request: GetTelemetrySubscriptionsRequest, context: RequestContext[TelemetryService]
 ) -> GetTelemetrySubscriptionsResponse:
-    """The subscription of the client, which gets an id if it has none. Raises ThrottlingQuotaExceededError."""
+    """Return the client's subscription, and an id for a client without one. Raises ThrottlingQuotaExceededError."""
     clients = context.services.telemetry
     instance_id = request.client_instance_id if request.client_instance_id != NIL else clients.new_id()
     subscription = await clients.subscribe(instance_id, client_of(instance_id, context))
@@ -42,7 +44,7 @@ async def handle(
 
 
 def client_of(instance_id: bytes, context: RequestContext[Any]) -> Client:
-    """What subscriptions select the client of a request by."""
+    """Return the attributes of the client of a request, by which subscriptions select clients."""
     connection = context.connection
     return Client(
         uuid_text(instance_id),

@@ -1,4 +1,4 @@
-"""The table of all handlers; a new API is added to it."""
+"""The table of the handlers of all APIs of a broker; a new API is added to this table."""
 
 from collections.abc import Sequence
 

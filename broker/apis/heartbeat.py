@@ -1,5 +1,6 @@
-"""Heartbeat: keeps a member of a classic group alive, and notifies it of a rebalance. Versions 0 to 4: static members
-from 3 (KIP-345).
+"""Heartbeat: keeps a member of a classic group alive, and notifies it of a rebalance.
+
+Versions 0 to 4: static members from 3 (KIP-345).
 """
 
 from minikafka.broker.apis.services import GroupService
@@ -12,10 +13,10 @@ VERSIONS = "0-4"
 
 
 def begin(request: HeartbeatRequest, context: RequestContext[GroupService]) -> AtOnce[HeartbeatResponse]:
-    """REBALANCE_IN_PROGRESS makes the member join again."""
+    """Keep the member alive; the error REBALANCE_IN_PROGRESS in the response makes the member join again."""
     return context.services.groups.heartbeat(request)
 
 
 async def handle(request: HeartbeatRequest, context: RequestContext[GroupService]) -> HeartbeatResponse:
-    """See `begin`."""
+    """Handle a request as `begin` does, and wait for the response."""
     return await completed(begin(request, context))

@@ -1,5 +1,7 @@
-"""InitProducerId: a producer id and epoch (KIP-98, KIP-360). Versions 0 to 5: PRODUCER_FENCED from 4 (KIP-588); 6, with
-two-phase commit (KIP-939), is not stable in 4.3, and only served with `unstable.api.versions.enable`.
+"""InitProducerId: gives a producer its id and epoch (KIP-98, KIP-360).
+
+Versions 0 to 5: PRODUCER_FENCED from 4 (KIP-588). Version 6, with two-phase commit (KIP-939), is not stable in 4.3, and
+only served with `unstable.api.versions.enable`.
 """
 
 from typing import Protocol
@@ -26,10 +28,11 @@ Context = RequestContext[InitProducerServices]
 
 
 async def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
-    """For a transactional id the next epoch, which fences its other producers; else a new id with epoch 0, whichever id
-    the producer had before.
+    """Return a producer id and an epoch.
 
-    INVALID_REQUEST for an empty transactional id or for only one of producer id and epoch.
+    A transactional id gets its next epoch, which fences other producers of the same transactional id. A producer
+    without a transactional id gets a new id with epoch 0, whichever id it had before. The error is INVALID_REQUEST for
+    an empty transactional id, and if the request has only one of producer id and epoch.
     """
     if request.transactional_id == "" or (request.producer_id == NONE) != (request.producer_epoch == NONE):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=NONE)

@@ -1,6 +1,8 @@
-"""JoinGroup: joins, or rejoins, a classic group. Versions 0 to 9: a rebalance timeout from 1 (KIP-62), a member id is
-required first from 4 (KIP-394), static members from 5 (KIP-345), the protocol's type and name from 7 (KIP-559),
-reasons from 8 (KIP-800), skip_assignment from 9 (KIP-814). The response comes when the rebalance ends.
+"""JoinGroup: lets a member join, or rejoin, a classic group.
+
+Versions 0 to 9: a rebalance timeout from 1 (KIP-62), a member id is required first from 4 (KIP-394), static members
+from 5 (KIP-345), the protocol's type and name from 7 (KIP-559), reasons from 8 (KIP-800), skip_assignment from 9
+(KIP-814). The response comes when the rebalance ends.
 """
 
 from minikafka.broker.apis.services import GroupService
@@ -15,7 +17,7 @@ NULL_PROTOCOL_FROM = 7
 
 
 async def handle(request: JoinGroupRequest, context: RequestContext[GroupService]) -> JoinGroupResponse:
-    """The member's view of the new generation, or an error."""
+    """Let a member join; the response is the member's view of the new generation, or an error."""
     # As Java's `InetAddress.toString` without a host name: records and DescribeGroups contain "/127.0.0.1".
     caller = Caller(context.client_id, f"/{context.connection.client_host}", context.version)
     response = await context.services.groups.join(request, caller)

@@ -1,5 +1,6 @@
-"""LeaveGroup: removes members from a classic group. Versions 0 to 5: several members, also by instance id,
-from 3 (KIP-345), reasons from 5 (KIP-800).
+"""LeaveGroup: removes members from a classic group.
+
+Versions 0 to 5: several members, also by instance id, from 3 (KIP-345), reasons from 5 (KIP-800).
 """
 
 from minikafka.broker.apis.services import GroupService
@@ -13,7 +14,7 @@ VERSION_WITH_MEMBERS = 3
 
 
 async def handle(request: LeaveGroupRequest, context: RequestContext[GroupService]) -> LeaveGroupResponse:
-    """An error for each member; before version 3 the only member's error is that of the response."""
+    """Remove the members, each with its own error; before version 3 the only member's error is that of the response."""
     if context.version >= VERSION_WITH_MEMBERS:
         return await context.services.groups.leave(request)
     request.members = [MemberIdentity(member_id=request.member_id)]

@@ -1,7 +1,8 @@
-"""ListOffsets: the first, the last, or the offset of a timestamp. Versions 1 to 11: read_committed from 2, leader
-epochs from 4 (KIP-320), the greatest timestamp from 7 (KIP-734), local and tiered starts from 8 and 9 (KIP-405,
-KIP-1005), the earliest not yet copied from 11 (KIP-1023). The last three have the results of a Kafka without tiered
-storage: the local start is the log start, and nothing is remote.
+"""ListOffsets: finds the first offset, the last offset, or the offset of a timestamp.
+
+Versions 1 to 11: read_committed from 2, leader epochs from 4 (KIP-320), the greatest timestamp from 7 (KIP-734), local
+and tiered starts from 8 and 9 (KIP-405, KIP-1005), the earliest not yet copied from 11 (KIP-1023). The last three have
+the results of a Kafka without tiered storage: the local start is the log start, and nothing is remote.
 """
 
 from collections import Counter
@@ -36,12 +37,12 @@ VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PE
 NOTHING = (-1, -1, -1)
 DEBUGGER, CONSUMER = -2, -1
 VERSION_OF_NOT_AVAILABLE = 5
-"""Before it, LEADER_NOT_AVAILABLE stands for OFFSET_NOT_AVAILABLE (KIP-207)."""
+"""Earlier versions get LEADER_NOT_AVAILABLE in place of OFFSET_NOT_AVAILABLE (KIP-207)."""
 VERSION_MAX = 2**15
 
 
 async def handle(request: ListOffsetsRequest, context: RequestContext[PartitionStore]) -> ListOffsetsResponse:
-    """Each partition has its own error; duplicates are INVALID_REQUEST."""
+    """Find the requested offsets. Each partition has its own error; duplicates get INVALID_REQUEST."""
     asked: dict[str, list[ListOffsetsPartition]] = {}
     pause = Pauses()
     for topic in request.topics:
@@ -89,13 +90,16 @@ async def _topic(
 
 
 def _check_timestamp(wanted: int, version: int) -> None:
-    """Raises UnsupportedVersionError for a special timestamp that the version does not have."""
+    """Raise UnsupportedVersionError for a special timestamp that the request's version does not have."""
     if wanted < 0 and version < VERSION_OF.get(wanted, VERSION_MAX if wanted < EARLIEST else 0):
         raise UnsupportedVersionError(f"timestamp {wanted} is not supported by version {version}")
 
 
 def _at_end_or_start(partition: Partition, wanted: int, request: ListOffsetsRequest) -> tuple[int, int, int] | None:
-    """(timestamp, offset, leader epoch), -1 where there is none; None if a record has to be searched for."""
+    """Return (timestamp, offset, leader epoch) for a special timestamp; None if a record has to be searched for.
+
+    The values are -1 where there is none.
+    """
     log = partition.log
     if wanted == LATEST:
         end = _visible_end(partition, request)
@@ -110,7 +114,7 @@ def _at_end_or_start(partition: Partition, wanted: int, request: ListOffsetsRequ
 
 
 def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Followers see the whole log."""
+    """Return the offset up to which the sender may read: consumers by isolation level, followers the whole log."""
     if request.replica_id == CONSUMER:
         return partition.visible_end(request.isolation_level)
     return partition.log.end_offset
@@ -119,7 +123,7 @@ def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
 async def _search(
     partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest, large: LargeBatches
 ) -> tuple[int, int, int]:
-    """The first record at or after a timestamp, or with the largest one; `NOTHING` if there is none."""
+    """Find the first record at or after a timestamp, or with the largest timestamp; `NOTHING` if there is none."""
     log, end = partition.log, _visible_end(partition, request)
     wanted = asked.timestamp
     search = log.offset_of_max_timestamp() if wanted == MAX_TIMESTAMP else log.offset_for_timestamp(wanted)
@@ -132,7 +136,7 @@ async def _search(
 
 
 def _epoch_of_start(partition: Partition) -> int:
-    """The leader epoch of the log start offset. Of an empty log a leader has its own, a follower none (as Kafka)."""
+    """Return the leader epoch of the log start offset; for an empty log a leader's own, -1 for a follower, as Kafka."""
     epoch = partition.log.epochs.epoch_of(partition.log.start_offset)
     if epoch is not None:
         return epoch

@@ -1,5 +1,6 @@
-"""ListTransactions: the transactional ids that this node coordinates (KIP-664). Versions 0 to 2: a filter by duration
-from 1 (KIP-994), by pattern from 2 (KIP-1152).
+"""ListTransactions: lists the transactional ids that this node coordinates (KIP-664).
+
+Versions 0 to 2: a filter by duration from 1 (KIP-994), by pattern from 2 (KIP-1152).
 """
 
 from minikafka.broker.apis.services import TransactionService
@@ -13,5 +14,5 @@ VERSIONS = "0-2"
 async def handle(
     request: ListTransactionsRequest, context: RequestContext[TransactionService]
 ) -> ListTransactionsResponse:
-    """Those that match all filters."""
+    """List the transactional ids that match all filters of the request."""
     return await context.services.transactions.list(request)

@@ -1,4 +1,4 @@
-"""What several parts of a node answer about the partitions of a request, in one list of topics."""
+"""`merge_topics`: merges the topics that several parts of a node answer into the one list of a response."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Metadata: brokers, topics, leaders. Versions 0 to 13: topic creation is optional from 4 (KIP-204), topic ids from 10,
-requests by id from 12 (KIP-516), an error of the whole request from 13 (KIP-1102).
+"""Metadata: describes brokers, topics, and the leaders of partitions.
+
+Versions 0 to 13: topic creation is optional from 4 (KIP-204), topic ids from 10, requests by id from 12 (KIP-516), an
+error of the whole request from 13 (KIP-1102).
 """
 
 from typing import Protocol
@@ -50,7 +52,10 @@ Context = RequestContext[MetadataServices]
 
 
 async def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
-    """The requested topics, all topics (null, or empty at version 0), or only the brokers (empty)."""
+    """Describe the brokers and the requested topics.
+
+    Null (in version 0 an empty list) requests all topics; otherwise an empty list requests only the brokers.
+    """
     services, pause = context.services, Pauses()
     if context.version in range(VERSION_WITH_IDS, VERSION_BY_ID) and _names_by_id(request.topics or []):
         return await _refuse_ids(request, pause)
@@ -79,7 +84,7 @@ def _names_by_id(topics: list[MetadataRequestTopic]) -> bool:
 
 
 async def _requested(topics: list[MetadataRequestTopic], pause: Pauses) -> tuple[list[bytes], list[str]]:
-    """The ids and the names in a request, each once."""
+    """Return the topic ids and the names in a request, each once."""
     ids: dict[bytes, None] = {}
     names: dict[str, None] = {}
     for topic in topics:
@@ -91,7 +96,7 @@ async def _requested(topics: list[MetadataRequestTopic], pause: Pauses) -> tuple
 
 
 async def _refuse_ids(request: MetadataRequest, pause: Pauses) -> MetadataResponse:
-    """Versions 10 and 11 have topic ids, but brokers never supported requests by id in them (KIP-516)."""
+    """Refuse requests by topic id in versions 10 and 11: brokers never supported ids in these versions (KIP-516)."""
     response = MetadataResponse()
     for topic in request.topics or []:
         await pause()
@@ -139,7 +144,7 @@ async def _known(
 
 
 async def _create_missing(names: list[str], context: Context, pause: Pauses) -> None:
-    """Create missing topics if `auto.create.topics.enable`; where that fails, the response has them as unknown."""
+    """Create missing topics if `auto.create.topics.enable` is set; topics that cannot be created remain unknown."""
     services = context.services
     if not services.config.flag("auto.create.topics.enable"):
         return
@@ -159,7 +164,7 @@ async def _create_missing(names: list[str], context: Context, pause: Pauses) -> 
         try:
             await services.controller.handle(request, CREATION_VERSION)
         except KafkaError:
-            return  # the response has them as unknown, and clients retry
+            return  # The response has the topics as unknown, and clients retry.
 
 
 def _creatable(name: str, context: Context) -> bool:

@@ -1,5 +1,7 @@
-"""OffsetCommit: stores the offsets of a group. Versions 2 to 10: a retention time up to 4, leader epochs from 6
-(KIP-320), static members from 7 (KIP-345), GROUP_ID_NOT_FOUND from 9 (KIP-848), topic ids in place of names from 10.
+"""OffsetCommit: stores the offsets of a group.
+
+Versions 2 to 10: a retention time up to 4, leader epochs from 6 (KIP-320), static members from 7 (KIP-345),
+GROUP_ID_NOT_FOUND from 9 (KIP-848), topic ids in place of names from 10.
 """
 
 from collections.abc import Coroutine
@@ -32,11 +34,11 @@ class OffsetServices(ClusterView, GroupService, Protocol):
 
 Context = RequestContext[OffsetServices]
 Refused = dict[tuple[str, bytes], OffsetCommitResponseTopic]
-"""One entry for each topic that is unknown or has unknown partitions, by name and id, however often it was named."""
+"""The entries of topics that are unknown or have unknown partitions, by name and id; one entry for each topic."""
 
 
 def begin(request: OffsetCommitRequest, context: Context) -> AtOnce[OffsetCommitResponse]:
-    """Unknown topics and partitions have their own errors; the others, if any, are committed."""
+    """Commit offsets. Unknown topics and partitions have their own errors; the other offsets are committed."""
     refused: Refused = {}
     known: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
@@ -56,7 +58,7 @@ def begin(request: OffsetCommitRequest, context: Context) -> AtOnce[OffsetCommit
 
 
 async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
-    """See `begin`."""
+    """Handle a request as `begin` does, and wait for the response."""
     return await completed(begin(request, context))
 
 
@@ -67,7 +69,7 @@ async def _when_committed(
 
 
 def _merged(response: OffsetCommitResponse, committed: OffsetCommitResponse) -> OffsetCommitResponse:
-    """`response`, which has the errors of partitions that are not there, with what was committed."""
+    """Merge the committed topics into `response`, which has the errors of unknown topics and partitions."""
     if not response.topics:
         return committed
     merge_topics(response.topics, committed.topics)
@@ -77,7 +79,10 @@ def _merged(response: OffsetCommitResponse, committed: OffsetCommitResponse) -> 
 def _known_partitions(
     topic: OffsetCommitRequestTopic, context: Context, refused: Refused
 ) -> list[OffsetCommitRequestPartition]:
-    """Fill in the topic's name and id, and add an unknown topic, also without partitions, and unknown partitions."""
+    """Return the partitions that exist, and fill in the topic's name and id.
+
+    An unknown topic (even one without partitions), and unknown partitions, are added to `refused`.
+    """
     image = context.services.image
     by_id = context.version >= VERSION_BY_ID
     known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)

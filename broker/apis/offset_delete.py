@@ -26,8 +26,10 @@ Context = RequestContext[OffsetServices]
 
 
 async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
-    """Unknown topics, also without partitions, and unknown partitions have their own errors, unless the whole request
-    fails: one entry for each topic, however often it was named."""
+    """Delete offsets. Unknown topics (even without partitions) and unknown partitions have their own errors.
+
+    The response has one entry for each topic, however often the request names it; none if the whole request fails.
+    """
     missing: dict[str, OffsetDeleteResponseTopic] = {}
     known: list[OffsetDeleteRequestTopic] = []
     for topic in request.topics:

@@ -1,5 +1,7 @@
-"""OffsetFetch: the committed offsets of groups. Versions 1 to 10: all topics from 2, leader epochs from 5 (KIP-320),
-require_stable from 7 (KIP-447), several groups from 8 (KIP-709), member epochs from 9 (KIP-848), topic ids from 10.
+"""OffsetFetch: returns the committed offsets of groups.
+
+Versions 1 to 10: all topics from 2, leader epochs from 5 (KIP-320), require_stable from 7 (KIP-447), several groups
+from 8 (KIP-709), member epochs from 9 (KIP-848), topic ids from 10.
 """
 
 from typing import Protocol
@@ -38,7 +40,10 @@ Context = RequestContext[OffsetServices]
 
 
 async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    """Each group has its own error, duplicates included, see `Repeats`; before version 8 there is one group."""
+    """Fetch committed offsets. Each group has its own error, duplicates included, see `Repeats`.
+
+    Before version 8 a request has one group.
+    """
     if context.version >= VERSION_WITH_GROUPS:
         repeats = Repeats(lambda group: OffsetFetchResponse(groups=[group]), context.version)
         groups = [repeats.check(group.group_id, await _fetch(group, request, context)) for group in request.groups]
@@ -67,7 +72,7 @@ async def _fetch(
 
 
 def _complete(group: OffsetFetchRequestGroup, context: Context) -> list[OffsetFetchResponseTopics]:
-    """Fill in names and ids of topics; those with unknown ids are removed, and their results returned."""
+    """Fill in the names and ids of topics. Topics with unknown ids are removed, and their results are returned."""
     image = context.services.image
     unknown: list[OffsetFetchResponseTopics] = []
     known: list[OffsetFetchRequestTopics] = []
@@ -101,7 +106,7 @@ def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 
 
 def _one_group(group: OffsetFetchResponseGroup, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-    """The response before version 8. Version 1 has no error of the group: it is that of every requested partition."""
+    """Build the response before version 8. In version 1 the group's error is the error of every requested partition."""
     response = OffsetFetchResponse(error_code=group.error_code)
     response.topics = [
         OffsetFetchResponseTopic(name=topic.name, partitions=[_old(part) for part in topic.partitions])

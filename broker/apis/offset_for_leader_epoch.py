@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: the end offset of a leader epoch (KIP-101, KIP-279, KIP-320). Versions 2 to 4."""
+"""OffsetForLeaderEpoch: finds the end offset of a leader epoch (KIP-101, KIP-279, KIP-320). Versions 2 to 4."""
 
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
@@ -21,7 +21,7 @@ ELEMENTS_MAX = ELEMENTS_MAX_WITH_PAUSES
 async def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext[PartitionStore]
 ) -> OffsetForLeaderEpochResponse:
-    """The largest epoch not above the requested one, and its end offset; -1 where there is none."""
+    """Return the largest epoch not above the requested one, and its end offset; -1 if there is none."""
     if request.replica_id >= 0:
         context.connection.follows = True
     response, pause = OffsetForLeaderEpochResponse(), Pauses()

@@ -1,5 +1,7 @@
-"""Produce: appends batches. Versions 3 to 13 (13: topics by id, KIP-516); versions 0 to 2 are advertised, but not
-supported: librdkafka does not compress where they are missing (KAFKA-18659).
+"""Produce: appends batches to partitions.
+
+Versions 3 to 13 (13: topics by id, KIP-516); versions 0 to 2 are advertised, but not supported: librdkafka does not
+compress if the versions are missing (KAFKA-18659).
 """
 
 from collections.abc import Awaitable, Coroutine, Iterable
@@ -76,8 +78,8 @@ class Appends(NamedTuple):
 
     Attributes:
         verified: Which transactional batches may open a transaction.
-        pending: What is appended and may have to wait.
-        large: What takes long to validate, and is appended last.
+        pending: The appended batches, whose acknowledgement may have to wait.
+        large: The batches that take long to validate, and are appended last.
     """
 
     request: ProduceRequest
@@ -88,7 +90,7 @@ class Appends(NamedTuple):
 
 
 async def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
-    """Append each partition's batch, then wait until they are flushed, or committed if acks=all.
+    """Append each partition's batch, then wait until the batches are flushed, or committed if acks=all.
 
     Raises:
         Disconnect: A partition failed with acks=0: closing the connection is the only way to let the client know.
@@ -118,7 +120,7 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
 
 
 def begin(request: ProduceRequest, context: Context) -> AtOnce[ProduceResponse | None]:
-    """As `handle`, at once for a small batch that need not be flushed or replicated; else a coroutine."""
+    """Handle a request as `handle` does, but without waiting for a small batch that needs no flush or replication."""
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1:
         return handle(request, context)
@@ -144,7 +146,7 @@ def begin(request: ProduceRequest, context: Context) -> AtOnce[ProduceResponse |
 async def _when_verified(
     request: ProduceRequest, context: Context, asked: Coroutine[Any, Any, Verified]
 ) -> ProduceResponse | None:
-    """Much may have changed meanwhile: the batch is admitted again."""
+    """Append the only batch of a request after its verification; it is admitted again, as much may have changed."""
     appends = Appends(request, context, await asked, [], [])
     [topic] = request.topic_data
     answer = _produce_to(topic, topic.partition_data[0], appends)
@@ -154,7 +156,7 @@ async def _when_verified(
 def _append_only(
     answer: PartitionProduceResponse, admitted: tuple[Partition, Batch] | None, appends: Appends
 ) -> AtOnce[ProduceResponse | None]:
-    """Append the only batch of a request, unless the answer is there, and complete the response."""
+    """Append the only batch of a request if `admitted` has it, and complete the response."""
     if admitted is not None:
         _append_admitted(*admitted, answer, appends)
     [topic] = appends.request.topic_data
@@ -169,7 +171,7 @@ def _append_only(
 
 
 async def _when_appended(response: ProduceResponse, appends: Appends) -> ProduceResponse | None:
-    """Append large batches, then wait until all are flushed, or committed if acks=all."""
+    """Append large batches, then wait until all batches are flushed, or committed if acks=all."""
     for partition, batch, answered in appends.large:
         await _append_large(partition, batch, answered, appends)
     for partition, written, answer in appends.pending:
@@ -188,9 +190,9 @@ def _complete(response: ProduceResponse, appends: Appends) -> ProduceResponse | 
 
 
 def _merged(topics: list[TopicProduceData]) -> Iterable[TopicProduceData]:
-    """One entry for each topic with partitions; of duplicate partitions the last counts.
+    """Merge the request's topics: one entry for each topic with partitions; of duplicate partitions the last counts.
 
-    As in Kafka, which collects the request in a map.
+    This is as in Kafka, which collects the request in a map.
     """
     merged: dict[tuple[str, bytes], TopicProduceData] = {}
     for topic in topics:
@@ -219,7 +221,7 @@ def _is_transactional(data: PartitionProduceData) -> bool:
 
 
 def _refused(data: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
-    """An error in the transaction fails the whole request, as in Kafka."""
+    """Build a partition's answer with an error of the transaction, which fails the whole request, as in Kafka."""
     answer = PartitionProduceResponse(index=data.index)
     _fail(answer, error)
     return answer
@@ -228,7 +230,7 @@ def _refused(data: PartitionProduceData, error: KafkaError) -> PartitionProduceR
 async def _admitted(
     topics: Iterable[TopicProduceData], request: ProduceRequest, context: Context, pause: Pauses
 ) -> list[tuple[Partition, Batch]]:
-    """The transactional batches that pass the checks; the others fail them again when they are to be appended."""
+    """Return the transactional batches that pass the checks; other batches fail them again when they are appended."""
     admitted: list[tuple[Partition, Batch]] = []
     for topic in topics:
         for data in topic.partition_data:
@@ -270,7 +272,7 @@ def _append_admitted(partition: Partition, batch: Batch, answer: PartitionProduc
 def _admit(
     topic: TopicProduceData, data: PartitionProduceData, request: ProduceRequest, context: Context
 ) -> tuple[Partition, Batch]:
-    """The checks before the append, in Kafka's order; transactional batches are verified before `_check_append`."""
+    """Do the checks before an append, in Kafka's order; transactional batches are verified before `_check_append`."""
     partitions = context.services.partitions
     name = partitions.name_of(topic.topic_id) if context.version >= VERSION_BY_ID else topic.name
     if name not in context.services.image.topics:
@@ -302,7 +304,7 @@ def _append(
     *,
     validated: bool = False,
 ) -> None:
-    """Append a batch, or put the error into the answer. Raises LargeBatch unless it is validated."""
+    """Append a batch, or put the error into the answer. May raise LargeBatch if the batch is not validated yet."""
     services = appends.context.services
     large_batches = services.partitions.large_batches
     began = large_batches.clock() if validated else large_batches.begin()
@@ -330,7 +332,10 @@ def _append(
 async def _append_large(
     partition: Partition, batch: Batch, answer: PartitionProduceResponse, appends: Appends
 ) -> None:
-    """Other tasks run while the batch is validated; the append checks again whether this node leads the partition."""
+    """Validate and append a large batch.
+
+    Other tasks run during the validation; the append checks again whether this node leads the partition.
+    """
     services = appends.context.services
     large_batches, now_ms = services.partitions.large_batches, services.now_ms()
     try:
@@ -359,7 +364,7 @@ def _refuse_batch(error: RejectedRecords | KafkaError, partition: Partition, ans
 
 
 def _with_three(error: KafkaError, told: list[tuple[int, str]]) -> KafkaError:
-    """The error of a batch whose records are refused, with the first three of them, as Kafka words it."""
+    """Add the first three refused records of a batch to the text of its error, as Kafka words it."""
     if isinstance(error, InvalidTimestampError):
         return error
     three = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in told[:3])
@@ -367,7 +372,7 @@ def _with_three(error: KafkaError, told: list[tuple[int, str]]) -> KafkaError:
 
 
 async def _settle(what: Awaitable[None], answer: PartitionProduceResponse) -> None:
-    """Wait for a flush; if it fails, the partition's response has the error."""
+    """Wait for a flush; if the flush fails, put the error into the partition's answer."""
     try:
         await what
     except KafkaError as error:
@@ -375,8 +380,11 @@ async def _settle(what: Awaitable[None], answer: PartitionProduceResponse) -> No
 
 
 async def _until_committed(pending: Pending, timeout_ms: int) -> None:
-    """Wait for the in-sync replicas, all partitions together at most `timeout_ms`. Written batches stay in the log and
-    may be committed later, whatever the error; the response has their offset, as in Kafka."""
+    """Wait for the in-sync replicas, for all partitions together at most `timeout_ms`.
+
+    Whatever the error, written batches stay in the log and may be committed later; the response has their offset, as in
+    Kafka.
+    """
     deadline = deadline_in(timeout_ms)
     for partition, written, answer in pending:
         if _is_committed(partition, written, answer):
@@ -389,7 +397,7 @@ async def _until_committed(pending: Pending, timeout_ms: int) -> None:
 
 
 def _is_committed(partition: Partition, written: AppendResult, answer: PartitionProduceResponse) -> bool:
-    """Whether a partition's answer is final: its batch is committed, or it has an error, which may be found here."""
+    """Whether a partition's answer is final: the batch is committed, or the answer has an error, or gets one here."""
     try:
         return bool(answer.error_code) or partition.is_committed(written.last_offset + 1, written.leadership_term)
     except KafkaError as error:

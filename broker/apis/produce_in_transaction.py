@@ -34,7 +34,7 @@ COORDINATOR_ERRORS = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""Errors that producers do not expect from a leader; they get a retriable one."""
+"""Errors that producers do not expect from a leader; producers get NOT_ENOUGH_REPLICAS, a retriable error, instead."""
 
 
 class Verified:
@@ -48,14 +48,14 @@ class Verified:
         """Check that the coordinator has not refused the partition.
 
         Raises:
-            KafkaError: It has.
+            KafkaError: The coordinator has refused it, with this error.
         """
         error = self.errors.get(partition.topic_partition)
         if error is not None:
             raise again(error)
 
     def token(self, partition: Partition) -> Verification | None:
-        """The token with which a batch is appended; None if its transaction is open in the partition."""
+        """Return the token with which a batch is appended; None if its transaction is open in the partition."""
         return self.tokens.get(partition.topic_partition)
 
 
@@ -67,7 +67,9 @@ def verify(
     batches: Iterable[tuple[Partition, Batch]],
     context: RequestContext[TransactionService],
 ) -> AtOnce[Verified]:
-    """Ask the coordinator about the partitions in which the transaction is not open yet; at once if it is on this node.
+    """Ask the coordinator about the partitions in which the transaction is not open yet.
+
+    The result is ready at once if the coordinator is on this node, or need not be asked.
 
     Raises:
         InvalidProducerIdMappingError: The batches are of several producers.

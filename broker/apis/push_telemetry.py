@@ -1,5 +1,6 @@
-"""PushTelemetry: clients' metrics (KIP-714). Version 0, advertised where `metrics.listener` is set, see
-`get_telemetry_subscriptions.py`.
+"""PushTelemetry: a client pushes its metrics (KIP-714). Version 0, advertised if `metrics.listener` is set.
+
+See `get_telemetry_subscriptions.py`.
 """
 
 from minikafka.broker.apis.get_telemetry_subscriptions import client_of
@@ -13,6 +14,6 @@ ADVERTISED = False
 
 
 async def handle(request: PushTelemetryRequest, context: RequestContext[TelemetryService]) -> PushTelemetryResponse:
-    """Take the metrics. Raises KafkaError, see `TelemetryClients.push`."""
+    """Take the metrics of a client. Raises KafkaError, see `TelemetryClients.push`."""
     await context.services.telemetry.push(request, client_of(request.client_instance_id, context))
     return PushTelemetryResponse()

@@ -1,4 +1,4 @@
-"""The quorum of the metadata log as DescribeQuorum returns it."""
+"""Describes the quorum of the metadata log: its replicas, the voters' addresses, and the level of `kraft.version`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DEFAULT_CONTROLLER_LISTENER = "CONTROLLER"
 
 @dataclass(slots=True, frozen=True)
 class VoterAddress:
-    """A controller listener of a voter, which may have several."""
+    """The address of one controller listener of a voter; a voter may have several listeners."""
 
     node_id: int
     listener: str
@@ -31,7 +31,8 @@ class Quorum:
     """The replicas of the metadata log.
 
     Attributes:
-        addresses: Of the voters, by node id.
+        description: The replicas and their progress, as the leader sees them.
+        addresses: The addresses of the voters, by node id.
     """
 
     description: QuorumDescription
@@ -39,7 +40,7 @@ class Quorum:
 
 
 class KraftVersions(NamedTuple):
-    """The level of the feature kraft.version (0: fixed voters, 1: voters that come and go), and the highest one."""
+    """The level of the feature `kraft.version` (0: fixed voters, 1: voters may change), and its highest level."""
 
     level: int
     highest: int
@@ -48,7 +49,7 @@ class KraftVersions(NamedTuple):
 async def quorum_of(
     config: NodeConfig, controller: "StandaloneController | QuorumController", now_ms: int
 ) -> Quorum:
-    """The quorum as its leader sees it. Raises RequestTimedOutError where there is no leader."""
+    """Describe the quorum as its leader sees it. Raises RequestTimedOutError if there is no leader."""
     if not isinstance(controller, StandaloneController):
         description = await controller.describe_quorum()
         return Quorum(description, tuple(addresses_in(description.voters)) or voters_of(config, controller))
@@ -60,8 +61,10 @@ async def quorum_of(
 
 
 def voters_of(config: NodeConfig, controller: "StandaloneController | QuorumController") -> tuple[VoterAddress, ...]:
-    """The voters and their addresses, by id; that of a standalone node is the address that its broker registered where
-    it has no controller listener."""
+    """Return the voters' addresses, in the order of their ids.
+
+    The address of a standalone node without a controller listener is the one that its broker has registered.
+    """
     if not isinstance(controller, StandaloneController):
         return tuple(addresses_in(controller.voter_set))
     if config.listeners.for_controllers:
@@ -74,7 +77,7 @@ def voters_of(config: NodeConfig, controller: "StandaloneController | QuorumCont
 
 
 def addresses_in(voters: VoterSet) -> Iterator[VoterAddress]:
-    """Every endpoint of every voter."""
+    """Yield every endpoint of every voter."""
     for voter in voters:
         for endpoint in voter.endpoints:
             yield VoterAddress(voter.key.id, *endpoint)
@@ -83,7 +86,10 @@ def addresses_in(voters: VoterSet) -> Iterator[VoterAddress]:
 def controllers_of(
     config: NodeConfig, controller: "StandaloneController | QuorumController"
 ) -> tuple[VoterAddress, ...]:
-    """The controllers that this node knows, voters or not, by id: each with the listener by which they reach others."""
+    """Return all controllers that this node knows, in the order of their ids, whether they are voters or not.
+
+    The address of each is that of the listener by which controllers reach each other.
+    """
     first = {one.node_id: one for one in reversed(voters_of(config, controller))}
     if not isinstance(controller, StandaloneController):
         name = default_listener(config)
@@ -93,12 +99,12 @@ def controllers_of(
 
 
 def default_listener(config: NodeConfig) -> str:
-    """The listener by which the controllers reach each other: the first of `controller.listener.names`."""
+    """Return the listener by which controllers reach each other: the first of `controller.listener.names`."""
     return (config.listeners.controller_names or (DEFAULT_CONTROLLER_LISTENER,))[0]
 
 
 def kraft_versions_of(controller: "StandaloneController | QuorumController") -> KraftVersions:
-    """The level of kraft.version; a standalone node's voter is fixed."""
+    """Return the levels of `kraft.version`; 0 for a standalone node, whose voter is fixed."""
     if isinstance(controller, StandaloneController):
         return KraftVersions(0, 0)
     return KraftVersions(controller.kraft_version, KRAFT_VERSION_MAX)

@@ -25,11 +25,11 @@ VERSIONS: dict[type, str] = {AddRaftVoterRequest: "0-1", RemoveRaftVoterRequest:
 
 
 class Services(ClusterView, ControllerService, SettingsService, Protocol):
-    """What these handlers use."""
+    """The parts of the node that these handlers use."""
 
 
 async def change(request: Any, context: RequestContext[Services]) -> Any:
-    """The response of the active controller to AddRaftVoter or RemoveRaftVoter.
+    """Return the active controller's response to AddRaftVoter or RemoveRaftVoter.
 
     Raises:
         InconsistentClusterIdError: The request names another cluster.
@@ -43,7 +43,7 @@ async def change(request: Any, context: RequestContext[Services]) -> Any:
 
 
 def check_cluster(request: Any, cluster_id: str | None) -> None:
-    """Raises InconsistentClusterIdError where the request names another cluster."""
+    """Raise InconsistentClusterIdError if the request names another cluster."""
     if request.cluster_id not in (None, cluster_id):
         raise InconsistentClusterIdError(
             f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{cluster_id}"'
@@ -51,7 +51,7 @@ def check_cluster(request: Any, cluster_id: str | None) -> None:
 
 
 def check_voter(request: Any, listener: str) -> None:
-    """Raises InvalidRequestError unless the voter has an id, a directory and, unless it leaves, the listener."""
+    """Raise InvalidRequestError if the voter has no id or no directory, or, unless it is removed, not `listener`."""
     what = "Remove" if isinstance(request, RemoveRaftVoterRequest) else "Add"
     if request.voter_id < 0 or request.voter_directory_id == NIL_UUID:
         raise InvalidRequestError(f"{what} voter request didn't include a valid voter")
@@ -65,7 +65,7 @@ def check_voter(request: Any, listener: str) -> None:
 
 
 def check_update(request: UpdateRaftVoterRequest, listener: str, kraft_version: int) -> None:
-    """Raises InvalidRequestError for an invalid voter, or one that does not support the quorum's kraft.version."""
+    """Raise InvalidRequestError for an invalid voter, or a voter without support for the quorum's `kraft.version`."""
     check_voter(request, listener)
     versions = request.k_raft_version_feature
     if not 0 <= versions.min_supported_version <= kraft_version <= versions.max_supported_version:
@@ -81,4 +81,4 @@ def _endpoints(listeners: Sequence[Any]) -> str:
 
 
 HANDLERS = [ApiHandler(request, versions, change) for request, versions in VERSIONS.items()]
-"""Those of a broker."""
+"""The handlers of a broker's listeners."""

@@ -1,7 +1,8 @@
-"""`Repeats`: bounds what a response repeats because its request names the same thing again and again.
+"""`Repeats`: bounds the bytes that a response repeats because its request names the same item many times.
 
-A request of 50 KB may name a group 10,000 times, and what its members gave Kafka may have a megabyte. Apache Kafka
-answers each time, as long as its memory lasts. So do we up to `REPEATED_SIZE_BYTES_MAX`.
+A request of 50 KB may name a group 10,000 times, while the description of the group may have a megabyte, the metadata
+of its members. Apache Kafka answers each time, as long as its memory lasts. minikafka does so up to
+`REPEATED_SIZE_BYTES_MAX` repeated bytes.
 """
 
 from collections.abc import Callable, Hashable
@@ -20,11 +21,11 @@ E = TypeVar("E")
 
 
 class Repeats:
-    """Counts the bytes of one response that answer what its request has named before.
+    """Counts the bytes of one response that answer repeated names in its request.
 
     Args:
-        response: Makes a response that has nothing but the given element, to measure it.
-        version: Of the response.
+        response: Makes a response with only the given element, in order to measure the element.
+        version: The version of the response.
     """
 
     def __init__(self, response: Callable[[Any], Any], version: int) -> None:
@@ -34,7 +35,7 @@ class Repeats:
         self._left_bytes = REPEATED_SIZE_BYTES_MAX
 
     def check(self, named: str | tuple[Hashable, ...], element: E) -> E:
-        """Count the element that answers what is named, if that was named before. Returns it.
+        """Count `element`, which answers `named`, if `named` was checked before; returns `element`.
 
         Raises:
             InvalidRequestError: The repeated elements have more than `REPEATED_SIZE_BYTES_MAX` together.
@@ -46,7 +47,7 @@ class Repeats:
         return element
 
     def count(self, named: str | tuple[Hashable, ...], element: Any, times: int) -> None:
-        """Count the element as the answer to so many repetitions of what is named.
+        """Count `element` as the answer to `times` repetitions of `named`.
 
         Raises:
             InvalidRequestError: As `check`.

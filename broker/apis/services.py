@@ -1,7 +1,8 @@
 """The parts of a node that handlers use, as small Protocols.
 
-A handler's module names those that it needs, as `RequestContext[GroupService]` or, for several, in a Protocol of its
-own; `Services` is all of them, which a node must offer. Tests offer only what the handler under test names.
+A handler's module names the Protocols that it needs, as `RequestContext[GroupService]`, or in a Protocol of its own if
+it needs several. `Services` is all of them together, which a node must offer. Tests offer only the Protocols that the
+handler under test names.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ class Clock(Protocol):
     """The wall clock."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the time in milliseconds since 1970."""
         ...
 
 
@@ -39,7 +40,7 @@ class ClusterView(Protocol):
 
     @property
     def image(self) -> Image:
-        """Brokers, topics and settings; changes as the metadata log is applied."""
+        """The image of brokers, topics and settings, which changes as the metadata log is applied."""
         ...
 
 
@@ -48,7 +49,7 @@ class ControllerId(Protocol):
 
     @property
     def controller_id(self) -> int:
-        """The node that clients send changes to; it forwards them to the active controller."""
+        """The id of the node to which clients send changes; that node forwards them to the active controller."""
         ...
 
 
@@ -56,7 +57,7 @@ class Controller(Protocol):
     """Carries out requests that change the cluster."""
 
     async def handle(self, request: Any, version: int) -> Any:
-        """The active controller's response. Raises KafkaError."""
+        """Return the active controller's response. Raises KafkaError."""
         ...
 
 
@@ -65,7 +66,7 @@ class ControllerService(Protocol):
 
     @property
     def controller(self) -> Controller:
-        """Forwards requests where the active controller is another node."""
+        """The controller; it forwards requests if the active controller is another node."""
         ...
 
 
@@ -74,7 +75,7 @@ class PartitionStore(Protocol):
 
     @property
     def partitions(self) -> Partitions:
-        """By topic and number."""
+        """The replicas of this node, by topic and partition number."""
         ...
 
 
@@ -83,12 +84,12 @@ class FetchService(Protocol):
 
     @property
     def fetch_sessions(self) -> SessionCache:
-        """Incremental fetch sessions (KIP-227)."""
+        """The incremental fetch sessions of this node (KIP-227)."""
         ...
 
     @property
     def fetch_max_bytes(self) -> int:
-        """`fetch.max.bytes`."""
+        """The setting `fetch.max.bytes`."""
         ...
 
     @property
@@ -98,35 +99,35 @@ class FetchService(Protocol):
 
     @property
     def leader_throttle(self) -> Throttle:
-        """`leader.replication.throttled.rate`."""
+        """The throttle of replication from this node (`leader.replication.throttled.rate`)."""
         ...
 
 
 class GroupService(Protocol):
-    """Consumer groups."""
+    """Access to the group coordinator of this node."""
 
     @property
     def groups(self) -> GroupCoordinator:
-        """The groups that this node coordinates."""
+        """The coordinator of groups."""
         ...
 
 
 class TransactionService(Protocol):
-    """Transactions."""
+    """Access to the transaction coordinator and the transaction markers of this node."""
 
     @property
     def transactions(self) -> TransactionCoordinator:
-        """The transactional ids that this node coordinates."""
+        """The coordinator of transactional ids."""
         ...
 
     @property
     def partition_verifier(self) -> PartitionVerifier:
-        """Asks the coordinators of transactions before records are appended."""
+        """The verifier that asks the coordinators of transactions before records are appended."""
         ...
 
     @property
     def marker_log(self) -> MarkerLog:
-        """Writes transaction markers to the partitions of this node."""
+        """The log that writes transaction markers to the partitions of this node."""
         ...
 
 
@@ -139,11 +140,11 @@ class Coordinators(Protocol):
 
 
 class CoordinatorService(Protocol):
-    """Where groups and transactions are coordinated."""
+    """Access to the lookup of coordinators."""
 
     @property
     def coordinators(self) -> Coordinators:
-        """For every group and transactional id of the cluster."""
+        """The coordinators of all groups and transactional ids of the cluster."""
         ...
 
 
@@ -151,7 +152,7 @@ class ProducerIdSource(Protocol):
     """Hands out producer ids."""
 
     async def next(self) -> int:
-        """An id that was never handed out before. Raises KafkaError."""
+        """Return an id that was never handed out before. Raises KafkaError."""
         ...
 
 
@@ -160,7 +161,7 @@ class ProducerIdService(Protocol):
 
     @property
     def producer_ids(self) -> ProducerIdSource:
-        """Ids of the whole cluster."""
+        """The source of producer ids, which are unique in the cluster."""
         ...
 
 
@@ -177,7 +178,7 @@ class ReplicationService(Protocol):
 
     @property
     def replication(self) -> PeerConnections:
-        """One connection for each leader that this node follows."""
+        """The connections to the leaders that this node follows, one for each leader."""
         ...
 
 
@@ -186,7 +187,7 @@ class SettingsService(Protocol):
 
     @property
     def config(self) -> NodeConfig:
-        """As started."""
+        """The settings with which the node was started."""
         ...
 
 
@@ -195,12 +196,12 @@ class ConfigsService(Protocol):
 
     @property
     def effective_settings(self) -> EffectiveSettings:
-        """Of topics, brokers and groups."""
+        """The settings of topics, brokers and groups that are in effect."""
         ...
 
     @property
     def log_levels(self) -> dict[str, str]:
-        """Level by logger."""
+        """The level of each logger, by the logger's name."""
         ...
 
 
@@ -209,18 +210,18 @@ class RoutesService(Protocol):
 
     @property
     def routes(self) -> Mapping[int, Route[Any]]:
-        """By API key."""
+        """The routing table of the listener, by API key."""
         ...
 
 
 @dataclass(slots=True, frozen=True)
 class LogDirectory:
-    """A directory of `log.dirs`, with the logs in it, and its file system's size and free space in bytes, -1 if it has
-    failed.
+    """A directory of `log.dirs` with its logs.
 
     Attributes:
-        cordoned: No new logs are made in it.
-        futures: Copies of logs in other directories.
+        total_bytes, usable_bytes: The size and the free space of the file system; -1 if the directory has failed.
+        cordoned: Whether no new logs are created in the directory.
+        futures: Copies of logs that are in other directories.
     """
 
     path: str
@@ -236,16 +237,16 @@ class ReplicaMover(Protocol):
     """Moves replicas between data directories."""
 
     def request(self, key: TopicPartition, path: str) -> ErrorCode:
-        """Move a replica, now or when it is made."""
+        """Move a replica to the data directory `path`, now or when the replica is created."""
         ...
 
 
 class ReplicaMoveService(Protocol):
-    """The moves of this node."""
+    """Access to the moves of replicas between data directories."""
 
     @property
     def replica_moves(self) -> ReplicaMover:
-        """Those that go on, and new ones."""
+        """The moves of this node's replicas."""
         ...
 
 
@@ -253,25 +254,25 @@ class LogDirectoryService(Protocol):
     """The data directories."""
 
     def log_directories(self) -> list[LogDirectory]:
-        """All, also those that have failed."""
+        """Return all data directories, including failed ones."""
         ...
 
 
 class TelemetryService(Protocol):
-    """The metrics of clients."""
+    """Access to the metrics that clients push."""
 
     @property
     def telemetry(self) -> TelemetryClients:
-        """The clients that push them."""
+        """The clients that push metrics."""
         ...
 
 
 class KraftVersionService(Protocol):
-    """A handler that shows or checks the level of kraft.version uses this."""
+    """The level of the feature `kraft.version`, for handlers that show or check the level."""
 
     @property
     def kraft_versions(self) -> KraftVersions:
-        """The level, and the highest one."""
+        """The current level, and the highest level that this node supports."""
         ...
 
 
@@ -279,7 +280,7 @@ class QuorumService(Protocol):
     """The quorum of the metadata log."""
 
     async def quorum(self) -> Quorum:
-        """As its leader sees it. Raises RequestTimedOutError where there is no leader."""
+        """Describe the quorum as its leader sees it. Raises RequestTimedOutError if there is no leader."""
         ...
 
 

@@ -1,6 +1,7 @@
-"""SyncGroup: stores the leader's assignment, or returns the member's own. Versions 0 to 5: static members from 3
-(KIP-345), the protocol's type and name, which are required, from 5 (KIP-559). The response waits for the
-leader's assignment.
+"""SyncGroup: stores the assignments from the group's leader, and returns each member's own.
+
+Versions 0 to 5: static members from 3 (KIP-345), the protocol's type and name, which are required, from 5 (KIP-559).
+The response waits for the leader's assignments.
 """
 
 from minikafka.broker.apis.services import GroupService
@@ -15,7 +16,7 @@ VERSION_WITH_REQUIRED_PROTOCOL = 5
 
 
 async def handle(request: SyncGroupRequest, context: RequestContext[GroupService]) -> SyncGroupResponse:
-    """The member's assignment, or an error."""
+    """Return the member's assignment, or an error."""
     if context.version >= VERSION_WITH_REQUIRED_PROTOCOL and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return await context.services.groups.sync(request)

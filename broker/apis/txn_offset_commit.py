@@ -1,5 +1,7 @@
-"""TxnOffsetCommit: stores the offsets of a group in a transaction (KIP-98). Versions 0 to 5: leader epochs from 2
-(KIP-320), members from 3 (KIP-447), TRANSACTION_ABORTABLE from 4, without AddOffsetsToTxn from 5 (KIP-890).
+"""TxnOffsetCommit: stores the offsets of a group in a transaction (KIP-98).
+
+Versions 0 to 5: leader epochs from 2 (KIP-320), members from 3 (KIP-447), TRANSACTION_ABORTABLE from 4, no
+preceding AddOffsetsToTxn from 5 (KIP-890).
 """
 
 from typing import Protocol
@@ -38,11 +40,11 @@ class TxnOffsetServices(ClusterView, GroupService, PartitionStore, TransactionSe
 
 Context = RequestContext[TxnOffsetServices]
 Refused = dict[str, TxnOffsetCommitResponseTopic]
-"""One entry for each topic that is unknown or has unknown partitions, by name, however often it was named."""
+"""The entries of topics that are unknown or have unknown partitions, by name; one entry for each topic."""
 
 
 async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
-    """The offsets take effect when the transaction is committed. Unknown partitions have their own errors."""
+    """Store offsets, which take effect when the transaction is committed. Unknown partitions have their own errors."""
     refused: Refused = {}
     known: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
@@ -69,7 +71,7 @@ async def _commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffse
 
 
 async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verification | None:
-    """The token with which the offsets are appended. Raises KafkaError."""
+    """Return the token with which the offsets are appended, or None if none is needed. Raises KafkaError."""
     index = context.services.groups.partition_of(request.group_id)
     if index < 0:
         raise UnknownTopicOrPartitionError(f"group {request.group_id} has no coordinator yet")
@@ -104,7 +106,10 @@ async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verifica
 def _known_partitions(
     topic: TxnOffsetCommitRequestTopic, context: Context, refused: Refused
 ) -> list[TxnOffsetCommitRequestPartition]:
-    """Those that exist; an unknown topic, also without partitions, and unknown partitions are added to `refused`."""
+    """Return the partitions that exist.
+
+    An unknown topic (even one without partitions), and unknown partitions, are added to `refused`.
+    """
     known = context.services.image.topics.get(topic.name)
     count = 0 if known is None else len(known.partitions)
     missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
@@ -117,7 +122,7 @@ def _known_partitions(
 
 
 def _without_loading(response: TxnOffsetCommitResponse) -> None:
-    """Older clients do not handle COORDINATOR_LOAD_IN_PROGRESS."""
+    """Replace COORDINATOR_LOAD_IN_PROGRESS, which older clients do not handle, by COORDINATOR_NOT_AVAILABLE."""
     for topic in response.topics:
         for partition in topic.partitions:
             if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

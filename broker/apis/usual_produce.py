@@ -1,13 +1,15 @@
 """`UsualProduce`: answers the usual small Produce request from its bytes, without a request or response object.
 
-Most requests of a client differ from an earlier one in their correlation id and their batch only: one topic, one
-partition, no transaction. All that the bytes around the batch say is the same each time; it is kept here as a `Shape`,
-found by decoding one such request and encoding its response with the messages' own declarations. A request whose bytes
-before and after the batch are known is cut at the same places. Half of what a small request costs is saved so.
+Most Produce requests of a client differ from an earlier request only in their correlation id and their batch: they have
+one topic, one partition, no transaction. The bytes around the batch are the same each time. Their content is kept here
+as a `Shape`, which is found by decoding one such request, and encoding its response, with the messages' own
+declarations. A request whose bytes before and after the batch are known is then cut at the same places. This saves
+half of the cost of a small request.
 
-`answer` appends only what `produce.begin` would append unchanged and acknowledge at once, and gives the same response.
-Anything else is left to it, with nothing changed: other batches than plain ones of a few records, each error, a wait
-for followers or for the disk. Tests hold both equal.
+`answer` appends only batches that `produce.begin` would append unchanged and acknowledge at once, and gives the same
+response. All other requests are left to `produce.begin`, with nothing changed: batches that are not plain or have more
+than a few records, requests that fail, and requests that wait for followers or for the disk. Tests check that both give
+the same responses.
 """
 
 from struct import Struct
@@ -39,24 +41,24 @@ SHAPES_MAX = 4096
 SHAPE_SIZE_BYTES_MAX = 512
 LEARNT_SIZE_BYTES_MAX = 1 << 16
 NULL = 0xFFFF
-"""The size of a client id that is null."""
+"""The encoded size of a null client id."""
 PLAIN = 0
 """The attributes of a batch without compression, transaction or LogAppendTime."""
 ASSIGNED = slice(0, 16)
-"""Base offset, size and leader epoch of a batch, which an append sets before it can fail."""
+"""The bytes of a batch that an append sets before it can fail: base offset, size and leader epoch."""
 CORRELATION_ID = slice(4, 8)
 NUMBERS = Struct(">qqq")
-"""Base offset, log append time and log start offset, which follow each other in the response."""
+"""The three numbers of a response, which follow each other: base offset, log append time and log start offset."""
 UNSET, OTHER = (0, 0, 0), (-1, -1, -1)
 
 
 class Shape(NamedTuple):
-    """What the bytes around the batch say, and the response to it.
+    """The content of the bytes around the batch of a usual request, and the response to the request.
 
     Attributes:
-        tail: The bytes after the batch.
-        response: The response, with its size, but for the correlation id and the numbers.
-        numbers_at: The place of the numbers in it.
+        tail: The bytes of the request after the batch.
+        response: The response frame, in which the correlation id and the three `NUMBERS` are to be set.
+        numbers_at: The position of the three numbers in the response.
     """
 
     version: int
@@ -70,7 +72,10 @@ class Shape(NamedTuple):
 
 
 class UsualProduce:
-    """The known shapes of a node's Produce requests, at most `SHAPES_MAX`; of more, all are forgotten."""
+    """Answers usual Produce requests.
+
+    It learns the shapes of requests, at most `SHAPES_MAX`; before there would be more, it forgets all of them.
+    """
 
     def __init__(self, services: ProduceServices) -> None:
         self._services = services
@@ -80,8 +85,8 @@ class UsualProduce:
         """Append the batch of a request and return the response.
 
         Returns:
-            The parts of the response; None if `produce.begin` has to answer. Then nothing is appended, and the frame is
-            as it was.
+            The parts of the response; None if `produce.begin` has to answer. If it is None, nothing is appended, and
+            the frame is unchanged.
         """
         try:
             flexible = frame[3] >= FIRST_FLEXIBLE
@@ -121,7 +126,7 @@ class UsualProduce:
         return [response]
 
     def _partition(self, shape: Shape) -> Partition | None:
-        """The partition, if this node leads it and its topic has no rules about records."""
+        """Return the partition if this node leads it and its topic has no rules about single records, else None."""
         services = self._services
         if shape.version >= VERSION_BY_ID:
             topic = services.image.topics_by_id.get(shape.topic_id)
@@ -137,7 +142,7 @@ class UsualProduce:
     # -- shapes --------------------------------------------------------------------------------------------------
 
     def _learn(self, key: bytes, frame: bytearray, start: int, end: int) -> None:
-        """Remember the shape of a request whose records are from `start` to `end`, or that it has none."""
+        """Remember the shape of a request whose records are from `start` to `end`, or that the request has no shape."""
         if len(key) > SHAPE_SIZE_BYTES_MAX or len(frame) > LEARNT_SIZE_BYTES_MAX:
             return
         if len(self._shapes) >= SHAPES_MAX:
@@ -149,7 +154,7 @@ class UsualProduce:
 
 
 def _is_usual(batch: Batch, size_bytes: int, partition: Partition, now_ms: int) -> bool:
-    """Whether a batch is valid, and stored as it is: what `produced_batch` and `validate` check of a plain batch."""
+    """Whether a batch is valid and stored unchanged: the checks of `produced_batch` and `validate` of plain batches."""
     count, rules = batch.record_count, partition.rules
     data = batch.data
     if (
@@ -174,7 +179,7 @@ def _is_usual(batch: Batch, size_bytes: int, partition: Partition, now_ms: int) 
 
 
 def _has_to_wait(partition: Partition, batch: Batch, acks: int) -> bool:
-    """Whether the batch is not acknowledged at once, or refused."""
+    """Whether the batch would wait for a flush or for followers, or be refused."""
     log, leader_state = partition.log, partition.leader_state
     if log.end_offset + batch.record_count - log.recovery_point >= log.config.flush_messages:
         return True
@@ -182,8 +187,10 @@ def _has_to_wait(partition: Partition, batch: Batch, acks: int) -> bool:
 
 
 def _records_at(frame: bytearray, *, flexible: bool) -> int:
-    """Where the size of the records is if the request is a usual one. In other requests nothing of that kind is there,
-    and their bytes up to there are those of no shape. Raises IndexError."""
+    """Return the position of the size of the records, if the request is a usual one. Raises IndexError.
+
+    In other requests that position has another meaning; their bytes before it belong to no known shape.
+    """
     client_id_size = frame[8] << 8 | frame[9]
     position = 10 if client_id_size == NULL else 10 + client_id_size
     if not flexible:
@@ -194,7 +201,7 @@ def _records_at(frame: bytearray, *, flexible: bool) -> int:
 
 
 def _records_in(frame: bytearray, at: int, *, flexible: bool) -> tuple[int, int]:
-    """The start and end of records whose size is at `at`. Raises IndexError, MalformedMessage."""
+    """Return the start and the end of the records whose size is at `at`. Raises IndexError, MalformedMessage."""
     if not flexible:
         return at + 4, at + 4 + int.from_bytes(frame[at : at + 4], "big")
     size, start = read_uvarint(frame, at)
@@ -202,8 +209,10 @@ def _records_in(frame: bytearray, at: int, *, flexible: bool) -> tuple[int, int]
 
 
 def _shape_of(frame: bytearray, start: int, end: int) -> Shape | None:
-    """The shape of a request whose records are from `start` to `end`; None if it is no usual one. Raises
-    MalformedMessage."""
+    """Find the shape of a request whose records are from `start` to `end`; None if the request is not a usual one.
+
+    Raises MalformedMessage.
+    """
     request = _decoded(frame)
     if request is None or not start < end <= len(frame) or not _is_cut_at(frame, start, end, request):
         return None
@@ -218,7 +227,7 @@ def _shape_of(frame: bytearray, start: int, end: int) -> Shape | None:
 
 
 def _decoded(frame: bytearray) -> ProduceRequest | None:
-    """The request, if it has one partition, no transactional id, and a version whose response has all the numbers."""
+    """Decode a request; None unless it has one partition, no transactional id, and a version with all `NUMBERS`."""
     header, position = parse_request_header(frame)
     if not FIRST_WITH_LOG_START <= header.api_version <= VERSION_BY_ID:
         return None
@@ -229,7 +238,7 @@ def _decoded(frame: bytearray) -> ProduceRequest | None:
 
 
 def _is_cut_at(frame: bytearray, start: int, end: int, request: ProduceRequest) -> bool:
-    """Whether exactly the bytes from `start` to `end` are the records: they change if, and only if, these change."""
+    """Whether the records are exactly the bytes from `start` to `end`: inverting the bytes changes only the records."""
     inverted = bytes(byte ^ 0xFF for byte in frame[start:end])
     other = _decoded(frame[:start] + inverted + frame[end:])
     if other is None or other.topic_data[0].partition_data[0].records != inverted:
@@ -239,7 +248,10 @@ def _is_cut_at(frame: bytearray, start: int, end: int, request: ProduceRequest) 
 
 
 def _response_of(name: str, topic_id: bytes, index: int, version: int) -> tuple[bytes, int]:
-    """The response to a request for one partition, and the place of its numbers: where it differs with other ones."""
+    """Build the response to a request for one partition; returns it with the position of its three numbers.
+
+    The position is found by comparing two responses that differ only in the numbers.
+    """
     unset, other = (_encoded(name, topic_id, index, version, numbers) for numbers in (UNSET, OTHER))
     places = [place for place in range(len(unset)) if unset[place] != other[place]]
     assert places == list(range(places[0], places[0] + NUMBERS.size)), "the numbers do not follow each other"

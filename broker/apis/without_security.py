@@ -1,7 +1,8 @@
-"""ACLs, SASL and delegation tokens: the responses of a Kafka broker without security.
+"""Answers requests about ACLs, SASL and delegation tokens as a Kafka broker without security does.
 
-Without an authorizer ACLs are SECURITY_DISABLED, on a PLAINTEXT listener SASL is ILLEGAL_SASL_STATE, and an anonymous
-client gets no delegation token (KIP-48). A request for ACLs with the type UNKNOWN ends the connection.
+Without an authorizer, requests about ACLs get SECURITY_DISABLED. On a PLAINTEXT listener, SASL requests get
+ILLEGAL_SASL_STATE. An anonymous client gets no delegation token (KIP-48). A request for ACLs with the type UNKNOWN ends
+the connection.
 """
 
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
@@ -39,11 +40,11 @@ NO_TOKEN = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 Context = RequestContext[object]
 
 UNKNOWN = 0
-"""As a resource type, pattern type, operation or permission type."""
+"""The code of UNKNOWN as a resource type, pattern type, operation or permission type."""
 
 
 async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
-    """SECURITY_DISABLED."""
+    """Refuse with SECURITY_DISABLED."""
     _check_types(
         request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
     )
@@ -53,7 +54,7 @@ async def describe_acls(request: DescribeAclsRequest, context: Context) -> Descr
 
 
 async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
-    """SECURITY_DISABLED for each ACL."""
+    """Refuse each ACL with SECURITY_DISABLED."""
     for one in request.creations:
         _check_types(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
     refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
@@ -61,7 +62,7 @@ async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAcl
 
 
 async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
-    """SECURITY_DISABLED for each filter."""
+    """Refuse each filter with SECURITY_DISABLED."""
     for one in request.filters:
         _check_types(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
     refused = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
@@ -69,25 +70,25 @@ async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAcl
 
 
 def _check_types(*types: int) -> None:
-    """Raises Disconnect for UNKNOWN, which clients have for what they do not know; other codes are accepted."""
+    """Raise Disconnect for UNKNOWN, by which clients represent codes that they do not know; accept all other codes."""
     if UNKNOWN in types:
         raise Disconnect("an ACL with UNKNOWN as its resource type, pattern type, operation or permission type")
 
 
 async def sasl_handshake(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
-    """ILLEGAL_SASL_STATE."""
+    """Refuse with ILLEGAL_SASL_STATE."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
 async def sasl_authenticate(request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
-    """ILLEGAL_SASL_STATE."""
+    """Refuse with ILLEGAL_SASL_STATE."""
     return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=NO_SASL)
 
 
 async def create_token(
     request: CreateDelegationTokenRequest, context: Context
 ) -> CreateDelegationTokenResponse:
-    """Refused to anonymous clients; the response repeats the owner, who is the client unless the request says."""
+    """Refuse, since the client is anonymous. The response repeats the owner: by default the client itself."""
     return CreateDelegationTokenResponse(
         error_code=NO_TOKEN,
         principal_type=request.owner_principal_type or context.principal.kind,
@@ -103,19 +104,19 @@ async def create_token(
 async def describe_tokens(
     request: DescribeDelegationTokenRequest, context: Context
 ) -> DescribeDelegationTokenResponse:
-    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    """Refuse with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return DescribeDelegationTokenResponse(error_code=NO_TOKEN)
 
 
 async def renew_token(request: RenewDelegationTokenRequest, context: Context) -> RenewDelegationTokenResponse:
-    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    """Refuse with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return RenewDelegationTokenResponse(error_code=NO_TOKEN, expiry_timestamp_ms=-1)
 
 
 async def expire_token(
     request: ExpireDelegationTokenRequest, context: Context
 ) -> ExpireDelegationTokenResponse:
-    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    """Refuse with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return ExpireDelegationTokenResponse(error_code=NO_TOKEN, expiry_timestamp_ms=-1)
 
 

@@ -1,5 +1,7 @@
-"""WriteTxnMarkers: a transaction coordinator writes markers to the partitions that this node leads (KIP-98). Versions 1
-and 2: the transaction's version from 2 (KIP-1228). The admin client sends it to abort a hanging transaction (KIP-664).
+"""WriteTxnMarkers: a transaction coordinator writes markers to the partitions that this node leads (KIP-98).
+
+Versions 1 and 2: the transaction's version from 2 (KIP-1228). The admin client sends it to abort a hanging transaction
+(KIP-664).
 """
 
 from minikafka.broker.apis.services import TransactionService
@@ -24,9 +26,10 @@ Context = RequestContext[TransactionService]
 
 
 async def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
-    """Answered when all markers are committed; an error code for each partition.
+    """Write markers, and respond when all are committed, with an error code for each partition.
 
-    As in Kafka a producer is answered once, and neither producers nor topics without partitions are.
+    As in Kafka, the response has one entry for a producer that is named twice, and no entry for a producer or a topic
+    without partitions.
     """
     pause = Pauses()
     names = [await _names(marker, pause) for marker in request.markers]
@@ -56,7 +59,7 @@ def _marker(marker: WritableTxnMarker) -> Marker:
 
 
 async def _response(request: WriteTxnMarkersRequest, results: list[Results]) -> WriteTxnMarkersResponse:
-    """One entry for each producer with partitions and for each of its topics, however often they were named."""
+    """Build one entry for each producer with partitions, and for each of its topics, however often they are named."""
     pause = Pauses()
     by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for marker, errors in zip(request.markers, results, strict=True):

@@ -7,9 +7,9 @@ T = TypeVar("T")
 
 
 class BeforeWaiting(Generic[T]):
-    """Awaits `coroutine`; `call` is called when it waits first, and not at all if it completes without waiting.
+    """Awaits `coroutine`, and calls `call` when `coroutine` first waits; never if it completes without waiting.
 
-    A checkpoint counts as waiting. The loop runs no other task in between; `call` must neither wait nor raise.
+    A checkpoint counts as waiting. The event loop runs no other task before `call`, which must neither wait nor raise.
     """
 
     __slots__ = ("_call", "_coroutine")
@@ -28,20 +28,21 @@ class BeforeWaiting(Generic[T]):
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """See `Coroutine.send`."""
+        """Resume the coroutine, and call `call` if the coroutine waits for the first time; see `Coroutine.send`."""
         try:
             waits_for = self._coroutine.send(value)
         finally:
-            del value  # An exception that is raised where it waited; with this frame in its traceback it were a cycle.
+            # An exception in `value` is raised in the coroutine; its traceback then has this frame: a reference cycle.
+            del value
         if self._call is not None:
             call, self._call = self._call, None
             call()
         return waits_for
 
     def throw(self, *error: Any) -> Any:
-        """See `Coroutine.throw`."""
+        """Raise an error in the coroutine, where it waits; see `Coroutine.throw`."""
         return self._coroutine.throw(*error)
 
     def close(self) -> None:
-        """See `Coroutine.close`."""
+        """Close the coroutine; see `Coroutine.close`."""
         self._coroutine.close()

@@ -1,10 +1,10 @@
 """One client's connection: reads frames, sends responses, one request at a time, in order.
 
-A connection waits in `Transport.wait_while`, which calls its *turn* when bytes have arrived. The turn answers what can
-be answered at once, the connection's task the rest: requests that wait or are large, what the socket does not take.
+A connection waits in `Transport.wait_while`, which calls its *turn* when bytes have arrived. The turn answers requests
+that need no wait. The connection's task does the rest: waits, large requests, and bytes that the socket did not take.
 
-As in Apache Kafka, the next request is not decoded before the last one is answered; that is all the flow control there
-is. A malformed request ends the connection: where the next frame begins could not be trusted. A client over its quota
+As in Apache Kafka, the next request is not decoded before the last one is answered; there is no other flow control. A
+malformed request ends the connection, since the start of the next frame is then unknown. A client over its quota
 gets its response first, then the connection is muted for the throttle time (KIP-219).
 """
 
@@ -31,15 +31,15 @@ from minikafka.protocol.message import MalformedMessage
 log = structlog.get_logger("minikafka.connection")
 
 UNCOUNTED_SIZE_BYTES_MAX = GROWTH_SIZE_BYTES
-"""Up to this size the requests that wait for others (`LONG_POLLS`) need no room in `RequestMemory`: requests that hold
-it may wait for them, as a Produce waits for the Fetches of followers."""
+"""Requests of `LONG_POLLS` up to this size need no room in `RequestMemory`: requests that hold room may wait for them,
+as a Produce waits for the Fetches of followers."""
 LONG_POLLS = (b"\x00\x01", b"\x00\x0b", b"\x00\x0e")
 """The API keys of Fetch, JoinGroup and SyncGroup."""
 READY_BYTES_MAX = SENDFILE_SIZE_BYTES_MIN
-"""Responses of this size are not held back for those of requests that were received with theirs."""
+"""Ready responses of this total size are sent before the next request of those received together is answered."""
 
 Started = Coroutine[Any, Any, Answer]
-"""The rest of a request that cannot be answered at once."""
+"""A coroutine that completes a request which cannot be answered at once."""
 
 
 class FrameHandler(Protocol):
@@ -48,7 +48,7 @@ class FrameHandler(Protocol):
     def answer_now(
         self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
     ) -> Answer | Started | Parked:
-        """The response to a frame; or the rest of the work, to be awaited; or a wait whose response goes to `receiver`.
+        """Return the response to a frame, or a coroutine that returns it, or a wait that delivers it to `receiver`.
 
         Raises:
             MalformedMessage, Disconnect: The connection must be closed.
@@ -56,7 +56,7 @@ class FrameHandler(Protocol):
         ...
 
     def answer(self, frame: bytearray, connection: ConnectionInfo) -> Started:
-        """The response to a frame, and how long the connection is muted after it.
+        """Return the response to a frame, and how long the connection is muted after the response.
 
         Raises:
             MalformedMessage, Disconnect: The connection must be closed.
@@ -66,7 +66,7 @@ class FrameHandler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """A large response as it was when it was first seen unsent, and how much had been moved until then."""
+    """When an unsent large response was first seen, and how many bytes the transport had moved by then."""
 
     room: HeldRoom
     since_s: float
@@ -74,11 +74,11 @@ class _Watched:
 
 
 class Connection:
-    """A connection being served.
+    """Serves one client connection: reads requests, has them answered, and sends the responses in order.
 
     Attributes:
-        last_active: When a request or response last moved, in seconds of `current_time`; for the parts of large ones
-            see `is_idle`.
+        last_active: When bytes of a request or response last moved, in seconds of `current_time`; `is_idle` also
+            notices parts of large messages.
         busy: Whether a request is being answered, or the connection is muted.
         info: The addresses of both ends, and the listener.
     """
@@ -103,13 +103,13 @@ class Connection:
         self._handler = handler
         self._reader = FrameReader(size_bytes_max)
         self._memory = memory or RequestMemory()
-        self._held_bytes = 0  # of `_memory`
+        self._held_bytes = 0  # held in `_memory`
         self._current_time = current_time if times is None else times.clock
         self._rest_sent: trio.Event | None = None
         self.last_active = self._current_time()
         self._moved_bytes_seen = 0
         self._watched: _Watched | None = None
-        # What is left to the task:
+        # Work that a turn leaves to the task:
         self._unsent: list[Any] = []
         self._throttle_ms = 0
         self._started: Started | None = None
@@ -122,7 +122,7 @@ class Connection:
         self._more_arrived = False
         self._delivered: trio.Event | None = None
         self._task_runs = True
-        # What requests take, if anybody wants to know:
+        # Times of requests, if there are metrics:
         self._times = times
         self._polls = None if times is None else transport.polls
         self._measured: list[Measured] = []
@@ -172,7 +172,7 @@ class Connection:
             self.last_active = self._current_time()
 
     def is_idle(self, longer_than_s: float) -> bool:
-        """Whether no byte has moved for so long; exact to the interval between two calls."""
+        """Whether no byte has moved for `longer_than_s`; exact to the interval between two calls."""
         now = self._current_time()
         if self.transport.moved_bytes != self._moved_bytes_seen:
             self._moved_bytes_seen = self.transport.moved_bytes
@@ -180,27 +180,27 @@ class Connection:
         return now - self.last_active > longer_than_s
 
     def is_in_the_way(self, longer_than_s: float, rate_min: float) -> bool:
-        """Whether the client has long taken less than it should of a response for whose memory others wait.
+        """Whether the client reads a large response too slowly while other requests wait for the response's memory.
 
-        Exact to the interval between two calls, of which the first that sees the response begins to measure.
+        Exact to the interval between two calls. The measurement begins with the first call that sees the response.
 
         Args:
-            longer_than_s: How long the client must have been slow, and others have waited.
-            rate_min: In bytes a second.
+            longer_than_s: How long the client must have been slow, and other requests must have waited.
+            rate_min: The rate below which the client is slow, in bytes a second.
         """
         unsent, now, moved_bytes = self.info.unsent, self._current_time(), self.transport.moved_bytes
         if unsent is None or self._watched is None or self._watched.room is not unsent:
             self._watched = None if unsent is None else _Watched(unsent, now, moved_bytes)
             return False
         seen_for_s = now - self._watched.since_s
-        taken_bytes = moved_bytes - self._watched.moved_bytes + STEP_SIZE_BYTES  # Counted when a whole step was taken.
+        taken_bytes = moved_bytes - self._watched.moved_bytes + STEP_SIZE_BYTES  # `moved_bytes` grows by steps.
         is_slow = taken_bytes < rate_min * seen_for_s
         return is_slow and seen_for_s >= longer_than_s and unsent.memory.waited_for_s >= longer_than_s
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
     def _turn(self) -> bool:
-        """Read what has arrived and answer what can be answered at once; returns whether that is all."""
+        """Read the received bytes and answer requests at once where possible; returns whether no work is left."""
         if self._parked is not None:
             self._more_arrived = True
             return False
@@ -263,7 +263,7 @@ class Connection:
     def _send_measured(
         self, times: RequestTimes, frames: list[bytearray], ready: list[Any], size_bytes: int, began_s: float
     ) -> None:
-        """Send the responses to these requests, and measure or count them."""
+        """Send the responses to `frames`, and measure or count the requests."""
         weight = 1 if len(frames) > 1 or self._throttle_ms else times.weight(frames[0], size_bytes)
         ended_s = times.clock() if weight else 0.0
         if ready:
@@ -277,14 +277,14 @@ class Connection:
             times.add(frames, False, weight, times_s, self._throttle_ms, size_bytes, times.clock())
 
     def _send_at_once(self, parts: list[Any], size_bytes: int) -> None:
-        """Send a response, or leave it to the task if it is large, the kernel does not take it, or the task sends."""
+        """Send a response; the task sends it if it is large, or a response is unsent, or the task already runs."""
         if self._unsent or self._task_runs or size_bytes >= READY_BYTES_MAX:
             self._unsent += parts
         else:
             self._unsent += self.transport.send_now(parts)
 
     def deliver(self, parts: list[Any] | None) -> None:
-        """See `Receiver`."""
+        """Send the response to the parked request; None: the task answers the request. Implements `Receiver`."""
         self._parked = None
         self.last_active = self._current_time()
         if parts is None:
@@ -303,7 +303,7 @@ class Connection:
             self.transport.resume()
 
     async def _delivery(self) -> None:
-        """Bytes arrived while a request waited: its response comes first, unless the client is gone."""
+        """Wait for the response to the parked request: bytes have arrived, but responses are sent in order."""
         self._more_arrived = False
         if self._parked is None:
             return
@@ -316,7 +316,7 @@ class Connection:
     # -- the task ------------------------------------------------------------------------------------------------
 
     async def _finish_turn(self) -> None:
-        """Do what a turn left."""
+        """Do the work that the last turn left to the task."""
         unsent, self._unsent = self._unsent, []
         if unsent:
             await self.transport.send(unsent)
@@ -364,7 +364,7 @@ class Connection:
                 self._answered(frame, sum(map(len, parts)), throttle_ms)
             if not is_alone:
                 size_bytes += sum(map(len, parts))
-            del parts  # They are free as soon as they are sent, though another request may wait then.
+            del parts  # The memory is then free once they are sent, though a later request may wait.
             if throttle_ms > 0:
                 await self._throttle(ready, throttle_ms)
                 ready, size_bytes = [], 0
@@ -382,7 +382,7 @@ class Connection:
             yield frame, self._handler.answer(frame, self.info)
 
     async def _after(self, ready: list[Any], answering: Started) -> Answer:
-        """Answer a request. Earlier responses are sent, and `ready` is empty, once it waits or disconnects.
+        """Answer a request. When the request waits or disconnects, the earlier responses in `ready` are sent first.
 
         A request is not begun while a task still sends responses that the client did not take at once.
         """
@@ -398,7 +398,7 @@ class Connection:
             raise
 
     async def _send_before(self, ready: list[Any], answering: Started) -> None:
-        """Send earlier responses, and let other tasks run; if that ends the connection, the request is not begun."""
+        """Send earlier responses, and let other tasks run; if sending fails, close `answering` without starting it."""
         try:
             await self._send(ready)
             await trio.lowlevel.checkpoint()
@@ -413,9 +413,9 @@ class Connection:
             self._send_now(ready)
 
     def _send_now(self, ready: list[Any]) -> None:
-        """Send without waiting; a task sends what the kernel does not take. `ready` is empty afterwards.
+        """Send without waiting, and empty `ready`. A new task sends the bytes that the kernel does not take.
 
-        That is less than `READY_BYTES_MAX`, and holds no room: the next response may need that.
+        These bytes are fewer than `READY_BYTES_MAX` and hold no room: the next response may need the room.
         """
         left = self.transport.send_now(ready)
         ready.clear()
@@ -453,7 +453,7 @@ class Connection:
         self._measured.append(([frame], self.info.follows, 1, times_s, throttle_ms, size_bytes))
 
     def _sent(self) -> None:
-        """The responses to all measured requests are sent."""
+        """Record the times of all measured requests: their responses are sent."""
         assert self._times is not None
         measured, now = self._measured, self._times.clock()
         while measured:
@@ -477,14 +477,14 @@ class Connection:
             unsent.release()
 
     async def _make_room(self) -> None:
-        """Wait until the frame of which a part was received may be read."""
+        """Wait until there is memory to read the rest of the partly received frame."""
         size_bytes, key = self._reader.partial
         if len(key) == len(LONG_POLLS[0]) and (key not in LONG_POLLS or size_bytes > UNCOUNTED_SIZE_BYTES_MAX):
             await self._memory.reserve(size_bytes)
             self._held_bytes = size_bytes
 
     async def _rest_of_frame(self) -> list[bytearray]:
-        """The frame of which a part was received; none if the stream ends before."""
+        """Read the rest of the partly received frame; returns the frame, or no frame if the stream ends first."""
         while self._reader.is_partial:
             if not self._held_bytes:
                 await self._make_room()

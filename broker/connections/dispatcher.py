@@ -49,11 +49,13 @@ S = TypeVar("S")
 FETCH = b"\x00\x01"
 Started = Coroutine[Any, Any, Answer]
 Shortcut = Callable[[bytearray], list[Any] | None]
-"""The parts of the response to a frame; None if the steps have to be taken. Must not raise."""
+"""A function that answers a frame without the steps of the dispatcher.
+
+It returns the parts of the response, or None if the steps have to be taken. It must not raise."""
 
 
 class Dispatcher(Generic[S]):
-    """Answers frames. There is one for a node; it keeps no state between requests.
+    """Answers request frames. A node has one dispatcher, which keeps no state between requests.
 
     Args:
         services: Handed to the handlers.
@@ -117,8 +119,8 @@ class Dispatcher(Generic[S]):
         """Carry a request through its steps as far as is possible without waiting.
 
         Returns:
-            The response; or a coroutine of the rest, whose first await may wait; or a wait whose response `receiver`
-            gets, which otherwise is None.
+            The response; or a coroutine that does the remaining steps and may wait; or, only if `receiver` is given, a
+            `Parked` wait whose response `receiver` gets.
 
         Raises:
             MalformedMessage, Disconnect: See `answer`.
@@ -140,7 +142,7 @@ class Dispatcher(Generic[S]):
         return self._handle(decoded, frame, connection, receiver, began_s)
 
     def _only_bytes_decide(self) -> bool:
-        """Whether the response depends on nothing of the client but its request's bytes, and no step has to be told."""
+        """Whether the response depends only on the bytes of the request: no authorizer, quota or observer is active."""
         observer = self._observer
         return self._authorizer is None and self._quotas is None and (observer is None or not observer.enabled)
 
@@ -177,7 +179,7 @@ class Dispatcher(Generic[S]):
         receiver: Receiver | None,
         began_s: float,
     ) -> Answer | Started | Parked:
-        """The steps after the request was decoded."""
+        """Carry a decoded request through the remaining steps."""
         route, header, version, request = decoded
         principal = self._principal_of(connection)
         context = RequestContext(self._services, version, header.client_id or "", connection, principal)
@@ -206,7 +208,7 @@ class Dispatcher(Generic[S]):
             return self._refused(step, error)
 
     def _refused(self, step: "_Request[S]", error: KafkaError) -> Any:
-        """The refusal; of a request that may have many elements a coroutine that makes it in the thread."""
+        """Return the refusal of a request; if the request is large, a coroutine that makes the refusal in a thread."""
         if len(step.frame) <= ELEMENTS_AT_ONCE:
             return _refusal(step, error)
         return self._large_messages.run(_refusal, step, without_frames(error))
@@ -227,7 +229,7 @@ class Dispatcher(Generic[S]):
             return _failed(step, error)
 
     def _complete(self, step: "_Request[S]", response: Any) -> Answer | Started:
-        """The steps after the handler; a coroutine if the response is large."""
+        """Carry a response through the steps after the handler; returns a coroutine if the response is large."""
         throttle_ms = self._throttle(response, step) if self._quotas else 0
         if not response:
             return self._measured(step, [], throttle_ms)
@@ -262,7 +264,7 @@ class Dispatcher(Generic[S]):
     # -- the steps -----------------------------------------------------------------------------------------------
 
     def _decode(self, frame: bytearray, elements_max: int) -> "Decoded[S]":
-        """The route, the header, the version of the response, and the request."""
+        """Decode a frame; returns the route, the header, the version of the response, and the request."""
         header, body_offset = parse_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:
@@ -277,7 +279,7 @@ class Dispatcher(Generic[S]):
         raise Disconnect(f"version {header.api_version} of {route.name} is not supported")
 
     def _throttle(self, response: Any, step: "_Request[S]") -> int:
-        """The throttle time, written into the response where its API has a field for it."""
+        """Return the throttle time in milliseconds, and write it into the response if its API has a field for it."""
         assert self._quotas is not None
         handled_s = self._clock() - step.began_s
         throttle_ms = self._quotas.throttle_time_ms(
@@ -301,11 +303,11 @@ class Dispatcher(Generic[S]):
 
 
 Decoded = tuple[Route[S], RequestHeader, int, Any]
-"""The route, the header, the version of the response, and the request."""
+"""A decoded request: the route, the header, the version of the response, and the request."""
 
 
 class _Request(NamedTuple, Generic[S]):
-    """A decoded request, for the steps after its handler."""
+    """A decoded request with its context, for the handler and the steps after it."""
 
     route: Route[S]
     request: Any
@@ -316,7 +318,7 @@ class _Request(NamedTuple, Generic[S]):
 
 
 def _encode_and_free(request: Any, response: Any, version: int, correlation_id: int) -> list[Any]:
-    """The parts of a large response. Nobody reads the messages again, and to free their elements takes long as well."""
+    """Encode a large response, and free the elements of both messages here in the thread, since that takes long too."""
     parts = response_parts(response, version, correlation_id)
     free_elements(response)
     free_elements(request)
@@ -324,7 +326,7 @@ def _encode_and_free(request: Any, response: Any, version: int, correlation_id: 
 
 
 def _failed(step: _Request[Any], error: Exception) -> Answer:
-    """The answer after a bug in minikafka, which is logged and counted. Called while the exception is handled."""
+    """Return the answer after a bug in minikafka, and log and count the bug. Called while the exception is handled."""
     name, context = step.route.name, step.context
     log.exception("request failed", api=name, version=context.version, client=context.client_id)
     FAILURES[name] += 1
@@ -344,7 +346,7 @@ def _unsupported_api_versions(route: Route[Any]) -> Callable[[Any, RequestContex
 
 
 def _refusal(step: _Request[Any], error: KafkaError) -> Any:
-    """A response that fails the whole request: the one place where an exception becomes an error code.
+    """Return the response that fails the whole request: the one place where an exception becomes an error code.
 
     Raises:
         Disconnect: The client expects no response: it is a Produce with acks=0.

@@ -1,5 +1,8 @@
-"""Closes connections that are idle, whose client disconnected while its request waits, or that reads a large response
-too slowly while others wait for its memory."""
+"""Closes connections that are idle, whose client is gone, or whose client reads a large response too slowly.
+
+A client that disconnected is noticed here while its request waits. A client is too slow if it reads a large response
+slowly while other responses wait for the memory that it holds.
+"""
 
 from collections.abc import Collection
 
@@ -16,10 +19,10 @@ IDLE = "idle for connections.max.idle.ms"
 GONE = "client disconnected during a request"
 IN_THE_WAY = "client reads a response too slowly, and others wait for the memory that it takes"
 IN_THE_WAY_S_MAX = 10.0
-"""How long a client may be slow while others wait for the memory of its response. Shorter waits are usual, since a
-response takes all room while it is encoded."""
+"""How long a client may be slow while other responses wait for the memory of its response. Shorter waits are usual,
+since a response takes all room while it is encoded."""
 IN_THE_WAY_RATE_MIN = 256 << 10
-"""What a client is to take of such a response, in bytes a second since the response was first seen unsent."""
+"""The lowest rate at which a client may read such a response, in bytes a second since it was first seen unsent."""
 
 
 async def close_idle_connections(connections: Collection[Connection], idle_ms_max: int) -> None:
@@ -39,7 +42,7 @@ async def close_idle_connections(connections: Collection[Connection], idle_ms_ma
         pause = Pauses()
         for connection in list(connections):
             await pause()
-            if connection not in connections:  # It was closed meanwhile.
+            if connection not in connections:  # The connection was closed meanwhile.
                 continue
             reason = _reason_to_close(connection, idle_s_max)
             if reason is IN_THE_WAY:
@@ -51,7 +54,7 @@ async def close_idle_connections(connections: Collection[Connection], idle_ms_ma
 
 
 def _reason_to_close(connection: Connection, idle_s_max: float) -> str:
-    """Why a connection is to be closed; "" if it is not."""
+    """Return why a connection is to be closed; "" if it stays open."""
     if connection.is_idle(idle_s_max):
         return IDLE
     if connection.is_in_the_way(IN_THE_WAY_S_MAX, IN_THE_WAY_RATE_MIN):

@@ -1,25 +1,28 @@
 """Decodes and encodes large messages in a worker thread, one at a time, so that no step of a task is long.
 
-A message costs time and memory by the elements of its arrays, about 1 µs and 200 bytes for each. Up to
-`ELEMENTS_AT_ONCE` it is decoded and encoded at once, above in a thread, which also frees the elements; above the bound
-of its API it is refused. Its bytes cost little unless they are strings: 10 MiB of names take 22 ms. So a request of
-more than `SIZE_BYTES_AT_ONCE`, and what is answered to it, is left to the thread as well. Those of Produce are records,
-which are not copied.
+The cost of a message grows with the elements of its arrays: about 1 µs and 200 bytes for each element. A message of up
+to `ELEMENTS_AT_ONCE` elements is decoded and encoded at once; a larger message in a thread, which also frees the
+elements. A request with more elements than the bound of its API is refused. The bytes of a message cost little unless
+they are strings: 10 MiB of names take 22 ms. So a request of more than `SIZE_BYTES_AT_ONCE`, and its response, are
+left to the thread as well; except for Produce, whose bytes are records, which are not copied.
 
-Large requests share memory. A request holds what the elements of itself and its response may take, from before it is
-decoded until its response is encoded. Others that find no room wait in their order; their frames are not decoded yet.
-That cannot be a deadlock, since what holds room of a pool never waits for a request that needs room of the same pool:
+Large requests share memory, which is divided into pools. A request holds the memory that the elements of the request
+and of its response may take, from before the request is decoded until the response is encoded. A request that finds no
+room waits its turn, with its frame not decoded yet. There is no deadlock, since a request that holds room of a pool
+never waits for a request that needs room of the same pool:
 
-- *reads*: Fetch, for at most `FETCH_WAITS_MS_MAX`, and OffsetForLeaderEpoch wait for no other request.
-- *replication*: these of followers, for whom most of the others wait. They wait for no consumer, which may not read.
-- *writes*: Produce waits for its followers, that is for replication.
-- *others* wait for followers and for the controller: for its quorum, which sends no requests of these APIs.
-- `UNCOUNTED` APIs hold nothing: members of a group wait for each other's, and other nodes' transactions for the rest.
+- *reads*: Fetch, which waits for at most `FETCH_WAITS_MS_MAX`, and OffsetForLeaderEpoch wait for no other request.
+- *replication*: the same two APIs, from followers. Most other requests wait for followers. A follower's request does
+  not wait for consumers, which may not read their responses.
+- *writes*: Produce waits for its followers, that is for *replication*.
+- *others*: all other APIs wait for followers and for the controller's quorum, which sends no requests of these APIs.
+- `UNCOUNTED` APIs hold nothing: members of a group wait for each other's requests, and transactions of other nodes
+  wait for the requests of the other two APIs.
 
-A response may be large though its request is small, as one that lists all groups is. Its bytes count from before it is
-encoded until it is sent, for each of the same pools. Others wait as messages, which is little where names are long:
-they refer to what the node has anyway. They wait for nothing but clients that read; slow ones are disconnected
-(`idle_connections.py`).
+A response may be large though its request is small, such as a response that lists all groups. The bytes of a large
+response count from before it is encoded until it is sent, in a second set of the same pools. Responses that wait for
+room wait as messages. These take little memory even where names are long, since they refer to objects that the node
+has anyway. Responses wait for nothing but clients that read; slow clients are disconnected (`idle_connections.py`).
 """
 
 import re
@@ -35,24 +38,25 @@ from minikafka.storage.disk import FileSlice
 ELEMENTS_AT_ONCE = 4_000
 SIZE_BYTES_AT_ONCE = 1 << 20
 ELEMENTS_MAX = 10_000
-"""The bound of most APIs. Apache Kafka has none on the wire; of changes by one request it has the same."""
+"""The bound of most APIs. Apache Kafka has no bound for messages, and the same bound for the changes of one request."""
 ELEMENTS_MAX_WITH_PAUSES = 100_000
-"""The bound of APIs whose handlers pause: their `ELEMENTS_MAX`."""
+"""The bound of APIs whose handlers pause; their modules declare it as `ELEMENTS_MAX`."""
 
 ELEMENT_SIZE_BYTES = 1_300
-"""What an element takes in memory with what is answered about it, measured with Metadata, Fetch and ListOffsets."""
+"""The memory that an element of a request and its part of the response take; measured with Metadata, Fetch and
+ListOffsets."""
 MEMORY_SIZE_BYTES_MAX = 128 << 20
-"""Of each pool: while less is held, one more request is admitted."""
+"""The size of each pool of requests: while less is held, one more request is admitted."""
 UNSENT_SIZE_BYTES_MAX = 64 << 20
 FETCH_WAITS_MS_MAX = 500
 """How long a large Fetch may wait for records; the default of Kafka's consumers and followers."""
 UNCOUNTED = {11: "JoinGroup", 14: "SyncGroup", 24: "AddPartitionsToTxn", 27: "WriteTxnMarkers"}
-"""By API key; of `ELEMENTS_MAX` elements at most."""
+"""The APIs whose requests hold no memory, by API key. Their requests have at most `ELEMENTS_MAX` elements."""
 _POOLS = {1: "reads", 23: "reads", 0: "writes"}
-"""By API key, Fetch, OffsetForLeaderEpoch and Produce; all else is in "others"."""
+"""The pool of Fetch (1), OffsetForLeaderEpoch (23) and Produce (0), by API key; other APIs are in "others"."""
 _POOL_NAMES = ("reads", "replication", "writes", "others")
 _FOLLOWER = re.compile(r"broker-\d+-fetcher")
-"""The client ids of followers, of Apache Kafka as well (`broker-1-fetcher-0`)."""
+"""Matches the client ids of followers, those of Apache Kafka too (`broker-1-fetcher-0`)."""
 
 _PRODUCE = b"\x00\x00"
 
@@ -60,11 +64,11 @@ Run = Callable[..., Awaitable[Any]]
 
 
 class LargeMessages:
-    """The large messages of a node.
+    """Decodes and encodes the large messages of a node, and bounds the memory that they take.
 
     Args:
         run: Calls a function in a worker thread, as `Disk.run`.
-        unsent_size_bytes_max: Of large responses of each pool: while less is unsent, one more is encoded.
+        unsent_size_bytes_max: While the unsent large responses of a pool have fewer bytes, one more is encoded.
     """
 
     def __init__(self, run: Run, unsent_size_bytes_max: int = UNSENT_SIZE_BYTES_MAX) -> None:
@@ -81,11 +85,11 @@ class LargeMessages:
         """Hold memory for the elements of a request and its response. Cancellation while it waits holds nothing.
 
         Args:
-            elements_max: How many there may be.
-            follows: Whether a follower sent it.
+            elements_max: How many elements there may be.
+            follows: Whether a follower sent the request.
 
         Returns:
-            To be called with their number once that is known.
+            A function to call with the number of elements once it is known; the excess memory is released.
         """
         if api_key in UNCOUNTED:
             yield lambda _: None
@@ -108,9 +112,9 @@ class LargeMessages:
     async def encoded(
         self, api_key: int, encode: Callable[..., list[Any]], *args: object, follows: bool = False
     ) -> tuple[list[Any], HeldRoom]:
-        """The parts of a large response, and the room that they hold until they are sent.
+        """Encode a large response; returns its parts, and the room that they hold until they are sent.
 
-        Cancellation, and an error of `encode`, hold nothing.
+        After cancellation or an error of `encode`, no room is held.
         """
         room = HeldRoom(self._unsent[_pool(api_key, follows)], self._unsent_size_bytes_max)
         await room.memory.reserve(room.size_bytes)  # No other is encoded before the size of this one is known.
@@ -123,7 +127,7 @@ class LargeMessages:
         return parts, room
 
     async def run(self, function: Callable[..., Any], *args: object) -> Any:
-        """The function's result. Cancellation waits for the function to return.
+        """Call a function in the worker thread, after earlier calls. Cancellation waits for the function to return.
 
         Raises: What the function raises.
         """
@@ -132,7 +136,7 @@ class LargeMessages:
 
 
 def is_of_follower(client_id: str | None) -> bool:
-    """Whether a request that is not decoded yet is a follower's, as far as its header says."""
+    """Whether a request that is not decoded yet comes from a follower, according to the client id in its header."""
     return client_id is not None and _FOLLOWER.match(client_id) is not None
 
 
@@ -142,13 +146,13 @@ def _pool(api_key: int, follows: bool) -> str:
 
 
 def elements_at_once(frame: bytearray) -> int:
-    """How many elements a request and its response may have to be decoded and encoded at once."""
+    """The most elements that a request and its response may have to be decoded and encoded without the thread."""
     is_long = len(frame) > SIZE_BYTES_AT_ONCE and frame[:2] != _PRODUCE
     return 0 if is_long else ELEMENTS_AT_ONCE
 
 
 def free_elements(message: Any) -> None:
-    """Give up the arrays of a message, which frees their elements unless others have them. 100,000 take 10 ms."""
+    """Empty the arrays of a message, which frees elements without other references. Freeing 100,000 takes 10 ms."""
     for name in message.__slots__:
         if isinstance(getattr(message, name), list):
             setattr(message, name, [])
@@ -159,4 +163,4 @@ async def _at_once(function: Callable[..., Any], *args: object) -> Any:
 
 
 LARGE_MESSAGES = LargeMessages(_at_once)
-"""Without threads."""
+"""The default of `Dispatcher`: calls functions directly, without threads."""

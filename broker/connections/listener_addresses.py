@@ -1,4 +1,4 @@
-"""Advertised addresses: those that a node registers, and the address of each broker that a client receives."""
+"""Advertised addresses: the endpoints that a node registers, and the broker addresses that a client receives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ def advertised_endpoints(
 def addresses(image: Image, listener: str, reached_host: str, *, fenced: bool = False) -> list[Address]:
     """The unfenced brokers as a client of `listener` can reach them; with `fenced`, the fenced brokers instead.
 
-    A broker that advertises a wildcard address is given with the host at which the client reached this node: right for
-    every client of brokers that share one machine or one container.
+    For a broker that advertises a wildcard address, the host is the one at which the client reached this node. That is
+    right for every client of brokers that share one machine or one container.
     """
     found: list[Address] = []
     for node_id, broker in sorted(image.brokers.items()):

@@ -10,18 +10,18 @@ __all__ = ["Listen", "Listening"]
 
 
 class Listening(Protocol):
-    """A bound listener.
+    """A bound listener, which accepts clients.
 
     Attributes:
-        address: The host and the port that it is bound to.
+        address: The host and the port to which the listener is bound.
     """
 
     address: tuple[str, int]
 
     async def accept(self) -> Transport | None:
-        """Wait for a client; None where there is none after all, for example because it has disconnected.
+        """Wait for a client; returns None if there is no client after all, for example because it has disconnected.
 
-        It pauses before None where the next call would fail likewise. Cancellation leaves the listener usable.
+        If the next call would fail likewise, it pauses before it returns None. Cancellation leaves the listener usable.
 
         Raises:
             OSError: The listener is unusable.
@@ -29,7 +29,7 @@ class Listening(Protocol):
         ...
 
     async def run(self) -> None:
-        """Watch the sockets of the clients that were accepted, until cancelled; without it none is heard."""
+        """Watch the sockets of accepted clients, until cancelled. While it does not run, no request is received."""
         ...
 
     def close(self) -> None:

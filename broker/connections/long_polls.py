@@ -1,9 +1,9 @@
-"""Long polls: requests that wait until partitions have grown, without a task for each.
+"""Long polls: requests that wait until partitions have grown, without a task for each request.
 
-Requests that differ only in their correlation id form a group, such as those of thousands of consumers at the end
-of a partition. The partitions have one listener for a group. When they have grown, they are read once, and the response
-is encoded once and sent to all members. A request whose response is not the usual one (an error, another leader) is
-answered from its beginning in the task of its connection, as are those for which the dispatcher makes no group.
+Requests that differ only in their correlation id form a group, such as the Fetches of thousands of consumers at the end
+of a partition. Each partition has one listener for a group. When the partitions have grown, they are read once, and
+the response is encoded once and sent to all members. A request whose response is not the usual one (an error, another
+leader) is answered from its beginning in the task of its connection; so is a request that is in no group.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from minikafka.storage.disk import FileSlice
 log = structlog.get_logger("minikafka.request")
 
 TURN_S = 0.002
-"""How long responses are sent before other tasks run."""
+"""How long responses of a group are sent before other tasks run."""
 COPIED_SIZE_BYTES_MAX = 32 << 10
-"""Larger responses are not joined for a group, so that logs are sent by `sendfile`."""
+"""The parts of larger responses are not joined into one, so that slices of logs are sent by `sendfile`."""
 ENDED_GROUPS_MAX = 64
 CORRELATION_ID = slice(4, 8)
-"""The place of the correlation id: in a request without its size, and in a response with its size."""
+"""The position of the correlation id in a request (without the frame's size), and in a response (with the size)."""
 
 
 class Receiver(Protocol):
     """A connection whose request waits."""
 
     def deliver(self, parts: list[Any] | None) -> None:
-        """The response, or None: the request is to be answered from its beginning, by a task."""
+        """Take the parts of the response; None: the connection's task answers the request from its beginning."""
         ...
 
 
@@ -46,11 +46,11 @@ class LongPoll:
     """A handler's answer to a request that has to wait.
 
     Attributes:
-        watched: What has to grow.
-        missing_bytes: By how much, at least 1.
-        wait_s: How long it may wait; then it is answered with what there is.
-        again: Reads again, given whether it is still in time. Returns the response; in time also another LongPoll; or
-            None where the response is not the usual one.
+        watched: The partitions, or sessions of partitions, that have to grow.
+        missing_bytes: By how many bytes they have to grow, at least 1.
+        wait_s: How long the request may wait; after that it is answered with the records that there are.
+        again: Reads again; its argument is whether the request is still in time. Returns the response; or another
+            `LongPoll`, only in time; or None if the response is not the usual one.
         sent: Called with the number of requests that get the response that `again` returned last.
     """
 
@@ -62,7 +62,7 @@ class LongPoll:
 
 
 class Parked:
-    """One waiting request."""
+    """One waiting request, a member of a group."""
 
     __slots__ = ("_group", "correlation_id", "deadline", "receiver")
 
@@ -73,13 +73,13 @@ class Parked:
         self.deadline = deadline
 
     def withdraw(self) -> None:
-        """The connection is closed. No effect once the response was delivered."""
+        """Leave the group: the connection is closed. No effect once the response was delivered."""
         self.receiver = None
         self._group.leave(self)
 
 
 class _Group:
-    """Requests that are equal but for their correlation ids; a listener of what they wait for."""
+    """Waiting requests that differ only in their correlation ids; the group listens to the partitions' growth."""
 
     __slots__ = ("_polls", "encode", "key", "members", "missing_bytes", "poll")
 
@@ -92,27 +92,27 @@ class _Group:
         self.members: dict[Parked, None] = {}
 
     def grew(self, size_bytes: int) -> None:
-        """See `GrowthListener`."""
+        """Count `size_bytes` of growth; the group is ready when no bytes are missing. Implements `GrowthListener`."""
         self.missing_bytes -= size_bytes
         if self.missing_bytes <= 0:
             self._polls.ready(self)
 
     def wake(self) -> None:
-        """See `GrowthListener`."""
+        """Make the group ready now. Implements `GrowthListener`."""
         self._polls.ready(self)
 
     def leave(self, member: Parked) -> None:
-        """Forget a member, and the group with its last."""
+        """Remove a member; the group ends with its last member."""
         self.members.pop(member, None)
         if not self.members:
             self._polls.end(self)
 
 
 class LongPolls:
-    """All groups of a node. `run` sends the responses; without it none is sent.
+    """All groups of waiting requests of a node. `run` sends the responses; while it does not run, none is sent.
 
-    Invariant: a group is in `_groups`, and a listener of what it waits for, exactly while it has members and was not
-    woken by enough growth or otherwise. So a request that joins it would find too little, too.
+    Invariant: a group is in `_groups`, and listens to its partitions, exactly while it has members and was not woken
+    (by enough growth or otherwise). So a request that joins the group would find too few bytes, too.
     """
 
     def __init__(self) -> None:
@@ -129,14 +129,14 @@ class LongPolls:
         return sum(len(group.members) for group in self._groups.values())
 
     def join(self, frame: bytearray, receiver: Receiver) -> Parked | None:
-        """Let a request wait in the group of equal ones; None if there is none."""
+        """Let a request wait in the group of equal requests; None if there is no such group."""
         group = self._groups.get(_key(frame))
         return None if group is None else self._add(group, frame, receiver)
 
     def park(
         self, frame: bytearray, receiver: Receiver, poll: LongPoll, encode: Callable[[Any], list[Any]]
     ) -> Parked:
-        """Let a request wait that has no group yet. `encode` makes a response with any correlation id."""
+        """Let a request wait in a new group. `encode` encodes a response, with any correlation id."""
         group = _Group(self, _key(frame), poll, encode)
         self._watch(group)
         member = self._add(group, frame, receiver)
@@ -166,14 +166,14 @@ class LongPolls:
             watched.watch(group)
 
     def end(self, group: _Group) -> None:
-        """The group waits no longer; no effect if it does not wait."""
+        """End a group's wait; no effect if the group does not wait."""
         if self._groups.get(group.key) is group:
             del self._groups[group.key]
             for watched in group.poll.watched:
                 watched.unwatch(group)
 
     def ready(self, group: _Group) -> None:
-        """The group is to be answered, by `run`: this is called while partitions change."""
+        """Have `run` answer the group, and not this call, which happens while partitions change."""
         if self._groups.get(group.key) is group:
             del self._groups[group.key]  # still a listener: listeners are being called
             self._ready.append(group)
@@ -194,9 +194,9 @@ class LongPolls:
         await _deliver(members, group, response)
 
     def _wait_on(self, group: _Group, poll: LongPoll) -> None:
-        """There is still too little, though more than before."""
+        """Let the group wait on: the partitions have grown, but not enough."""
         group.poll, group.missing_bytes = poll, poll.missing_bytes
-        if group.key in self._groups:  # of requests that came meanwhile
+        if group.key in self._groups:  # requests that came meanwhile have made a new group
             members, group.members = group.members, {}
             for member in members:
                 if member.receiver is not None:
@@ -233,7 +233,7 @@ class LongPolls:
         return self._groups.get(group.key) is group
 
     async def _answer_due(self, group: _Group, now: float) -> None:
-        """Answer the members whose time is over: the first, since all of a group may wait equally long."""
+        """Answer the members whose time is over: the oldest, since all members of a group may wait equally long."""
         due = dict.fromkeys(member for member in group.members if member.deadline <= now)
         for member in due:
             group.leave(member)
@@ -248,7 +248,7 @@ def _key(frame: bytearray) -> bytes:
 
 
 def _again(group: _Group, *, in_time: bool) -> Any:
-    """The response, a LongPoll, or None."""
+    """Call the group's `again`; returns the response, a `LongPoll`, or None after an error."""
     try:
         return group.poll.again(in_time)
     except KafkaError:
@@ -260,7 +260,7 @@ def _again(group: _Group, *, in_time: bool) -> Any:
 
 
 async def _deliver(members: dict[Parked, None], group: _Group, response: Any) -> None:
-    """Send a response to all members, None for each to be answered by its own task."""
+    """Send a response to all members; None: each member is answered by the task of its connection."""
     parts = None if response is None else _encoded(group, response)
     if parts is not None:
         group.poll.sent(len(members))
@@ -279,7 +279,7 @@ async def _deliver(members: dict[Parked, None], group: _Group, response: Any) ->
 
 
 def _encoded(group: _Group, response: Any) -> list[Any] | None:
-    """The parts of the response; None for each member to be answered by its own task."""
+    """Encode the response; returns its parts, or None if the response cannot be encoded or its records not read."""
     try:
         return _joined(group.encode(response))
     except UnencodableMessage:
@@ -287,7 +287,7 @@ def _encoded(group: _Group, response: Any) -> list[Any] | None:
 
 
 def _joined(parts: list[Any]) -> list[Any] | None:
-    """The parts of a small response in one, with the records read; None if they cannot be read."""
+    """Join the parts of a small response into one, with the records read; None if the records cannot be read."""
     if sum(map(len, parts)) > COPIED_SIZE_BYTES_MAX:
         return parts
     try:

@@ -1,6 +1,6 @@
-"""Pauses of handlers that do the same for many topics, partitions or groups, so that no step of theirs is long.
+"""Pauses in handlers that process many topics, partitions or groups, so that other tasks run in between.
 
-They count instead of measuring time, so that a simulation has the same pauses.
+Pauses depend on a count of items and not on measured time, so that a simulation has the same pauses.
 """
 
 import trio
@@ -11,8 +11,9 @@ EVERY = 256
 
 
 class Pauses:
-    """`await pauses()` for each item, or for several, or with a name of it that may be long; every so many times other
-    tasks run.
+    """Lets other tasks run after every `every` items: `await pauses()` is called for each item.
+
+    A call may count several items, or take the name of the item: a long name counts as several items.
 
     Args:
         every: Items between two pauses; together they should take about 5 ms.
@@ -28,7 +29,7 @@ class Pauses:
             await trio.lowlevel.checkpoint()
 
     def is_due(self, name: str = "", items: int = 1) -> bool:
-        """Count items, for a caller that cannot wait here; every so many times the caller has to pause itself."""
+        """Count items, and return whether a pause is due; for callers that cannot wait here, and pause themselves."""
         self._left -= items * weight(name)
         if self._left > 0:
             return False

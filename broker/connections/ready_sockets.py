@@ -1,8 +1,8 @@
 """`ReadySockets`: calls a function of each connection whose socket can be read, in one task for all connections.
 
 A task that waits for its own socket costs more in trio's scheduler than a small request costs otherwise. Here one task
-waits for an epoll instance that has all sockets, and calls the turns of all that are ready, one after another. The task
-of a connection runs only for what a turn cannot do. Linux only: elsewhere each task waits for its own socket.
+waits for an epoll instance that has all sockets, and calls the turns of all ready connections, one after another. The
+task of a connection runs only for work that a turn cannot do. Linux only: elsewhere each task waits for its own socket.
 """
 
 import select
@@ -15,21 +15,21 @@ import trio
 from minikafka.broker.connections.request_times import STEADY
 
 Turn = Callable[[], bool]
-"""Reads and answers what is ready, without waiting; returns whether to go on waiting for more."""
+"""Reads the received bytes and answers requests, without waiting; returns whether to call it again for more bytes."""
 
 EVENTS_MAX = 256
 TURN_S = 0.002
-"""How long turns are called, and requests of one connection that arrived together answered, before other tasks run."""
+"""Seconds for which turns are called, or requests of one connection are answered together, before other tasks run."""
 
 
 class ReadySockets:
     """The sockets whose tasks wait in `wait_while`, in one epoll instance.
 
-    Invariant: a socket in `_waiting` is registered. One that is not waited for stays registered until it is readable:
-    a client that sends its next request after the response to the last costs no further system call.
+    Invariant: a socket in `_waiting` is registered. A socket that no task waits for stays registered until it is
+    readable: a client that sends its next request after the response to the last costs no further system call.
 
     Attributes:
-        polled_s: When the sockets were found to be readable whose turns are being called, on `clock`.
+        polled_s: When epoll reported the sockets whose turns are being called, on `clock`.
     """
 
     def __init__(self, clock: Callable[[], float] = STEADY) -> None:
@@ -54,7 +54,7 @@ class ReadySockets:
                     if now > end:
                         await trio.lowlevel.checkpoint()
                         end = self._clock() + TURN_S
-                # More are likely to be ready by now where several were.
+                # If several sockets were ready, more are likely to be ready by now.
                 ready = self._epoll.poll(0, EVENTS_MAX) if len(ready) > 1 else []
                 self.polled_s = now
 
@@ -88,7 +88,7 @@ class ReadySockets:
             trio.lowlevel.reschedule(waiting[1])
 
     def forget(self, fd: int) -> None:
-        """The socket is about to be closed; no task waits for it."""
+        """Unregister a socket that is about to be closed; no task waits for it."""
         self._unregister(fd)
 
     def _unregister(self, fd: int) -> None:

@@ -1,8 +1,9 @@
-"""Responses that refuse a whole request, in the shape of its API: one error code, or that of each topic, resource, ….
+"""Builds responses that refuse a whole request: one error code, or the same code for every topic, resource, ….
 
-A response without an error of the whole request repeats what the request names, each with the error. That is derived
-from the declarations of both messages: an array of the response repeats the array of the request that `_REPEATS` names,
-and a field that of the same meaning. Source: the methods `getErrorResponse` of Kafka's requests.
+Many responses have no error code for the whole request. Such a response repeats the items of the request, each with the
+error. The repetition is derived from the declarations of both messages: an array of the response repeats the array of
+the request that `_REPEATS` names, and a field repeats the field of the same meaning. Source: the methods
+`getErrorResponse` of Kafka's requests.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ __all__ = ["refusal_of"]
 
 _ERRORS = ("error_code", "partition_error_code")
 _BOTH = ("ElectLeadersResponse", "AlterPartitionReassignmentsResponse")
-"""Responses with the error of the whole request and that of each partition."""
+"""Responses with an error code for the whole request and one for each partition; a refusal sets both."""
 _REPEATS: dict[str, tuple[str, ...]] = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
     "partition_responses": ("partition_data",),
@@ -31,9 +32,9 @@ _REPEATS: dict[str, tuple[str, ...]] = {
     "coordinators": ("coordinator_keys",),
     "transaction_states": ("transactional_ids",),
 }
-"""For an array of a response, those of the request that it repeats; by default that of the same name."""
+"""The arrays of the request that an array of the response repeats, by its name; by default the array of that name."""
 _NAMES = {"topic_name": "name", "partition_index": "partition", "user": "name"}
-"""For a field of a response, that of the request that it repeats if there is none of the same name."""
+"""The field of the request that a field of the response repeats, if the request has no field of the same name."""
 _IDENTIFYING = frozenset(
     (
         "name", "topic", "topic_name", "topic_id", "index", "partition", "partition_index", "partition_id", "group_id",
@@ -41,15 +42,16 @@ _IDENTIFYING = frozenset(
         "user",
     )
 )
-"""The fields that are repeated; the others are at their defaults."""
+"""The fields of an item that a refusal repeats; all other fields have their defaults."""
 
 
 def refusal_of(request: Any, response: type, version: int, error: KafkaError) -> Any:
-    """The response to a request that fails as a whole.
+    """Build the response to a request that fails as a whole.
 
     Args:
-        response: Its class.
-        version: Of the response.
+        response: The class of the response.
+        version: The version of the response.
+        error: The error, whose code and text are written into the response.
     """
     refused = fresh(response)
     fields = [field for field in fields_of(response) if version in field.versions]
@@ -96,7 +98,7 @@ def _element(struct: Any, declared: Iterable[Field], named: Any, version: int, e
 
 
 def _identity(named: Any, field: Field) -> Any:
-    """What the field repeats of a part of the request: a struct, or a plain name or number."""
+    """Return the field's value from an item of the request, which is a struct, a name or a number; else its default."""
     default = default_of(field)
     if isinstance(named, str | int):
         return named if type(named) is type(default) else default

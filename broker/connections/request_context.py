@@ -1,4 +1,4 @@
-"""`RequestContext`: a handler's arguments besides the request: connection, principal, version, services of the node."""
+"""`RequestContext`: what a handler receives besides the request: services, version, connection and principal."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -36,10 +36,10 @@ class ConnectionInfo:
         listener: The name of the listener, as in `listeners`.
         client_host: The client's address.
         local_host: The address of this node that the client connected to, for advertising.
-        local_port: The port of it.
+        local_port: The port of this node that the client connected to.
         client_port: The client's port.
-        software_name, software_version: What the client said of itself in ApiVersions; "" before.
-        follows: Whether a follower fetches on it; set by its first Fetch or OffsetForLeaderEpoch.
+        software_name, software_version: The client's software, from its ApiVersions request; "" before that.
+        follows: Whether a follower fetches on the connection; set by its first Fetch or OffsetForLeaderEpoch.
         unsent: The room of a large response that is not sent yet, see `LargeMessages.encoded`.
     """
 
@@ -62,7 +62,7 @@ class RequestContext(Generic[S]):
         services: The parts of the node that the handler uses; each handler names them (`broker/apis/services.py`).
         version: The API version of the request and of its response.
         client_id: The client id of the request, "" for null.
-        connection: The connection on which it arrived.
+        connection: The connection on which the request arrived.
         principal: The client as authenticated.
     """
 
@@ -74,9 +74,11 @@ class RequestContext(Generic[S]):
 
 
 Answer = tuple[list[Any], int]
-"""The parts of the response frame, size first (none for Produce with acks=0), and the throttle time in milliseconds,
-for which the connection is muted after the response is sent (KIP-219)."""
+"""The parts of the response frame, and the throttle time in milliseconds.
+
+The frame begins with its size; a Produce with acks=0 has no parts. The connection is muted for the throttle time after
+the response is sent (KIP-219)."""
 
 
 class Disconnect(Exception):
-    """The request has no response: the connection is closed. The text is logged as the reason."""
+    """Raised to close the connection without a response to the request. The text is logged as the reason."""

@@ -26,7 +26,7 @@ class RequestLog:
 
     @property
     def enabled(self) -> bool:
-        """Whether the level is DEBUG or lower now."""
+        """Whether the logger's level is DEBUG or lower now."""
         return self._levels.get(self._logger) in DEBUG_LEVELS
 
     def request_completed(

@@ -1,10 +1,10 @@
-"""`RequestMemory`: how many bytes of requests a node holds for all connections together (`queued.max.request.bytes`),
-or of large responses that are not sent yet.
+"""`RequestMemory`: limits the bytes of requests, or of unsent large responses, that a node holds in memory.
 
-Trio: connections wait for room. The bytes of a request count from the time when its size is known, before it is read,
-until it is answered. A request is admitted while there is any room: it may exceed the limit, so that one always fits,
-and at most `socket.request.max.bytes` are held above it. A request that arrives whole in one read, and is answered at
-once, does not count. Source: Kafka's `SimpleMemoryPool` with `strict=false`.
+One object limits the requests of all connections together (`queued.max.request.bytes`). The bytes of a request count
+from the time when its size is known, before it is read, until it is answered. A request is admitted while there is any
+room. It may exceed the limit, so that every request fits some time; at most `socket.request.max.bytes` are held above
+the limit. A request that arrives whole in one read, and is answered at once, does not count. Uses trio: connections
+wait for room. Source: Kafka's `SimpleMemoryPool` with `strict=false`.
 """
 
 from collections import deque
@@ -21,14 +21,14 @@ class _Waiter:
 
 
 class RequestMemory:
-    """The bytes of requests, or of responses, that are in memory.
+    """Counts the bytes of requests, or of responses, that are in memory, and lets callers wait for room.
 
     Args:
-        size_bytes_max: `queued.max.request.bytes`; 0 or less is unlimited.
+        size_bytes_max: The limit, such as `queued.max.request.bytes`; 0 or less is unlimited.
 
     Attributes:
-        held_bytes: The sum of all requests that count. *Invariant:* 0 when all are answered.
-        waited_for_s: How long the one who waits longest has waited for room; 0 if nobody waits.
+        held_bytes: The bytes of all requests that count. *Invariant:* 0 when all are answered.
+        waited_for_s: For how many seconds the oldest waiting `reserve` has waited for room; 0 if none waits.
     """
 
     def __init__(self, size_bytes_max: int = -1) -> None:
@@ -59,7 +59,7 @@ class RequestMemory:
         self.held_bytes += size_bytes
 
     def release(self, size_bytes: int) -> None:
-        """The bytes are no longer in memory; who waits longest is admitted first."""
+        """Give up bytes that are no longer in memory, and admit waiting calls of `reserve`, oldest first."""
         self.held_bytes -= size_bytes
         assert self.held_bytes >= 0, "released more than was held"
         while self._waiting and self.held_bytes < self._limit:
@@ -70,18 +70,18 @@ class RequestMemory:
 
 @dataclass(slots=True, eq=False)
 class HeldRoom:
-    """Room that is held until `release`, such as that of a response until it is sent."""
+    """Room in a `RequestMemory` that is held until `release`, such as the room of a response until it is sent."""
 
     memory: RequestMemory
     size_bytes: int
 
     def become(self, size_bytes: int) -> None:
-        """Hold so much instead, without waiting."""
+        """Change the size of the room to `size_bytes`, without waiting."""
         self.memory.hold(size_bytes)
         self.release()
         self.size_bytes = size_bytes
 
     def release(self) -> None:
-        """Hold nothing."""
+        """Give up the room; no effect if it was given up before."""
         size_bytes, self.size_bytes = self.size_bytes, 0
         self.memory.release(size_bytes)

@@ -1,4 +1,6 @@
-"""The interfaces of a request's steps besides its handler, with the default of a node for each.
+"""The interfaces of the steps of a request that surround its handler: principal, authorizer, quotas, observer.
+
+A node uses these defaults:
 
     principal    identifies the client       default: ANONYMOUS, as on a PLAINTEXT listener of Kafka
     authorize    refuses a request           default: none; everything is allowed while `authorizer.class.name` is empty
@@ -15,7 +17,7 @@ from minikafka.broker.connections.request_context import ANONYMOUS, ConnectionIn
 
 
 def anonymous(connection: ConnectionInfo) -> Principal:
-    """The principal of a connection without authentication, as of Kafka's `DefaultKafkaPrincipalBuilder`."""
+    """Return the principal of a connection without authentication, as Kafka's `DefaultKafkaPrincipalBuilder` does."""
     return ANONYMOUS
 
 
@@ -23,10 +25,10 @@ class Authorizer(Protocol):
     """Decides whether a principal may send a request."""
 
     def authorize(self, request: Any, context: RequestContext[Any]) -> None:
-        """Returns if it may.
+        """Return if the principal may send the request.
 
         Raises:
-            KafkaError: It may not; the whole request fails with this error.
+            KafkaError: The principal may not send the request; the whole request fails with this error.
         """
         ...
 
@@ -37,10 +39,10 @@ class Quotas(Protocol):
     def throttle_time_ms(
         self, request: Any, response: Any, context: RequestContext[Any], *, request_size_bytes: int, handled_s: float
     ) -> int:
-        """Milliseconds for which the client's connection is muted after the response; 0 within quota.
+        """Return for how many milliseconds the client's connection is muted after the response; 0 within quota.
 
         Args:
-            response: None where the request gets none.
+            response: The response; None for a request without a response.
             handled_s: How long authorization and handler took, in seconds.
         """
         ...
@@ -64,5 +66,5 @@ class RequestObserver(Protocol):
         response_size_bytes: int,
         throttle_ms: int,
     ) -> None:
-        """A response is ready to be sent. `duration_s` runs from the whole frame to the encoded response."""
+        """Called when a response is ready to send. `duration_s` runs from the whole frame to the encoded response."""
         ...

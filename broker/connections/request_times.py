@@ -1,10 +1,10 @@
-"""`RequestTimes`: how many requests a node answered, what they took, in parts, and their sizes.
+"""`RequestTimes`: counts the requests that a node answered, their sizes, and the time that each part of the work took.
 
-Kept where `metrics.listener` is set. A connection adds the requests of a turn together, when their responses are sent:
-what each of them took is the mean. Of single requests that are answered at once, after the first thousand of an API,
-one in `EVERY` is measured and counts for all of them; the numbers of requests and bytes are exact. Those that wait are
-all measured. So metrics cost next to nothing where many requests are answered.
-Source: Kafka's `RequestMetrics`.
+Kept if `metrics.listener` is set. A connection adds the requests of a turn together, when their responses are sent; the
+time of each of these requests is the mean of the turn. Of the single requests that are answered at once, the first
+`SAMPLES` of each API and version are measured, and after them one in `EVERY`, which counts for `EVERY` requests. All
+requests that wait are measured. The numbers of requests and bytes are exact. So metrics cost next to nothing where many
+requests are answered. Source: Kafka's `RequestMetrics`.
 """
 
 import time
@@ -14,36 +14,37 @@ from collections.abc import Callable, Sequence
 __all__ = ["EVERY", "FOLLOWER", "SAMPLES", "STEADY", "Measured", "RequestTimes", "Requests", "Times"]
 
 SAMPLES = 1024
-"""Turns of which the times are kept; Kafka's histograms keep 1028 requests."""
+"""The number of turns whose times are kept; Kafka's histograms keep 1028 requests."""
 EVERY = 16
-"""Of more turns than `SAMPLES`, the times of one in so many are measured."""
+"""After `SAMPLES` turns, the times of one turn in `EVERY` are measured."""
 FOLLOWER = 1 << 16
-"""Added to the key of a Fetch of a follower."""
+"""Added to the key in `RequestTimes.by_key` for requests on a connection on which a follower fetches."""
 
 
 STEADY = time.perf_counter
-"""The clock of all that is measured: cheaper than that of trio, and of real time."""
+"""The clock of all measurements. It is cheaper than trio's clock, and runs in real time."""
 Times = tuple[float, float, float, float]
-"""When the first of some requests was received; when the node began with it; when it had to wait, 0 if it had not; when
-the responses were ready. On the clock of `RequestTimes`."""
+"""Four times of requests that were answered together, in seconds on the clock of `RequestTimes`: when the first request
+was received; when the node began to answer it; when it began to wait (0 if it did not wait); when the responses were
+ready."""
 Measured = tuple[Sequence[bytearray], bool, int, Times, int, int]
-"""Arguments of `RequestTimes.add`, all but the last."""
+"""The arguments of `RequestTimes.add` except the last one, `sent_s`."""
 
 
 class Requests:
-    """The requests of one API and version.
+    """Counts and sums of the requests of one API and version. All times are in seconds.
 
     Attributes:
-        turns: How many times some of them were answered at once.
-        count: How many.
-        queue_s: The sum of the times until the node began with them.
-        local_s: Until they were answered, or had to wait.
-        remote_s: That they waited.
-        throttle_s: For which their connections were muted afterwards.
-        send_s: Until the kernel took the responses.
+        turns: How many single requests were answered at once.
+        count: How many requests were answered.
+        queue_s: The sum of the times from the receipt of a request until the node began to answer it.
+        local_s: The sum of the times from there until the request was answered, or had to wait.
+        remote_s: The sum of the times that requests waited.
+        throttle_s: The sum of the times for which connections were muted after the response.
+        send_s: The sum of the times from the ready response until the kernel took it.
         bytes_in: The bytes of the requests.
         bytes_out: The bytes of the responses.
-        latest: These times, in this order, of the last that were measured.
+        latest: The five times, in this order, of the turns that were measured last.
     """
 
     __slots__ = (
@@ -66,18 +67,18 @@ class Requests:
 
     @property
     def sums_s(self) -> tuple[float, float, float, float, float]:
-        """The sums of the times, in this order."""
+        """The sums of the queue, local, remote, throttle and send times, in this order."""
         return self.queue_s, self.local_s, self.remote_s, self.throttle_s, self.send_s
 
 
 class RequestTimes:
-    """All requests of a node.
+    """Counts and times of all requests of a node.
 
     Args:
-        clock: Seconds that only grow; that of `ReadySockets`.
+        clock: Seconds that only grow; the same clock as that of `ReadySockets`.
 
     Attributes:
-        by_key: By API key times 256 plus version, and `FOLLOWER`.
+        by_key: The requests by API key times 256 plus version, plus `FOLLOWER` for those of followers.
     """
 
     def __init__(self, clock: Callable[[], float] = STEADY) -> None:
@@ -85,7 +86,10 @@ class RequestTimes:
         self.by_key: defaultdict[int, Requests] = defaultdict(Requests)
 
     def weight(self, frame: bytearray, size_bytes: int) -> int:
-        """For how many single requests that are answered at once this one counts; if 0 it is only counted, here."""
+        """Count a single request that is answered at once, and return for how many requests it is to be measured.
+
+        If the result is 0, the request and its bytes are counted here; otherwise the caller calls `add`.
+        """
         requests = self.by_key[frame[1] << 8 | frame[3]]
         requests.turns += 1
         if requests.turns <= SAMPLES:
@@ -107,7 +111,7 @@ class RequestTimes:
         size_bytes: int,
         sent_s: float,
     ) -> None:
-        """Responses were sent together.
+        """Add requests whose responses were sent together.
 
         Args:
             frames: The requests.
@@ -148,7 +152,7 @@ class RequestTimes:
     def _add_each(
         self, frames: Sequence[bytearray], follows: bool, times: Times, throttle_ms: int, size_bytes: int, sent_s: float
     ) -> None:
-        """Requests of several APIs: each counts as the mean of all."""
+        """Add requests of several APIs or versions: each counts with the mean time of all."""
         arrived_s, began_s, _, ended_s = times
         count = len(frames)
         local_s, wait_s = (ended_s - began_s) / count, sent_s - ended_s

@@ -1,4 +1,4 @@
-"""The routing table: for each API key the handler, and the versions that ApiVersions advertises.
+"""The routing table: the handler of each API key, and the versions that ApiVersions advertises.
 
 ApiVersions lists an API if, and only if, the table has a handler for it, with the versions that the handler declares.
 """
@@ -35,13 +35,13 @@ class ApiModule(Protocol[S_contra]):
 
     @property
     def handle(self) -> Callable[[Any, RequestContext[S_contra]], Awaitable[Any]]:
-        """Returns the response; None for none. Raises KafkaError where the whole request fails."""
+        """Returns the response, or None for a request without a response; raises `KafkaError` if the request fails."""
         ...
 
 
 @dataclass(slots=True, frozen=True)
 class ApiHandler(Generic[S]):
-    """An `ApiModule` without a module of the same name."""
+    """A handler that is an object and not a module of `broker/apis/`; see `ApiModule`."""
 
     REQUEST: type
     VERSIONS: str
@@ -54,10 +54,10 @@ class Route(Generic[S]):
 
     Attributes:
         name: The API's name in Kafka, for logs and metrics.
-        advertised_min: The first version in ApiVersions where that is not `min_version` (Produce: KAFKA-18659).
+        advertised_min: The first version in ApiVersions; it differs from `min_version` for Produce (KAFKA-18659).
         advertised: Whether ApiVersions lists the API.
-        begin: As `handle`, but returns what it can return without waiting: the response; a `LongPoll`; or the coroutine
-            of `handle`, which is what it does for APIs without such a function.
+        begin: Starts to handle a request, without waiting: returns the response, a `LongPoll`, or the coroutine of
+            `handle`. For an API whose module has no `begin` it is `handle`.
         elements_max: How many elements the arrays of a request may have together.
     """
 
@@ -77,11 +77,11 @@ class Route(Generic[S]):
 def routes_of(
     modules: Iterable[ApiModule[S]], *, unstable_versions: bool = False, advertised: Collection[int] = ()
 ) -> dict[int, Route[S]]:
-    """The routing table, by API key.
+    """Build the routing table of these handlers, by API key.
 
     Args:
         advertised: Keys of APIs that ApiVersions lists though their modules say otherwise.
-        unstable_versions: Serve the versions that are not stable in Kafka 4.3 as well (`UNSTABLE_VERSION`).
+        unstable_versions: Whether to serve the versions that are not stable in Kafka 4.3 too (`UNSTABLE_VERSION`).
     """
     routes: dict[int, Route[S]] = {}
     for module in modules:

@@ -1,4 +1,4 @@
-"""Serves the connections of all client listeners, and enforces the limits on their number. A trio task for each."""
+"""Serves the connections of all client listeners, one trio task each, and enforces the limits on their number."""
 
 import math
 from collections import Counter
@@ -17,7 +17,8 @@ log = structlog.get_logger("minikafka.server")
 
 WARNING_INTERVAL_S = 1.0
 ACCEPTED_IN_A_STEP = 32
-"""It takes a millisecond or two. One at a time would overflow the kernel's queue when many clients connect at once."""
+"""Connections that are accepted before other tasks run; they take a millisecond or two. With one at a time, the
+kernel's queue would overflow when many clients connect at once."""
 
 
 class Server:
@@ -28,12 +29,12 @@ class Server:
         size_bytes_max: The largest request (`socket.request.max.bytes`).
         connections_max: Returns the most connections: `max.connections`, or fewer for which descriptors suffice.
         connections_max_of: The most connections from one client address (`max.connections.per.ip` and overrides).
-        memory: What the requests of all connections may hold.
-        times: What requests take; None if nobody wants to know.
+        memory: Limits the bytes of the requests of all connections.
+        times: Counts and measures requests for the metrics; None without metrics.
 
     Attributes:
         connections: The open connections, oldest first.
-        accepted: How many were accepted so far.
+        accepted: How many connections were accepted so far, without those refused.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Server:
                 listening.close()
 
     async def serve_one(self, transport: Transport, listener_name: str) -> None:
-        """Serve a connection that was accepted elsewhere until it ends; one too many is closed at once."""
+        """Serve a connection that was accepted elsewhere, until it ends; above the limits, close it at once."""
         connection = self._connection(transport, listener_name)
         if connection is not None:
             await self._serve(connection, transport.peer_host)
@@ -84,7 +85,7 @@ class Server:
             nursery.start_soon(self._serve, connection, transport.peer_host)
 
     def _connection(self, transport: Transport, listener_name: str) -> Connection | None:
-        """A connection to be served, which counts from now on; None where it was refused."""
+        """Create and count the connection of a transport; returns None if it was refused because of the limits."""
         host = transport.peer_host
         if len(self.connections) >= self._connections_max() or self._by_host[host] >= self._connections_max_of(host):
             self._refuse(transport)
@@ -103,7 +104,10 @@ class Server:
         return connection
 
     def _refuse(self, transport: Transport) -> None:
-        """Close a connection; what is logged has the number of those refused since it was last logged."""
+        """Close a connection that exceeds the limits, and log a warning, at most once a second.
+
+        The warning has the number of connections that were refused since the last warning.
+        """
         transport.close()
         self._refused += 1
         if trio.current_time() >= self._next_warning:

@@ -1,4 +1,4 @@
-"""Listening TCP sockets: binds them and accepts connections. Trio: waits where the kernel would block."""
+"""Listening TCP sockets: binds sockets, and accepts connections. Uses trio to wait where the kernel would block."""
 
 import errno
 import socket
@@ -32,10 +32,10 @@ def listen_on_tcp(listener: Listener) -> "TcpListening":
 
 
 class TcpListening:
-    """Bound, non-blocking sockets; see `Listening`. All their connections are read into one buffer.
+    """The bound, non-blocking TCP sockets of one listener (a `Listening`). One buffer receives for all connections.
 
     Args:
-        bound: At least one; all have the same port. The first one's address is `address`.
+        bound: At least one socket; all have the same port. `address` is the address of the first socket.
     """
 
     def __init__(self, bound: Sequence[socket.socket]) -> None:
@@ -70,7 +70,7 @@ class TcpListening:
             return None
 
     def _accepted(self) -> socket.socket | None:
-        """A client that waits, by turns of the sockets; None if there is none. Raises OSError."""
+        """Accept a waiting client, from each socket in turn; returns None if no client waits. Raises OSError."""
         for _ in range(len(self._bound)):
             self._bound.rotate()
             with suppress(BlockingIOError):

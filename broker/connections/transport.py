@@ -1,4 +1,4 @@
-"""Transports of a connection: a TCP socket, or any trio stream (TLS, memory).
+"""Transports: send and receive the bytes of a connection over a TCP socket, or over any trio stream (TLS, memory).
 
 A socket is read into one buffer that all connections of a node share, and slices of logs are written with `sendfile`;
 trio's scheduler is involved only where the kernel would block. Thousands of idle connections take a few hundred bytes
@@ -18,23 +18,23 @@ from minikafka.storage.disk import FileSlice
 
 SCRATCH_SIZE_BYTES = 256 << 10
 SENDFILE_SIZE_BYTES_MIN = 32 << 10
-"""Smaller slices are copied into the response, which is cheaper than a system call for each."""
+"""Smaller slices of logs are copied into the response, which is cheaper than a system call for each slice."""
 PIECE_SIZE_BYTES_MIN = 64 << 10
-"""Smaller parts are joined, which is cheaper than a system call for each; to copy larger ones would take a step."""
+"""Smaller parts are joined, which is cheaper than a system call for each part; copying larger parts takes too long."""
 STEP_SIZE_BYTES = 1 << 20
-"""Bytes that are received or sent before others run, or twice as many at most: about 1 ms for a MiB, and 5 to 9 where
-the kernel has to find memory for them first. A fast peer never lets the kernel block."""
+"""Bytes that are received or sent before other tasks run, or twice as many at most. A MiB takes about 1 ms, and 5 to
+9 ms if the kernel has to find memory for it first. With a fast peer the kernel would never block."""
 
 Bytes = bytes | bytearray | memoryview
 
 
 class Transport(Protocol):
-    """One connection's bytes.
+    """Receives and sends the bytes of one connection.
 
     Attributes:
-        moved_bytes: How many bytes of large requests were received, and of responses that the client did not take at
-            once were sent.
-        polls: Knows when it was seen that bytes had arrived; None if nobody does.
+        moved_bytes: The bytes of large requests that were received, plus the bytes of responses that were sent later
+            because the client did not take them at once.
+        polls: The `ReadySockets` that knows when the bytes were seen to have arrived; None if there is none.
     """
 
     peer_host: str
@@ -49,7 +49,7 @@ class Transport(Protocol):
     async def wait_while(self, turn: Turn) -> None:
         """Call `turn` whenever bytes or the stream's end have arrived, until it returns False or `resume` is called.
 
-        It may run in another task; it must not raise, and receives with `receive_now`. Cancellation ends the wait.
+        `turn` may run in another task. It must not raise, and receives with `receive_now`. Cancellation ends the wait.
         """
         ...
 
@@ -58,10 +58,10 @@ class Transport(Protocol):
         ...
 
     def receive_now(self) -> memoryview:
-        """The bytes received, valid until the next call on any connection of the node; empty at the end of the stream.
+        """Return received bytes, valid until the next call on any connection; empty at the end of the stream.
 
         Raises:
-            BlockingIOError: There are none.
+            BlockingIOError: No bytes have arrived.
             ConnectionResetError: The peer disconnected.
         """
         ...
@@ -75,11 +75,11 @@ class Transport(Protocol):
         ...
 
     def send_now(self, parts: Sequence["bytes | FileSlice"]) -> Sequence["bytes | FileSlice"]:
-        """Send what can be sent without waiting, and return the rest. The next `send` raises what goes wrong."""
+        """Send as much as is possible without waiting, and return the rest. Errors are raised by the next `send`."""
         ...
 
     def peer_is_gone(self) -> bool:
-        """Whether the peer disconnected. Does not consume bytes that it sent before."""
+        """Whether the peer disconnected. Does not consume bytes that the peer sent before."""
         ...
 
     def close(self) -> None: ...
@@ -141,7 +141,7 @@ class SocketTransport:
         self._in_step_bytes += count
 
     async def _pause(self) -> None:
-        """Lets others run after many bytes."""
+        """Let other tasks run, after `STEP_SIZE_BYTES`."""
         self._in_step_bytes = 0
         await trio.lowlevel.checkpoint()
 
@@ -216,9 +216,9 @@ class SocketTransport:
 
 
 def _pieces(parts: Iterable[Bytes | FileSlice]) -> Iterator[Bytes | FileSlice]:
-    """The same bytes in pieces: small parts joined, large ones as they are.
+    """Yield the same bytes in pieces for system calls: small parts joined, large parts unchanged.
 
-    Small slices are read when their piece is asked for, so that a response of many takes no memory for all of them.
+    Small slices are read when their piece is asked for, so that a response of many slices is never wholly in memory.
     """
     small: list[Bytes] = []
     size_bytes = 0
@@ -244,7 +244,7 @@ def _joined(parts: list[Bytes]) -> Bytes:
 
 
 class StreamTransport:
-    """Any trio stream: TLS, or memory in tests. Slices of logs are sent as bytes."""
+    """A transport over any trio stream: TLS, or memory in tests. Slices of logs are read and sent as bytes."""
 
     polls = None
     peer_port = 0
@@ -266,7 +266,7 @@ class StreamTransport:
                 await self._receive()
 
     async def _receive(self) -> None:
-        """Bytes that were received and are not taken yet stay where they are, also if this is cancelled."""
+        """Wait for bytes, the stream's end or an error, unless some are still unread. Cancellation loses no bytes."""
         if self._received is not None or self._error is not None:
             await trio.lowlevel.checkpoint()
             return
@@ -311,7 +311,7 @@ class StreamTransport:
         self.moved_bytes += len(data)
 
     async def _send_slice(self, part: FileSlice) -> None:
-        """One step of it is in memory at a time."""
+        """Send a slice of a log; at most `STEP_SIZE_BYTES` of it are in memory at a time."""
         part.file.hold()  # The descriptor stays open if the segment is deleted meanwhile.
         try:
             for position in range(0, len(part), STEP_SIZE_BYTES):
@@ -321,7 +321,7 @@ class StreamTransport:
             part.file.release()
 
     def send_now(self, parts: Sequence[bytes | FileSlice]) -> Sequence[bytes | FileSlice]:
-        """Nothing: a trio stream cannot send without waiting."""
+        """Send nothing and return all parts: a trio stream cannot send without waiting."""
         return list(parts)
 
     def peer_is_gone(self) -> bool:

@@ -1,8 +1,8 @@
-"""Finds coordinators: the leader of a group's partition of `__consumer_offsets`, or of a transactional id's partition
-of `__transaction_state`.
+"""Finds the coordinator of a group or a transactional id: the leader of its partition of an internal topic.
 
-The topic is created by the first lookup, as in Kafka. Where it cannot be, as with a segment size below the minimum of
-1 MiB, clients are told to try again, as by Kafka, and the reason is logged once.
+The partition of a group is in `__consumer_offsets`, that of a transactional id in `__transaction_state`. The first
+lookup creates the topic, as in Kafka. If the controller refuses to create the topic, for example because the segment
+size is below the minimum of 1 MiB, clients are told to try again, as by Kafka, and the reason is logged once.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,13 +26,13 @@ TRANSACTION = 1
 
 
 class CoordinatorLookup:
-    """Finds coordinators in the cluster's metadata.
+    """Finds coordinators in the cluster's metadata, and has the controller create missing internal topics.
 
     Args:
         image: The committed metadata.
         ask_controller: Sends a request to the active controller.
         config: The node's settings, `offsets.topic.*` and `transaction.state.log.*` among them.
-        partition_of: By internal topic, returns the partition of a key.
+        partition_of: By the name of an internal topic, a function that returns the partition of a key.
     """
 
     def __init__(
@@ -63,9 +63,10 @@ class CoordinatorLookup:
         return leader
 
     def remember_partitions(self) -> None:
-        """Map keys by the partitions that the internal topics have, from now on; called after each change of the image.
+        """Fix the partition counts of the internal topics that exist; called after each change of the image.
 
-        Nodes of a cluster that began at the same time agree, whenever each is asked first.
+        The first call that sees a topic decides how keys are mapped to its partitions. So the nodes of a cluster agree
+        on the mapping, even if clients ask one of them long after the others.
         """
         for partition_of in self._partition_of.values():
             partition_of("")

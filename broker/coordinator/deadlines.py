@@ -1,7 +1,7 @@
-"""Deadlines: named deadlines in a dictionary and a heap, in place of Kafka's timer wheel.
+"""`Deadlines`: named deadlines in a dictionary and a heap, in place of Kafka's timer wheel.
 
-Heartbeats move a member's deadline thousands of times for each time it passes. Moving one back is a write to a
-dictionary; the heap is corrected when the old entry reaches the top.
+Heartbeats move a member's deadline thousands of times for each time it passes. Moving a deadline to a later time is one
+write to the dictionary; the heap is corrected when the old entry reaches the top.
 """
 
 from __future__ import annotations

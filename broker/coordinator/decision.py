@@ -1,7 +1,7 @@
-"""Decision: the records, replies and next step that a coordinator's operation results in.
+"""`Decision`: the result of a coordinator's operation, which is records, replies and the next step.
 
-A decision is made from state without waiting. The runtime appends its records as one batch, applies them, sends the
-replies and continues with `then`. No reply is sent before the records it depends on are committed.
+A decision is made from state without waiting. The runtime appends its records as one batch, applies the records, sends
+the replies and continues with `then`. No reply is sent before the records that the reply depends on are committed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from minikafka.protocol.errors import KafkaError
 
 Ticket = object
-"""Identifies a request that is answered now or later. The state machine only stores and compares it."""
+"""Identifies a request that is answered now or later. The state machine only stores and compares tickets."""
 
 
 class Now(NamedTuple):
@@ -29,7 +29,7 @@ class Now(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """The transactional producer of the records.
+    """The transactional producer on whose behalf the coordinator writes records.
 
     `verification` shows that the partition belongs to the producer's transaction (`broker/partitions/verification.py`).
     """
@@ -41,14 +41,14 @@ class Producer(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """One step of a coordinator.
+    """One step of a coordinator: the records to write and the replies to send.
 
     Attributes:
-        records: (key, value) in order; a value of None is a tombstone. Written all or none.
+        records: (key, value) in order; a value of None is a tombstone. Either all records are written or none.
         replies: (ticket, reply), sent once the records are committed.
-        then: The next step, made after the records were applied.
-        refused: The next step after a failed append, in place of `replies` and `then`. Without it the tickets in
-            `replies` receive the error.
+        then: Makes the next decision, after the records were applied.
+        refused: Makes the next decision after a failed append, in place of `replies` and `then`. If it is None, the
+            tickets in `replies` receive the error.
         producer: Set for records that are part of a transaction.
     """
 

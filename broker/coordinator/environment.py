@@ -15,7 +15,7 @@ class Environment(Protocol):
         ...
 
     def partition_count(self, topic: str) -> int | None:
-        """The number of partitions of an internal topic; None while it does not exist."""
+        """The number of partitions of an internal topic; None while the topic does not exist."""
         ...
 
     def start_offset(self, partition: TopicPartition) -> int:
@@ -23,9 +23,10 @@ class Environment(Protocol):
         ...
 
     async def read(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes | memoryview:
-        """Read batches from the first one that ends after `offset`, committed or not, at least one whole batch.
+        """Read batches, committed or not, beginning with the first batch that ends after `offset`.
 
-        Empty at the log end. The last batch may be incomplete.
+        Returns:
+            At least one whole batch; the last batch may be incomplete. Empty at the log end.
         """
         ...
 
@@ -36,7 +37,7 @@ class Environment(Protocol):
             verification: See `decision.Producer`.
 
         Returns:
-            The offset of its last record.
+            The offset of the last record of the batch.
 
         Raises:
             KafkaError: Nothing was written, for example NotLeaderOrFollowerError, NotEnoughReplicasError,
@@ -45,11 +46,12 @@ class Environment(Protocol):
         ...
 
     def append_marker(self, partition: TopicPartition, batch: bytearray, transaction_version: int) -> int:
-        """Append a transaction marker; as `append`.
+        """Append a transaction marker as leader, and return its offset.
 
         Raises:
-            InvalidProducerEpochError: The marker is of an earlier transaction than the open one.
-            TransactionCoordinatorFencedError: It is of an earlier coordinator.
+            KafkaError: As `append`.
+            InvalidProducerEpochError: The marker belongs to an earlier transaction than the open one.
+            TransactionCoordinatorFencedError: An earlier coordinator has sent the marker.
         """
         ...
 

@@ -20,9 +20,9 @@ _COORDINATOR_ERRORS = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""Clients of a coordinator do not handle errors of the coordinator's partition."""
+"""The error for clients, by the error of the log. Clients do not handle errors of the coordinator's partition."""
 
 
 def coordinator_error(error: KafkaError) -> ErrorCode:
-    """The error code for clients, given an error of the log."""
+    """The error code for clients, given an error of the log. A code that needs no mapping is returned as it is."""
     return _COORDINATOR_ERRORS.get(error.code, error.code)

@@ -1,4 +1,4 @@
-"""InternalTopic: a coordinator's access to the partitions of its internal topic, and to the clock."""
+"""`InternalTopic`: a coordinator's access to the partitions of its internal topic, and to the clock."""
 
 from collections.abc import Callable
 
@@ -8,24 +8,25 @@ from minikafka.protocol.names import TopicPartition
 
 
 class InternalTopic:
-    """See `minikafka.broker.coordinator.environment.Environment`."""
+    """The environment of a coordinator on a node: implements `environment.Environment` with the node's partitions."""
 
     def __init__(self, image: Image, partitions: Partitions, now_ms: Callable[[], int]) -> None:
         self._image = image
         self._partitions = partitions
         self._now_ms = now_ms
         self._counts: dict[bytes, int] = {}
-        """By topic id, the number of partitions when it was asked for first."""
+        """By topic id, the number of partitions at the first call of `partition_count`."""
 
     def now_ms(self) -> int:
         """The node's wall clock."""
         return self._now_ms()
 
     def partition_count(self, topic: str) -> int | None:
-        """The number of partitions by which keys are mapped to them; None while the topic does not exist.
+        """The partition count that keys are mapped with; None while the topic does not exist.
 
-        Partitions that are added later have no keys before the node is started again: groups and transactions would be
-        elsewhere at once, without their offsets and states. Source: Kafka's `GroupCoordinatorService.startup`.
+        The count is that of the first call. Partitions that are added later receive no keys before the node is started
+        again. Otherwise groups and transactions would move to other partitions at once, without their offsets and
+        states. Source: Kafka's `GroupCoordinatorService.startup`.
         """
         known = self._image.topics.get(topic)
         if known is None:
@@ -35,7 +36,7 @@ class InternalTopic:
         return self._counts[known.id]
 
     def start_offset(self, partition: TopicPartition) -> int:
-        """The log start offset."""
+        """The log start offset of a partition led by this node."""
         return self._partitions.find(*partition).log.start_offset
 
     async def read(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
@@ -62,7 +63,10 @@ class InternalTopic:
 
 
 def leader_of(image: Image, topic: str, partition: int) -> int:
-    """The leader of a partition of an internal topic; -1 if there is none, or no such partition (-1 among them)."""
+    """The leader of a partition of an internal topic; -1 if there is no leader, topic or partition.
+
+    `partition` may be -1, which is no partition.
+    """
     known = image.topics.get(topic)
     if known is None or not 0 <= partition < len(known.partitions):
         return -1

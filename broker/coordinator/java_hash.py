@@ -1,6 +1,6 @@
-"""`string_hash`: Java's `String.hashCode`, by which keys have partitions and Java's hash tables have an order.
+"""`string_hash`: Java's `String.hashCode`, which decides the partition of a key and the order of Java's hash tables.
 
-It is computed in a few operations on large integers, and linear in the length of the text. Pure.
+The hash is computed in a few operations on large integers. The time is linear in the length of the text. Pure.
 """
 
 from functools import lru_cache
@@ -9,7 +9,7 @@ from struct import iter_unpack
 __all__ = ["string_hash"]
 
 CACHED_LENGTH_MAX = 256
-"""Longer texts are not kept: clients choose most of them."""
+"""In characters. The hashes of longer texts are not cached: clients choose most texts, so their lengths as well."""
 _MASK = 0xFFFF_FFFF
 _LANES_BITS = (16, 32, 64)
 _BLOCK_SIZE_BYTES = 16
@@ -21,10 +21,11 @@ def string_hash(text: str) -> int:
 
 
 def _computed(text: str) -> int:
-    """The polynomial of the UTF-16 code units at 31.
+    """The hash, computed as a polynomial whose coefficients are the UTF-16 code units, at 31.
 
-    Of each block of eight units all are computed at once: neighbors are combined in lanes of an integer, which have
-    twice as many bits each time. The value of a block has less than 52 bits.
+    The text is one large integer, divided into blocks of eight code units. Each round combines neighboring lanes of
+    the integer into lanes of twice as many bits, for all blocks at once. After three rounds each block has become one
+    value of less than 52 bits.
     """
     data = text.encode("utf-16-be", "surrogatepass")
     data = bytes(-len(data) % _BLOCK_SIZE_BYTES) + data

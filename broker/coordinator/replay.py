@@ -1,8 +1,9 @@
 """Replays the log of a coordinator's partition into the state of its shard, in steps. Pure.
 
-A log may have very many batches of a record, or batches of very many: what both cost is counted together, and large
-batches are decoded in slices. Where only the last record of a key counts, as after compaction, a record that a later
-one of the same read replaces is neither decoded nor applied.
+A log may have very many batches of one record, or batches of very many records. The cost of batches and of records is
+counted together to decide when to pause, and large batches are decoded in slices. If only the last record of a key
+counts, as after compaction, a record that is replaced by a later record of the same read is neither decoded nor
+applied.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from minikafka.protocol.records.record import Record
 
 NO_PRODUCER = -1
 WORK_AT_ONCE = 2048
-"""Between two pauses, 5 ms: each record that is read counts once, and in addition what follows."""
+"""Units of work between two pauses, about 5 ms. Each record that is read counts as one unit."""
 BATCH_WORK = APPLY_WORK = 4
-"""Of each batch, and of each record that is applied."""
+"""Units of work for each batch, and for each record that is applied."""
 VALUE_BYTES = 16
-"""So many bytes of a value that is applied count once: they may be the partitions of a transaction."""
+"""Bytes of an applied value that count as one more unit of work: a value may list the partitions of a transaction."""
 SLICE_RECORDS = 512
-"""Records of a batch that are decoded at a time."""
+"""The largest number of records of a batch that are decoded at a time."""
 
 LastRecords = dict[bytes, tuple[bytes | None, int]]
 """The last value of each key, and the record's offset, in the order of the offsets."""
 
 
 class ReplayedState(Protocol):
-    """The state of a shard; see `runtime.CoordinatorState`."""
+    """The operations of a shard's state that replay needs. `runtime.CoordinatorState` has all operations."""
 
     @property
     def last_record_counts(self) -> bool:
@@ -53,7 +54,7 @@ class ReplayedState(Protocol):
 
 
 def replay(state: ReplayedState, data: bytes | memoryview, from_offset: int) -> Generator[None, None, int]:
-    """Apply the records of whole batches from an offset on. Yields where other tasks should run.
+    """Apply the records of the whole batches in `data`, from `from_offset` on. Yields where other tasks should run.
 
     Returns:
         The offset after the last batch; `from_offset` if there is none.

@@ -1,10 +1,12 @@
-"""The coordinator runtime: one shard for each partition of an internal topic that this node leads.
+"""`CoordinatorRuntime`: runs the coordinators of all partitions of an internal topic that this node leads.
 
     elected ─► load: replay the log ─► active: decide, append, apply, respond ─► resigned: fail waiting requests
 
-A shard's state machine never waits; only the runtime does. There is no await between deciding, appending and applying,
-so operations of a shard never interleave and need no lock. A reply is held back until every record it depends on is
-committed. One task per shard fires its deadlines. Source: Kafka's `CoordinatorRuntime`.
+A shard is the coordinator of one partition. Its state machine never waits; only the runtime does. There is no await
+between deciding, appending and applying, so operations of a shard never interleave and need no lock. A reply is held
+back until every record it depends on is committed. One task per shard fires its deadlines.
+
+Source: Kafka's `CoordinatorRuntime`.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ log = structlog.get_logger("minikafka.coordinator")
 
 NO_PRODUCER = Producer(-1, -1)
 DECISIONS_AT_ONCE = 16
-"""How many decisions are made between two pauses; about 2 ms."""
+"""The number of decisions between two pauses; together they take about 2 ms."""
 RELOAD_S_MIN, RELOAD_S_MAX = 1.0, 60.0
 ROUND_UP_MS = 1e-3
 """Added before seconds are truncated to milliseconds, so that a deadline has passed when its timer fires."""
@@ -58,7 +60,10 @@ class CoordinatorState(ReplayedState, TimedState, Protocol):
         ...
 
     def loaded(self, now: Now) -> Generator[Decision, None, None]:
-        """Called after the log was replayed, before the first operation; between two decisions other tasks run."""
+        """Make the decisions that follow the replay of the log, before the first operation.
+
+        Other tasks run between two decisions.
+        """
         ...
 
 
@@ -102,7 +107,7 @@ class CoordinatorRuntime(Generic[S]):
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; waiting requests then fail with NOT_COORDINATOR."""
+        """Run the shards until cancelled. Requests that wait at that time fail with NOT_COORDINATOR."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -114,7 +119,7 @@ class CoordinatorRuntime(Generic[S]):
                 self.resigned(partition)
 
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """This node became leader of a partition: load it. The shard of an older epoch is dropped."""
+        """Load a partition whose leader this node has become. The shard of an older leader epoch is dropped."""
         known = self._shards.get(partition)
         if known is not None and known.leader_epoch >= leader_epoch:
             return
@@ -130,14 +135,18 @@ class CoordinatorRuntime(Generic[S]):
         self._nursery.start_soon(self._serve, shard)
 
     def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This node is no longer leader. `leader_epoch` is the new one, if known; an older one is ignored."""
+        """Drop the shard of a partition that this node leads no longer.
+
+        Args:
+            leader_epoch: The new leader epoch; None if unknown. An epoch older than that of the shard is ignored.
+        """
         shard = self._shards.get(partition)
         if shard is not None and (leader_epoch is None or leader_epoch >= shard.leader_epoch):
             del self._shards[partition]
             shard.close()
 
     def partitions(self) -> Iterator[tuple[int, Status]]:
-        """Partitions coordinated by this node, including loading ones."""
+        """The partitions that this node coordinates, with their status: also those that are loading or have failed."""
         for partition, shard in sorted(self._shards.items()):
             yield partition, shard.status
 
@@ -166,9 +175,10 @@ class CoordinatorRuntime(Generic[S]):
                 self._reload(shard)
 
     def _reload(self, shard: Shard[S]) -> None:
-        """A bug has left the state different from the log, or ended a task of the shard: begin anew from the log.
+        """Replace a shard by a new one that is loaded from the log.
 
-        A shard that fails again soon after it was loaded waits longer each time.
+        Called after a bug has left the state different from the log, or has ended a task of the shard. A shard that
+        fails again soon after it was loaded is loaded after a longer delay each time.
         """
         partition = shard.partition.partition
         if self._shards.get(partition) is not shard:
@@ -181,13 +191,16 @@ class CoordinatorRuntime(Generic[S]):
         self._start(partition, shard.leader_epoch, delay_s)
 
     def start_soon(self, partition: int, function: Callable[..., Awaitable[None]], *args: object) -> None:
-        """Run a task of an active shard; it is cancelled when leadership ends. Called by the shard's state machine."""
+        """Start a task of an active shard. The task is cancelled when leadership ends. Called by the state machine."""
         tasks = self._shards[partition].tasks
         assert tasks is not None, "a shard that is loading starts nothing"
         tasks.start_soon(function, *args)
 
     def start_decisions(self, decide: Callable[[S, Now], Generator[Decision, None, None]]) -> None:
-        """Begin several decisions of each active shard; others decide in between. They end with the leadership."""
+        """Start to carry out several decisions of each active shard, in a task for each shard.
+
+        Other operations run between two decisions. The tasks are cancelled when leadership ends.
+        """
         for shard in self._shards.values():
             if shard.tasks is not None and shard.timer is not None:
                 shard.tasks.start_soon(shard.timer.carry_out, decide(shard.state, self._now()))
@@ -195,7 +208,7 @@ class CoordinatorRuntime(Generic[S]):
     # -- operations ----------------------------------------------------------------------------------------------
 
     async def submit(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> Any:
-        """Make a decision and return its reply once committed; a later decision may provide the reply.
+        """Make a decision and return its reply once the records are committed. A later decision may provide the reply.
 
         Cancellation does not undo the decision; only the reply is lost.
 
@@ -209,10 +222,11 @@ class CoordinatorRuntime(Generic[S]):
         return await completed(self.decide(partition, decide))
 
     def begin(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
-        """As `submit`, but the decision is made before this returns, unless other tasks have to run first.
+        """As `submit`, but the decision is made before this method returns, unless other tasks have to run first.
 
         Returns:
-            The reply; or, if it has to be waited for, a coroutine. It may be closed in place of being awaited.
+            The reply, if it is there already; otherwise a coroutine that waits for the reply and returns it. The
+            coroutine may be closed in place of being awaited.
 
         Raises: As `submit`.
         """
@@ -225,7 +239,9 @@ class CoordinatorRuntime(Generic[S]):
         return await completed(self.decide(partition, decide))
 
     async def read(self, partition: int, read: Callable[[S, Now], Generator[None, None, R]]) -> R:
-        """Read very much of the state in steps, between which others decide; done once all that was read is committed.
+        """Read a large part of the state in steps, and return the result once everything that was read is committed.
+
+        Other operations run between two steps.
 
         Raises: As `submit`.
         """
@@ -235,7 +251,7 @@ class CoordinatorRuntime(Generic[S]):
         return found
 
     def decide(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
-        """As `begin`, for a task that pauses by itself."""
+        """As `begin`, but without a pause for other tasks: the caller pauses by itself."""
         shard = self._active(partition)
         pending = PendingReply()
         self._step(shard, lambda now: decide(shard.state, now, pending))
@@ -246,8 +262,8 @@ class CoordinatorRuntime(Generic[S]):
     async def _reply(self, shard: Shard[S], pending: PendingReply) -> Any:
         """Wait for the reply, and until its records are committed.
 
-        Most decisions reply at once. To let other tasks run then would put the work that the decision has started,
-        such as writing markers, before the response.
+        Most decisions reply at once, and this method then has no checkpoint: other tasks would run first, and with
+        them the work that the decision has started, such as writing markers, before the response.
         """
         await shard.replied(pending)
         await self._wait_committed(shard, pending.offset)
@@ -256,10 +272,10 @@ class CoordinatorRuntime(Generic[S]):
     def end_transaction(
         self, partition: int, marker: bytes, producer_id: int, *, committed: bool, transaction_version: int = 0
     ) -> AtOnce[None]:
-        """Append a transaction marker (a control batch) and commit or drop the pending records.
+        """Append a transaction marker (a control batch), and commit or drop the transaction's records in the state.
 
         Returns:
-            None once the marker is committed, or a coroutine that waits for that.
+            None if the marker is committed; otherwise a coroutine that waits until the marker is committed.
 
         Raises: As `submit`.
         """
@@ -279,13 +295,15 @@ class CoordinatorRuntime(Generic[S]):
         return self._wait_committed(shard, shard.last_offset)
 
     def is_active(self, partition: int, leader_epoch: int) -> bool:
-        """Whether this node leads the partition in that epoch, and has loaded it."""
+        """Whether this node leads the partition in `leader_epoch`, and has loaded it."""
         shard = self._shards.get(partition)
         return shard is not None and shard.leader_epoch == leader_epoch and shard.status is Status.ACTIVE
 
     def committed_state(self, partition: int) -> S | None:
-        """The state of an active shard, to be read only; None while records that it depends on are not committed, or
-        if this node does not lead the partition."""
+        """The state of an active shard, to be read only.
+
+        None if this node does not lead the partition, or while records that the state depends on are not committed.
+        """
         shard = self._shards.get(partition)
         if shard is None or shard.status is not Status.ACTIVE or not self._is_committed(shard, shard.last_offset):
             return None
@@ -296,11 +314,11 @@ class CoordinatorRuntime(Generic[S]):
         return self._is_committed(self._active(partition), offset)
 
     async def until_committed(self, partition: int, leader_epoch: int, offset: int) -> None:
-        """Wait until the record at `offset` is committed, however long that takes.
+        """Wait until the record at `offset` is committed, without a time limit.
 
         Raises:
             NotCoordinatorError: This node does not lead the partition in `leader_epoch` any more.
-            KafkaError: Mapped for clients; the record may be committed later.
+            KafkaError: An error of the log, mapped for clients; the record may be committed later.
         """
         shard = self._active(partition)
         if shard.leader_epoch != leader_epoch:
@@ -313,7 +331,10 @@ class CoordinatorRuntime(Generic[S]):
             shard.committed_offset = max(shard.committed_offset, offset)
 
     async def until_loaded(self, partition: int, timeout_s: float) -> None:
-        """Wait a moment if the partition is being loaded: a new one is at once, and clients come back late."""
+        """Wait at most `timeout_s` seconds while the partition is loading.
+
+        A new partition is loaded at once, whereas a client that is refused tries again late.
+        """
         if self.is_loading(partition):
             with trio.move_on_after(timeout_s):
                 await self._shards[partition].loaded.wait()
@@ -332,7 +353,10 @@ class CoordinatorRuntime(Generic[S]):
         return shard
 
     def _is_committed(self, shard: Shard[S], offset: int) -> bool:
-        """Whether that is known without waiting; False after errors, which `_wait_committed` meets again."""
+        """Whether the record at `offset` is known to be committed, without waiting.
+
+        False after an error of the log: `_wait_committed` meets the same error and raises it.
+        """
         if offset <= shard.committed_offset:
             return True
         if self._shards.get(shard.partition.partition) is not shard:
@@ -371,7 +395,7 @@ class CoordinatorRuntime(Generic[S]):
             shard.timer.wake()
 
     def _execute(self, shard: Shard[S], decision: Decision, now: Now) -> bool:
-        """Carry out a decision and those that follow it; returns whether their records were appended."""
+        """Carry out a decision and the decisions that follow; returns whether the records of all were appended."""
         before = shard.last_offset
         try:
             return self._carry_out(shard, decision, now)
@@ -429,7 +453,7 @@ class CoordinatorRuntime(Generic[S]):
     # -- loading -------------------------------------------------------------------------------------------------
 
     async def _load(self, shard: Shard[S]) -> None:
-        """Replay the log, one partition at a time.
+        """Replay the log of a shard. Only one shard of the runtime is replayed at a time.
 
         Compaction leaves gaps, also at the end, so loading ends when a read returns no batch.
         """

@@ -1,4 +1,4 @@
-"""`Shard`: one partition's coordinator while this node leads the partition, and the replies that it owes."""
+"""`Shard`: the coordinator of one partition while this node leads the partition, and its pending replies."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ S = TypeVar("S")
 
 
 class PendingReply:
-    """The pending reply to one request: the ticket of its decisions.
+    """The pending reply to one request. It is the ticket that decisions name to reply to the request.
 
     Attributes:
-        reply: Valid once `has_reply`, and the record at `offset` is committed.
+        reply: The reply; valid once `has_reply` is set and the record at `offset` is committed.
         has_reply: False before the reply, and after an error.
+        offset: The offset of the last record that the reply depends on; -1 before the reply.
     """
 
     __slots__ = ("_error", "_event", "has_reply", "offset", "reply")
@@ -32,13 +33,16 @@ class PendingReply:
         self._event: trio.Event | None = None
 
     def resolve(self, reply: Any, offset: int) -> None:
-        """Set the reply, valid once the record at `offset` is committed. Only the first call counts."""
+        """Set the reply, which is valid once the record at `offset` is committed.
+
+        Only the first call of `resolve` or `fail` has an effect.
+        """
         if not self.has_reply and self._error is None:
             self.has_reply, self.reply, self.offset = True, reply, offset
             self._wake()
 
     def fail(self, error: KafkaError) -> None:
-        """Set an error in place of the reply."""
+        """Set an error in place of the reply. Only the first call of `resolve` or `fail` has an effect."""
         if not self.has_reply and self._error is None:
             self._error = error
             self._wake()
@@ -48,7 +52,9 @@ class PendingReply:
             self._event.set()
 
     async def replied(self) -> None:
-        """Return once there is a reply, without a checkpoint if it is there. After cancellation it is discarded.
+        """Return once there is a reply, without a checkpoint if it is there already.
+
+        After cancellation the reply is discarded.
 
         Raises:
             KafkaError: As passed to `fail`.
@@ -69,15 +75,17 @@ class Status(Enum):
 
 
 class Shard(Generic[S]):
-    """One partition's coordinator, while this node leads the partition in one leader epoch.
+    """The coordinator of one partition, while this node leads the partition in one leader epoch.
 
     Attributes:
         last_offset: Offset of the last applied record; -1 if there is none.
         committed_offset: The last offset known to be committed.
-        tasks: Runs what `CoordinatorRuntime.start_soon` starts; None while loading.
+        scope: Cancelled to end all tasks of the shard.
+        loaded: Set once the log has been replayed.
+        tasks: Runs the tasks that `CoordinatorRuntime.start_soon` starts; None while loading.
         timer: Fires the deadlines of the state; None while loading.
-        reload_delay_s: How long loading is put off, since a shard of this partition failed a moment ago.
-        active_since_s: When it was loaded, on trio's clock.
+        reload_delay_s: The delay before loading, in seconds; above 0 if a shard of this partition has just failed.
+        active_since_s: The time when the shard was loaded, in seconds of trio's clock.
     """
 
     def __init__(self, partition: TopicPartition, leader_epoch: int, state: S) -> None:
@@ -100,7 +108,7 @@ class Shard(Generic[S]):
         """Wait for a reply of this shard's state machine.
 
         Raises:
-            NotCoordinatorError: Leadership ended first.
+            NotCoordinatorError: Leadership ended first, or the shard is loaded again.
             KafkaError: The append failed.
         """
         if self._is_closed:
@@ -112,7 +120,7 @@ class Shard(Generic[S]):
             del self._waiting[pending]
 
     def close(self) -> None:
-        """It is the coordinator no longer: fail all waiting requests with NOT_COORDINATOR."""
+        """End the shard: cancel its tasks, and fail all waiting requests with NOT_COORDINATOR."""
         self._is_closed = True
         self.scope.cancel()
         for waiting in self._waiting:

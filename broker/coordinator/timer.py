@@ -1,7 +1,8 @@
-"""`Timer`: fires the deadlines of a shard one by one, in a task of its own. Trio.
+"""`Timer`: fires the deadlines of a shard one by one, in a trio task of its own.
 
-Between two decisions others run. A deadline has one decision, or, if it concerns very many groups or transactions, a
-generator of them: it is carried out beside the timer, so that other deadlines do not wait for its end.
+Most deadlines lead to one decision. A deadline that concerns very many groups or transactions leads to a generator of
+decisions. A task of its own carries out the generator, so that other deadlines do not wait for its end, and other
+operations run between two of its decisions.
 """
 
 from __future__ import annotations
@@ -21,23 +22,26 @@ from minikafka.controller.failures import FAILURES
 log = structlog.get_logger("minikafka.coordinator")
 
 RETRY_MS_MIN, RETRY_MS_MAX = 1_000, 60_000
-"""When a deadline is tried again whose decision met a bug; each time after twice as long."""
+"""The delay before a deadline is tried again after a bug in its decision; the delay doubles each time."""
 RETRIES_MAX = 1_000
-"""Deadlines whose retries are counted. Of more the first ones begin anew, and are logged with their traces again."""
+"""The number of deadlines whose delays are kept. Beyond it the oldest entry is dropped: the next failure of that
+deadline has the shortest delay again, and is logged with its trace."""
 
 
 class TimedState(Protocol):
-    """The state of a shard; see `runtime.CoordinatorState`."""
+    """The operations of a shard's state that the timer needs. `runtime.CoordinatorState` has all operations."""
 
     @property
     def deadlines(self) -> Deadlines[Any]:
-        """By name, on the steady clock."""
+        """The deadlines of the state, by name, in milliseconds of the steady clock."""
         ...
 
     def expire(self, name: Any, now: Now) -> Decision | Generator[Decision, None, None]:
-        """Decide the consequences of a deadline that has passed, and was removed.
+        """Decide the consequences of a deadline that has passed and was removed.
 
-        Others may decide between two decisions of a generator. It ends early, and is closed, if one is refused.
+        Returns:
+            One decision, or a generator of decisions. Other operations may run between two decisions of a generator.
+            If the append of a decision fails, the generator is closed and its other decisions are not made.
         """
         ...
 
@@ -46,10 +50,10 @@ class Timer:
     """Fires the deadlines of one shard.
 
     Args:
-        state: That of the shard.
+        state: The state of the shard.
         execute: Carries out a decision; returns whether its records were appended.
-        now: Returns the time.
-        partition: For the log.
+        now: Returns the current time on both clocks.
+        partition: The name of the shard's partition, for log events.
     """
 
     def __init__(
@@ -62,10 +66,10 @@ class Timer:
         self._wakeup_ms: float = math.inf
         self._wakeup = trio.Event()
         self._retries: dict[Any, int] = {}
-        """By name: after how long a deadline was tried again last time."""
+        """By name of a deadline, the last delay before it was tried again, in milliseconds."""
 
     def wake(self) -> None:
-        """Call it after a decision: a deadline may be earlier than all before."""
+        """Take notice of a changed deadline. Called after each decision, which may have set an earlier deadline."""
         deadline_ms = self._state.deadlines.next_ms()
         if deadline_ms is not None and deadline_ms < self._wakeup_ms:
             self._wakeup.set()
@@ -100,7 +104,7 @@ class Timer:
             self._retries.pop(name, None)
 
     async def carry_out(self, decisions: Generator[Decision, None, None]) -> None:
-        """Carry out several decisions, until one is refused; others decide in between."""
+        """Carry out several decisions, until an append fails. Other operations run between two decisions."""
         with closing(decisions):
             for decision in decisions:
                 if not self._execute(decision, self._now()):
@@ -110,7 +114,7 @@ class Timer:
 
     @contextmanager
     def _retried(self, name: Any) -> Iterator[None]:
-        """Set the deadline again if its decision meets a bug: its member would stay for ever otherwise."""
+        """Set the deadline again if its decision raises an exception: otherwise its member would never expire."""
         try:
             yield
         except Exception:

@@ -1,4 +1,4 @@
-"""The metrics that clients push to this node (KIP-714), under their own names."""
+"""`client_metrics`: collects the metrics that clients push to this node (KIP-714), under the clients' names."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ OF_CLIENTS = ("client_id", "client_instance_id", "client_software_name")
 
 
 def client_metrics(clients: TelemetryClients, now_ms: Callable[[], int]) -> Collector:
-    """The latest values. A name is that of the client, with `_` for what Prometheus does not take."""
+    """Make the collector of the latest values. In names, `_` replaces the characters that Prometheus refuses."""
 
     def collect() -> Iterator[Family | None]:
         pushed = clients.pushed
@@ -31,7 +31,7 @@ def client_metrics(clients: TelemetryClients, now_ms: Callable[[], int]) -> Coll
                 yield None
         shown: set[str] = set()
         for (name, grows), values in by_name.items():
-            if name not in shown:  # clients that disagree about what grows
+            if name not in shown:  # A name is shown once, though clients may disagree whether it is a counter.
                 shown.add(name)
                 yield _family(name, grows, values)
 
@@ -39,7 +39,7 @@ def client_metrics(clients: TelemetryClients, now_ms: Callable[[], int]) -> Coll
 
 
 def _name(name: str) -> str:
-    """The name without `_total`, which counters get, and with a prefix if it could be mistaken for one of the node."""
+    """Return the name without `_total`, which counters get, and with a prefix if it looks like a name of the node's."""
     plain = OTHER.sub("_", name).removesuffix("_total")
     return plain if plain.startswith("org_apache_kafka_") else f"client_{plain}"
 

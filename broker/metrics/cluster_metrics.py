@@ -1,4 +1,4 @@
-"""Metrics of the controller and of the metadata log, as this node knows them."""
+"""Collects the metrics of the controller and of the metadata log, as this node knows them."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class QuorumState(NamedTuple):
     """The quorum of the metadata log, as this node knows it.
 
     Attributes:
-        leader_id: -1 if unknown.
+        leader_id: The node that leads the quorum; -1 if unknown.
         applied_offset: Every record before it is applied on this node.
         committed_offset: Every record before it is committed, as far as this node knows.
     """
@@ -28,7 +28,10 @@ class QuorumState(NamedTuple):
 
 
 def controller_metrics(image: Callable[[], Image], is_active: Callable[[], bool]) -> Collector:
-    """What a controller counts; on every controller, as in Kafka."""
+    """Make the collector of a controller's counts of brokers, topics and partitions.
+
+    Every controller has this collector, not only the active one, as in Kafka.
+    """
 
     def collect() -> Iterator[Family | None]:
         yield gauge(f"{CONTROLLER}_activecontrollercount", "1 on the active controller.", is_active())
@@ -61,7 +64,7 @@ def _imbalanced(topic: Topic) -> int:
 
 
 def quorum_metrics(state: Callable[[], QuorumState]) -> Collector:
-    """How far this node is in the metadata log."""
+    """Make the collector of the quorum's metrics, and of this node's progress in the metadata log."""
 
     def collect() -> Iterator[Family | None]:
         now = state()

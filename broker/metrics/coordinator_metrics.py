@@ -1,4 +1,4 @@
-"""Metrics of the groups and transactions that a node coordinates."""
+"""Collects the metrics of the groups and transactions that a node coordinates."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ LABELS = ("consumergroup", "topic", "partition")
 
 
 def group_metrics(groups: GroupCoordinator, partitions: Partitions) -> Collector:
-    """The groups, the offsets that they committed, and how far these are behind."""
+    """Make the collector of groups, their committed offsets, and the lag of these offsets behind the high watermark."""
 
     def collect() -> Iterator[Family | None]:
         shards = list(groups.runtime.states())
@@ -58,7 +58,7 @@ def group_metrics(groups: GroupCoordinator, partitions: Partitions) -> Collector
 
 
 def _groups(shards: list[GroupShard]) -> Iterator[tuple[GroupShard, str, str]]:
-    """Each group with its state, and the shard that has it."""
+    """Yield each group as (shard, group id, state)."""
     for shard in shards:
         for group in list(shard.groups()):
             yield shard, group.group_id, group.state_name
@@ -79,7 +79,7 @@ def _lags(shards: list[GroupShard], partitions: Partitions) -> Iterator[Sample]:
 
 
 def transaction_metrics(transactions: TransactionCoordinator, now_ms: Callable[[], int]) -> Collector:
-    """The transactions that are open, and the oldest of them."""
+    """Make the collector of transactional ids by state, and of the age of the oldest open transaction."""
 
     def collect() -> Iterator[Family | None]:
         by_state: Counter[str] = Counter()

@@ -1,6 +1,7 @@
 """`ElectionCounter`: the elections of leaders that the active controller decided, counted as their records are applied.
 
-The image has only the outcome: whether an election was unclean follows from the state before it, which is kept here.
+The metadata image has only the outcome of an election. Whether the election was unclean follows from the partition's
+state before it, which is kept here.
 Source: Kafka's `ControllerMetadataMetricsPublisher`.
 """
 
@@ -31,7 +32,7 @@ class ElectionCounter:
         self._all = self._eligible = self._unclean = 0
 
     async def applied(self, records: Sequence[Record]) -> None:
-        """Called with committed records (`QuorumController.subscribe`)."""
+        """Count the elections in committed records. Called by the controller (`QuorumController.subscribe`)."""
         for record in records:
             match record:
                 case PartitionChange():
@@ -53,7 +54,7 @@ class ElectionCounter:
             self._unclean += not elects_cleanly(before, after)
 
     def collector(self) -> Collector:
-        """The counts."""
+        """Make the collector of the counts."""
 
         def collect() -> Iterator[Family | None]:
             yield total("minikafka_leader_elections", "Leaders that this node elected as controller.", self._all)

@@ -1,4 +1,7 @@
-"""The pages of the metrics listener: `/metrics`, `/healthz`, `/readyz`, and `/`. Trio: many wait for one `/metrics`."""
+"""`Endpoints`: answers the paths of the metrics listener: `/metrics`, `/healthz`, `/readyz` and `/`.
+
+Uses trio: many requests may wait for one `/metrics`.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -15,10 +18,10 @@ PATHS = "/metrics /healthz /readyz"
 
 
 class Endpoints:
-    """Answers paths.
+    """Makes the pages of the metrics listener.
 
     Args:
-        collectors: What `/metrics` shows, in this order.
+        collectors: The collectors whose families `/metrics` shows, in this order.
         why_not_ready: Returns why the node does not serve clients now; "" if it does.
     """
 
@@ -27,11 +30,11 @@ class Endpoints:
         self._why_not_ready = why_not_ready
         self._making = trio.Lock()
         self._made: Response | None = None
-        """The last `/metrics`, while somebody waits who can have it."""
+        """The last page of `/metrics`, while requests wait that may be answered with it."""
         self._begun = 0
 
     async def respond(self, path: str) -> Response:
-        """The page of a path."""
+        """Return the page of a path."""
         match path:
             case "/metrics":
                 return await self._metrics()
@@ -46,7 +49,10 @@ class Endpoints:
                 return Response.text(404, f"not found; there are {PATHS}")
 
     async def _metrics(self) -> Response:
-        """Made once for all that have asked before it began: however many ask, one is made at a time."""
+        """Return the page of `/metrics`.
+
+        One page at a time is made, and it answers all requests that came before its making began.
+        """
         asked_at = self._begun
         async with self._making:
             made = self._made

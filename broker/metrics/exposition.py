@@ -1,7 +1,8 @@
-"""The text format of Prometheus for all families of a node, written in steps between which other tasks run.
+"""Writes all families of a node in the text format of Prometheus, in steps between which other tasks run.
 
-`prometheus_client` writes each sample: escapes and numbers are its business. Only the cuts are ours, since it writes a
-registry in one go, which takes 50 ms for 5,000 partitions. Source: Prometheus, *Exposition formats*, version 0.0.4.
+`prometheus_client` writes the samples, with escapes and numbers. This module only divides the work into steps:
+`prometheus_client` alone would write the whole registry in one step, which takes 50 ms for 5,000 partitions. Source:
+Prometheus, *Exposition formats*, version 0.0.4.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -17,11 +18,11 @@ __all__ = ["CONTENT_TYPE", "text_in_steps"]
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 SAMPLES_AT_ONCE = 200
-"""A step takes 2 ms on a slow machine."""
+"""The number of samples that are written in one step, which takes 2 ms on a slow machine."""
 
 
 def text_in_steps(collectors: Iterable[Collector]) -> Generator[None, None, list[bytes]]:
-    """The text of all families, in parts; each `yield` ends a step (`controller/steps.py`)."""
+    """Write all families; returns the parts of the text. Each `yield` ends a step (`controller/steps.py`)."""
     parts: list[bytes] = []
     for collector in collectors:
         for family in collector():
@@ -34,7 +35,7 @@ def text_in_steps(collectors: Iterable[Collector]) -> Generator[None, None, list
 
 
 def _parts(family: Family) -> Iterator[bytes]:
-    """The text of a family; the comments stand before the first samples only."""
+    """Yield the text of a family in parts; only the first part has the comment lines."""
     samples = iter(family.samples)
     some = list(islice(samples, SAMPLES_AT_ONCE))
     yield _text(family, some)
@@ -50,7 +51,7 @@ def _text(family: Family, samples: Iterable[Sample]) -> bytes:
 
 
 class _One(CollectorRegistry):
-    """A registry of one metric."""
+    """A registry that has only one metric, for `generate_latest`."""
 
     def __init__(self, metric: Metric) -> None:
         super().__init__(auto_describe=False)

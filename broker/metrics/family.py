@@ -9,19 +9,20 @@ __all__ = ["Collector", "Family", "Sample", "gauge", "total"]
 SUFFIXES = ("sum", "count")
 
 Sample = tuple[tuple[str, ...], float]
-"""The values of the labels, and the value."""
+"""A sample: the values of its labels, and its value."""
 
 
 @dataclass(slots=True, frozen=True)
 class Family:
-    """A metric.
+    """A metric with its samples.
 
     Attributes:
-        name: Without `_total`, which a counter's samples have.
-        kind: A counter only grows while the process lives. A summary's last label is `quantile`; the samples of which
-            that is `sum` or `count` are those of all that was ever measured.
+        name: The name of the metric, without the suffix `_total` of a counter's samples.
+        kind: The type of the metric. A counter only grows while the process lives. A summary's last label is
+            `quantile`; its samples with the quantile `sum` or `count` are the sum and the count of all measurements.
         documentation: One sentence, for `# HELP`.
-        samples: Read in steps, between which other tasks run: it must bear that the state changes meanwhile.
+        samples: The samples. They are read in steps, between which other tasks run, so that the iterable must tolerate
+            changes of the state that it reads.
         labels: The names of the labels.
     """
 
@@ -32,7 +33,7 @@ class Family:
     labels: tuple[str, ...] = ()
 
     def sample_of(self, values: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-        """The name of a sample and its labels."""
+        """Return the name of a sample, and its labels by name."""
         labels = dict(zip(self.labels, values, strict=True))
         if self.kind == "summary" and labels["quantile"] in SUFFIXES:
             return f"{self.name}_{labels.pop('quantile')}", labels
@@ -40,14 +41,14 @@ class Family:
 
 
 Collector = Callable[[], Iterator[Family | None]]
-"""Reads a part of the node; it yields None where other tasks may run."""
+"""A function that reads a part of the node and yields its families; it yields None where other tasks may run."""
 
 
 def gauge(name: str, documentation: str, value: float) -> Family:
-    """A gauge without labels."""
+    """Make a gauge without labels."""
     return Family(name, "gauge", documentation, [((), value)])
 
 
 def total(name: str, documentation: str, value: float) -> Family:
-    """A counter without labels; `name` does not end in `_total`."""
+    """Make a counter without labels; `name` does not end in `_total`."""
     return Family(name, "counter", documentation, [((), value)])

@@ -1,10 +1,11 @@
-"""A small HTTP/1.1 server for a node's own pages: GET and HEAD without a body, one request a connection.
+"""`HttpServer`: a small HTTP/1.1 server for a node's own pages: GET and HEAD without a body, one request a connection.
 
-It runs on the event loop of the node, over the same listeners and transports as Kafka's protocol. Only the request line
-counts; headers are read and ignored. Everything is bounded: a request's size and time, a response's time, the number of
-connections: of more, that is closed which waits for its client for longest, so that a health check is answered however
-many clients are slow. Pages that are not sent yet have a bound as well: beyond it, those who read the oldest are
-closed. Trio: a task for each connection, and timeouts. Source: RFC 9112.
+The server runs on the event loop of the node, over the same listeners and transports as Kafka's protocol. Only the
+request line is used; headers are read and ignored. Everything is bounded: the size and the time of a request, the time
+of a response, and the number of connections. Above that number, the server closes the connection that has waited for
+its client for longest, so that a health check is answered however many clients are slow. The bytes of unsent pages are
+bounded as well: above the bound, the connections that read the oldest pages are closed. Uses trio: a task for each
+connection, and timeouts. Source: RFC 9112.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +26,7 @@ REQUEST_TIMEOUT_S = 5.0
 RESPONSE_TIMEOUT_S = 30.0
 CONNECTIONS_MAX = 16
 UNSENT_SIZE_BYTES_MAX = 32 << 20
-"""Of pages that are being sent, besides the newest. A page that many have asked for at once counts once."""
+"""The bound on the pages that are being sent, without the newest. A page that many connections read counts once."""
 REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -41,11 +42,11 @@ END_OF_HEAD = b"\r\n\r\n"
 
 @dataclass(slots=True, frozen=True)
 class Response:
-    """A response.
+    """An HTTP response.
 
     Attributes:
-        status: One of `REASONS`.
-        body: In parts.
+        status: The status code, one of `REASONS`.
+        body: The parts of the body.
     """
 
     status: int
@@ -54,22 +55,23 @@ class Response:
 
     @property
     def size_bytes(self) -> int:
-        """Of the body."""
+        """The size of the body."""
         return sum(map(len, self.body))
 
     @classmethod
     def text(cls, status: int, text: str) -> "Response":
-        """One line of text."""
+        """Make a response with one line of text."""
         return cls(status, [f"{text}\n".encode()])
 
 
 class HttpServer:
-    """Serves pages.
+    """Serves pages over HTTP.
 
     Args:
-        respond: The response to a path, without its query. What it raises is a bug: it is logged, the answer is 500.
-        connections_max: Of further ones each has an older one closed.
-        unsent_size_bytes_max: Of older pages that clients are reading.
+        respond: Returns the response to a path, without its query. An exception is a bug: the server logs the exception
+            and answers 500.
+        connections_max: The most open connections; for each further connection an older one is closed.
+        unsent_size_bytes_max: The most bytes of older pages that clients are still reading.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class HttpServer:
                 listening.close()
 
     def _close_one(self) -> None:
-        """The one that waits for its client for longest; if none does, the oldest."""
+        """Close the connection that has waited for its client for longest; if none waits, the oldest connection."""
         scope = next((one for one, waits in self._open.items() if waits), next(iter(self._open)))
         del self._open[scope]
         scope.cancel()
@@ -126,7 +128,7 @@ class HttpServer:
             transport.close()
 
     def _make_room_for(self, response: Response) -> None:
-        """Close those who read the oldest pages; whoever reads this page, as many do at once, goes on."""
+        """Close connections that read the oldest pages until there is room; other readers of this page go on."""
         for scope, page in list(self._unsent.items()):
             others = {id(one): one for one in self._unsent.values() if one is not response}
             if sum(one.size_bytes for one in others.values()) <= self._unsent_size_bytes_max:
@@ -136,7 +138,7 @@ class HttpServer:
                 scope.cancel()
 
     async def _answer(self, transport: Transport, scope: trio.CancelScope) -> tuple[Response, bool]:
-        """The response, and whether it is sent with its body."""
+        """Receive a request; returns the response, and whether the response is sent with its body."""
         with trio.move_on_after(REQUEST_TIMEOUT_S) as timeout:
             head = await _receive_head(transport)
         if timeout.cancelled_caught:
@@ -161,7 +163,7 @@ class HttpServer:
 
 
 async def _receive_head(transport: Transport) -> bytes | None:
-    """The request up to its empty line, or what came before the client stopped sending; None if it is too large."""
+    """Receive a request up to its empty line, or until the client stops sending; None if the request is too large."""
     buffer, size = bytearray(HEAD_SIZE_BYTES_MAX), 0
     while size < len(buffer):
         with memoryview(buffer) as target:

@@ -1,4 +1,4 @@
-"""Metrics of a node's process: those of `prometheus_client` (CPU, memory, descriptors, garbage), and of its loop."""
+"""Collects the metrics of a node's process (CPU, memory, descriptors, garbage collections) and of its event loop."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
@@ -16,13 +16,13 @@ KINDS: dict[str, Literal["counter", "gauge"]] = {"counter": "counter", "gauge": 
 
 
 class Loop(Protocol):
-    """What is known of the steps of the event loop.
+    """Measurements of the event loop.
 
     Attributes:
         longest: The longest step above the budget, in CPU seconds.
-        steps: How many were above the budget.
-        collections_s: How long collections of garbage took in all.
-        idle_s: How long the loop has waited in all.
+        steps: How many steps were above the budget.
+        collections_s: How long garbage collections took in all, in seconds.
+        idle_s: How long the loop has waited in all, in seconds.
     """
 
     longest: float
@@ -32,9 +32,9 @@ class Loop(Protocol):
 
 
 def loop_metrics(loop: Loop, clock: Callable[[], float] = STEADY) -> Collector:
-    """The steps of the event loop, during which all clients wait; and how much of the time it waits itself.
+    """Make the collector of the event loop's metrics: its steps, during which all clients wait, and its idle time.
 
-    Kafka has two kinds of threads and their idle shares; here both are the share of the event loop.
+    Kafka has two kinds of threads, each with an idle share; here both metrics have the idle share of the event loop.
     """
     scraped_s, idle_s = clock(), loop.idle_s
 
@@ -59,7 +59,7 @@ def loop_metrics(loop: Loop, clock: Callable[[], float] = STEADY) -> Collector:
 
 
 def failure_metrics() -> Collector:
-    """The bugs of minikafka that were met; see `controller/failures.py`."""
+    """Make the collector of the bugs of minikafka that were met; see `controller/failures.py`."""
 
     def collect() -> Iterator[Family | None]:
         samples = [((what,), float(count)) for what, count in sorted(FAILURES.items())]
@@ -75,7 +75,7 @@ def failure_metrics() -> Collector:
 
 
 def process_metrics() -> Collector:
-    """CPU, memory, descriptors and garbage collections of this process; the version of Python."""
+    """Make the collector of `prometheus_client`'s metrics: CPU, memory, descriptors, garbage collections, Python."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)

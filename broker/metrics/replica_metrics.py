@@ -1,4 +1,4 @@
-"""Metrics of the replicas on a node: partitions, their logs and followers, and the data directories."""
+"""Collects the metrics of the replicas on a node: partitions, their logs and followers, and the data directories."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -55,7 +55,10 @@ def _is_reassigned(partition: Partition, image: Image) -> bool:
 
 
 def _lags(partition: Partition) -> list[tuple[int, int]]:
-    """The records that each follower lacks, as of its last fetch in this leader epoch; all before its first."""
+    """Return (node id, lag) of each follower: the records that it lacks, as of its last fetch in this leader epoch.
+
+    Before its first fetch a follower lacks all records of the log.
+    """
     leader_state, log = partition.leader_state, partition.log
     if leader_state is None:
         return []
@@ -68,7 +71,7 @@ def _lags(partition: Partition) -> list[tuple[int, int]]:
 def replica_metrics(
     partitions: Partitions, image: Callable[[], Image], fetches_waiting: Callable[[], int]
 ) -> Collector:
-    """What this node leads and follows."""
+    """Make the collector of partition counts, ISR sizes, lags of followers, and waiting requests."""
 
     def collect() -> Iterator[Family | None]:
         counts, all_partitions = _Counts(), list(partitions)
@@ -114,7 +117,7 @@ def replica_metrics(
 
 
 def fetcher_metrics(fetched: Callable[[], Iterable[tuple[int, PartitionFetchState]]]) -> Collector:
-    """How far this node is behind the leaders that it follows, as of their last responses."""
+    """Make the collector of this node's lag behind the leaders that it follows, as of their last responses."""
 
     def collect() -> Iterator[Family | None]:
         states = list(fetched())
@@ -142,7 +145,10 @@ def _fetcher(leader_id: int, state: PartitionFetchState) -> tuple[str, str, str]
 
 
 def isr_metrics(changes: AlterPartitionManager) -> Collector:
-    """Changes of ISRs that leaders on this node asked for; those after a broker was fenced are the controller's."""
+    """Make the collector of ISR changes that leaders on this node asked for.
+
+    Changes after a broker was fenced are the controller's, and do not count here.
+    """
 
     def collect() -> Iterator[Family | None]:
         yield total(f"{MANAGER}_isrshrinks", "ISRs that lost a replica by its leader's wish.", changes.shrinks)
@@ -152,7 +158,7 @@ def isr_metrics(changes: AlterPartitionManager) -> Collector:
 
 
 def _by_partition(partitions: list[Partition]) -> Iterator[Family]:
-    """Families with a sample for each partition that this node leads."""
+    """Yield the families with a sample for each partition that this node leads."""
     yield Family(
         "kafka_cluster_partition_underreplicated",
         "gauge",
@@ -204,7 +210,7 @@ _OF_LOGS: tuple[tuple[str, str, Callable[[Partition], int]], ...] = (
 
 
 def log_metrics(partitions: Partitions) -> Collector:
-    """The logs of all replicas on this node."""
+    """Make the collector of the sizes and offsets of all logs on this node."""
 
     def collect() -> Iterator[Family | None]:
         for name, documentation, read in _OF_LOGS:
@@ -219,7 +225,7 @@ def _of_all(partitions: list[Partition], read: Callable[[Partition], int]) -> It
 
 
 def directory_metrics(logs: Callable[[], LogManager]) -> Collector:
-    """The data directories: which have failed or are full, and the room on the disks of the others."""
+    """Make the collector of the data directories: which have failed or are full, and the room on their disks."""
 
     def collect() -> Iterator[Family | None]:
         directories = logs().directories

@@ -1,4 +1,4 @@
-"""Metrics of clients: connections, requests and what they took, what was appended to topics and read from them."""
+"""Collects the metrics of clients' work: connections, requests and their times, appends to topics and reads."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ __all__ = ["connection_metrics", "request_metrics", "topic_metrics"]
 
 REQUESTS = "kafka_network_requestmetrics"
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
-"""Those of Kafka's histograms."""
+"""The quantiles of Kafka's histograms."""
 TIMES = (
     ("requestqueuetimems", "until the broker began with them: others came first."),
     ("localtimems", "until they were answered, or had to wait."),
@@ -23,15 +23,21 @@ TIMES = (
     ("totaltimems", "in all."),
     ("responsequeuetimems", "until sending the response began, which is at once: 0."),
 )
-"""The first five as in `Requests.latest`."""
+"""The name of each time, and the end of its documentation. The first five are in the order of `Requests.latest`."""
 NOTHING_SENT = (0.0,) * 5
-"""The times of an API of which no response was sent yet: 0, as in Kafka."""
+"""The times of an API without a sent response: 0, as in Kafka."""
 
 
 def connection_metrics(
     connections: Callable[[], Iterable[str]], accepted: Callable[[], int], fetch_sessions: Callable[[], int]
 ) -> Collector:
-    """What clients hold. `connections` are the listeners of those that are open."""
+    """Make the collector of connections and fetch sessions.
+
+    Args:
+        connections: Returns the listener of each open connection.
+        accepted: Returns the number of connections that were accepted so far.
+        fetch_sessions: Returns the number of incremental fetch sessions.
+    """
 
     def collect() -> Iterator[Family | None]:
         server = "kafka_server_socket_server_metrics"
@@ -51,7 +57,10 @@ def connection_metrics(
 
 
 def request_metrics(times: RequestTimes, name_of: Callable[[int], str]) -> Collector:
-    """Requests, what they took and their sizes, of each API; of Fetch also by who fetches, as in Kafka."""
+    """Make the collector of the requests of each API: counts, times and sizes.
+
+    Fetch requests also count separately for followers and for consumers, as in Kafka.
+    """
 
     def collect() -> Iterator[Family | None]:
         by_name: dict[str, dict[int, Requests]] = {}
@@ -80,7 +89,7 @@ def request_metrics(times: RequestTimes, name_of: Callable[[int], str]) -> Colle
 
 
 def _counts(by_name: Mapping[str, Mapping[int, Requests]]) -> list[Sample]:
-    """How many requests of each API and version."""
+    """Count the requests of each API and version."""
     counts: Counter[tuple[str, str]] = Counter()
     for name, by_key in by_name.items():
         for key, requests in by_key.items():
@@ -96,7 +105,7 @@ def _names(key: int, name_of: Callable[[int], str]) -> list[str]:
 
 
 def _times(name: str, requests: list[Requests]) -> Iterator[tuple[str, list[Sample]]]:
-    """The samples of an API for each of `TIMES`."""
+    """Yield the samples of an API for each of `TIMES`: the quantiles, the sum and the count."""
     latest = [times for one in requests for times in one.latest] or [NOTHING_SENT]
     columns = [*zip(*latest, strict=True), [sum(times) for times in latest], [0.0]]
     sums = [sum(column) for column in zip(*(one.sums_s for one in requests), strict=True)]
@@ -133,7 +142,7 @@ _OF_TOPICS: tuple[tuple[str, str, Callable[[Traffic], int]], ...] = (
 
 
 def topic_metrics(partitions: Partitions) -> Collector:
-    """What was appended and read, by topic."""
+    """Make the collector of appends and reads, by topic."""
 
     def collect() -> Iterator[Family | None]:
         traffic = list(partitions.traffic.items())

@@ -1,6 +1,6 @@
-"""The parts of a node that serves clients, made and connected to each other; `node.py` starts and stops them.
+"""`BrokerParts`: creates and connects the parts of a node that serves clients; `node.py` starts and stops them.
 
-`BrokerParts` is also what handlers are given: it offers all services of `broker/apis/services.py`.
+Handlers receive `BrokerParts` as their services: it offers all services of `broker/apis/services.py`.
 """
 
 from collections.abc import Iterable
@@ -62,11 +62,11 @@ from minikafka.storage.log_manager import LogManager
 
 
 class BrokerParts:
-    """Everything that a broker consists of. Arguments: see `Node`.
+    """The parts of a broker, and the services that its handlers use. For the arguments see `Node`.
 
     Attributes:
-        controller: Holds the cluster's metadata and changes it, here or through the quorum.
-        logs: The logs on disk; the cluster id is missing until `name_cluster` on a first start in a cluster.
+        controller: Holds the cluster's metadata and changes the metadata, here or through the quorum.
+        logs: The logs on disk. On the first start in a cluster the cluster id is unknown until `name_cluster`.
         runtime_settings: Applies settings that change while the node runs.
         partitions: The replicas on this node.
         groups: The coordinator of consumer groups.
@@ -76,8 +76,8 @@ class BrokerParts:
         replica_moves: Moves replicas between data directories.
         directory_reports: Tells the controller of failed data directories, and where the replicas of this node are.
         telemetry: The clients that push metrics.
-        times: What the requests of clients took; None without `metrics.listener`.
-        serving: Serves the clients; None before it is made.
+        times: The durations of the requests of clients; None without `metrics.listener`.
+        serving: The server of the client listeners; None before `server` has made it.
     """
 
     def __init__(self, config: NodeConfig, system: System) -> None:
@@ -140,7 +140,7 @@ class BrokerParts:
         return TelemetryClients(subscriptions, self.now_ms, size_bytes_max, self._random, self._large_messages.run)
 
     def _routes(self) -> dict[int, Route[Services]]:
-        """The APIs; clients are told of telemetry where somebody may look at it."""
+        """The routes of all APIs. The telemetry APIs are advertised only if a metrics listener shows their data."""
         advertised = TELEMETRY_KEYS if self.config.metrics_listener is not None else ()
         unstable = self.config.flag(UNSTABLE_VERSIONS)
         return routes_of(HANDLERS, unstable_versions=unstable, advertised=advertised)
@@ -185,17 +185,17 @@ class BrokerParts:
 
     @property
     def kraft_versions(self) -> KraftVersions:
-        """The level of kraft.version, and the highest one."""
+        """The finalized level of kraft.version, and the highest supported level."""
         return kraft_versions_of(self.controller)
 
     async def quorum(self) -> Quorum:
-        """The quorum of the metadata log. Raises RequestTimedOutError where it has no leader."""
+        """The state of the quorum of the metadata log. Raises RequestTimedOutError if the quorum has no leader."""
         return await quorum_of(self.config, self.controller, self.now_ms())
 
     # -- how parts are connected ---------------------------------------------------------------------------------
 
     def broker_epoch(self) -> int:
-        """The epoch of this node's registration; -1 before."""
+        """The broker epoch of this node's registration; -1 before the registration."""
         return self.controller.broker_epoch
 
     def log_config(self, topic: str) -> LogConfig:
@@ -203,19 +203,19 @@ class BrokerParts:
         return LogConfig.from_settings(self.effective_settings.topic(topic))
 
     def name_cluster(self, cluster_id: str) -> None:
-        """On a first start in a cluster: from now on the data directories belong to this cluster."""
+        """Make the logs again with the cluster id, which is unknown at first on the first start in a cluster."""
         self.logs = self._log_manager(cluster_id)
 
     def housekeeping(self) -> Housekeeping:
-        """Retention, flushes and checkpoints of the logs."""
+        """The tasks for retention, flushes and checkpoints of the logs."""
         return Housekeeping(self.config, self.logs, self.partitions)
 
     def log_cleaner(self) -> LogCleaner:
-        """Compacts logs."""
+        """The task that compacts logs."""
         return LogCleaner(self.logs, self.partitions, self.effective_settings.node_value, self.now_ms)
 
     def metadata_follower(self) -> MetadataFollower:
-        """Creates, removes and changes partitions as the metadata says; it loads and unloads coordinators, too."""
+        """Make the part that creates, removes and changes partitions, and loads coordinators, as the metadata says."""
         lag_ms_max = self.config.number("replica.lag.time.max.ms")
         self._follower = MetadataFollower(
             self.config.node_id,
@@ -240,7 +240,7 @@ class BrokerParts:
         self.directory_reports.directories_changed()
 
     def update_cordoned(self) -> None:
-        """Cordon the data directories that the settings name, if the metadata version has that (KIP-1066)."""
+        """Cordon the data directories that the settings name, if the metadata version supports cordons (KIP-1066)."""
         named = self.effective_settings.node_value(CORDONED)
         listed = named if isinstance(named, tuple) and cordons_directories(self.image.features) else ()
         for directory in self.logs.directories:
@@ -248,7 +248,7 @@ class BrokerParts:
         self.directory_reports.directories_changed()
 
     def apply_settings(self, records: Iterable[Record]) -> None:
-        """Called with committed metadata: settings and features may cordon other directories, and change limits."""
+        """Apply the settings and features in records of committed metadata: limits and cordoned directories."""
         records = list(records)
         self.runtime_settings.apply(records)
         if any(isinstance(record, ConfigRecord | FeatureRecord) for record in records):

@@ -12,24 +12,25 @@ from minikafka.storage.disk import Disk
 __all__ = ["choose_cluster_id", "chosen_cluster_id"]
 
 VARIABLE = "CLUSTER_ID"
-"""The environment variable, as in Apache Kafka's image."""
+"""The environment variable with the cluster id, as in Apache Kafka's image."""
 OTHER_VARIABLES = ("KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
-"""Its names in Bitnami's image."""
+"""The names of that environment variable in Bitnami's image."""
 
 
 def chosen_cluster_id(environment: Mapping[str, str]) -> str | None:
-    """The cluster id that the variables name, the first that is set; None where there is none."""
+    """The cluster id from the first of the environment variables that is set; None if none is set."""
     return next(filter(None, map(environment.get, (VARIABLE, *OTHER_VARIABLES))), None)
 
 
 def choose_cluster_id(disk: Disk, static: StaticSettings, cluster_id: str, random: Random) -> None:
     """Write `meta.properties` with this cluster id if all data directories of the node are new.
 
-    Does nothing if they already belong to this cluster. If the process ends halfway, the node gives the id to the
-    other directories at its next start: that of the metadata log comes first, as without it data would look lost.
+    Does nothing if the directories already belong to this cluster. The directory of the metadata log is written first,
+    since without its cluster id the data would look lost. If the process ends halfway, the node writes the cluster id
+    to the other directories at its next start.
 
     Raises:
-        WrongDirectory: They belong to another cluster or node; the text names the variable.
+        WrongDirectory: The directories belong to another cluster or node; the text names the variable.
         BrokenCheckpoint: A `meta.properties` cannot be read.
         OSError: A directory cannot be written, or is in use by another process.
     """

@@ -1,6 +1,6 @@
-"""Makes a node's controller: a standalone controller, or this node's member of the quorum.
+"""Creates the controller of a node: a standalone controller, or a member of the controller quorum.
 
-Modules that only a cluster needs are imported when there is one, so that a single node starts faster.
+Modules that only a quorum needs are imported only for a quorum, so that a single node starts faster.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ __all__ = ["controller_of"]
 
 
 def controller_of(config: NodeConfig, system: System) -> "StandaloneController | QuorumController":
-    """A `StandaloneController` where the node is the whole cluster, else a `QuorumController`. Not started.
+    """A `StandaloneController` if the node is the whole cluster, otherwise a `QuorumController`. It is not started.
 
     Raises:
         WrongDirectory: The metadata directory was formatted with levels that this version does not support.

@@ -1,7 +1,8 @@
-"""Serves tools at the controller listener of a node: `ControllerListener`.
+"""`ControllerListener`: serves administration tools at the controller listener of a node.
 
-Where a node belongs to a quorum, its peers use the same port, in a protocol of their own; `controller/quorum/peers.py`
-hands the connections of Kafka's protocol on. A standalone node binds the port itself.
+In a quorum the other controllers use the same port, with a protocol of their own: `controller/quorum/peers.py` binds
+the port, and passes on the connections that use Kafka's protocol. On a standalone node `ControllerListener` binds the
+port itself.
 """
 
 from typing import TYPE_CHECKING
@@ -43,11 +44,11 @@ __all__ = ["ControllerListener"]
 
 
 class ControllerListener:
-    """What a controller listener serves; also the services of its handlers.
+    """The server of a controller listener, and the services that its handlers use.
 
     Args:
         config: The settings of the node.
-        system: What it uses of the system that it runs on.
+        system: The clock, disk, network and randomness of the node.
         controller: The controller of the node.
     """
 
@@ -74,12 +75,12 @@ class ControllerListener:
 
     @property
     def node_id(self) -> int:
-        """This node."""
+        """The id of this node."""
         return self._config.node_id
 
     @property
     def active_id(self) -> int:
-        """The node of the active controller; -1 if unknown."""
+        """The node id of the active controller; -1 if unknown."""
         controller = self._controller
         return self.node_id if isinstance(controller, StandaloneController) else controller.leader_id
 
@@ -90,12 +91,12 @@ class ControllerListener:
 
     @property
     def kraft_versions(self) -> KraftVersions:
-        """The level of kraft.version, and the highest one."""
+        """The finalized level of kraft.version, and the highest supported level."""
         return kraft_versions_of(self._controller)
 
     @property
     def default_listener(self) -> str:
-        """The listener by which the controllers reach each other."""
+        """The name of the listener by which the controllers reach each other."""
         return default_listener(self._config)
 
     def controllers(self) -> tuple[VoterAddress, ...]:
@@ -103,13 +104,13 @@ class ControllerListener:
         return controllers_of(self._config, self._controller)
 
     async def quorum(self) -> Quorum:
-        """The quorum of the metadata log. Raises RequestTimedOutError where it has no leader."""
+        """The state of the quorum of the metadata log. Raises RequestTimedOutError if the quorum has no leader."""
         return await quorum_of(self._config, self._controller, self._system.now_ms())
 
     # -- serving -------------------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. Raises OSError: a standalone node's port cannot be bound."""
+        """Serve until cancelled. Raises OSError if the port of a standalone node cannot be bound."""
         listeners = self._config.listeners.for_controllers
         if not listeners or not self._config.is_controller:
             task_status.started()

@@ -1,4 +1,4 @@
-"""A controller-only node (`process.roles=controller`): a member of the quorum that serves no clients."""
+"""`ControllerNode`: a node with `process.roles=controller`, a member of the quorum that serves no clients."""
 
 import trio
 
@@ -15,7 +15,7 @@ __all__ = ["ControllerNode"]
 
 
 class ControllerNode:
-    """A controller-only node. Arguments: see `Node`."""
+    """A node that is only a controller. For the arguments see `Node`."""
 
     def __init__(self, config: NodeConfig, system: System) -> None:
         self._config = config
@@ -32,8 +32,8 @@ class ControllerNode:
     async def run(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
         """Run as a member of the quorum until `stop`.
 
-        `task_status` receives the address of the controller listener once the cluster has its first records: from then
-        on brokers can register.
+        `task_status` receives the address (`HOST:PORT`) of the controller listener once the cluster has its first
+        records. From then on brokers can register.
 
         Raises:
             OSError, WrongDirectory: See `Node.run`.
@@ -56,7 +56,7 @@ class ControllerNode:
             self._disk.unlock_all()
 
     def why_not_ready(self) -> str:
-        """Why the controller does not serve brokers now, in words; "" if it does."""
+        """Why the controller does not serve brokers now, in words; "" if the controller serves them."""
         if self._stopping.is_set():
             return "stopping"
         if not self.controller.image.cluster_id:
@@ -73,7 +73,7 @@ class ControllerNode:
             await nursery.start(serve_metrics, config, system, collectors, self.why_not_ready)
 
     def _nobody_waited(self) -> None:
-        """The step so far was long, but no client or peer could connect yet."""
+        """Begin the measurement of the current step anew: the step was long, but no client or peer could connect."""
         if self._system.loop is not None:
             self._system.loop.begin_anew()
 
@@ -89,5 +89,5 @@ class ControllerNode:
         scope.cancel()
 
     def stop(self) -> None:
-        """Let `run` end; returns at once."""
+        """Make `run` end. This method returns at once."""
         self._stopping.set()

@@ -1,21 +1,23 @@
-"""The descriptors of a node's process (RLIMIT_NOFILE): raised at the start, and shared between files and connections.
+"""Raises the limit of file descriptors of a node's process, and divides the descriptors between files and connections.
 
-A quarter is for files, which close when there are too many; some are for other nodes, listeners, locks and the reserve
-of the disk; a sixteenth is for tools on the controller listener; the others are for clients. A client beyond is
-refused, before a file cannot be opened for its sake.
+The limit is RLIMIT_NOFILE. A quarter of the descriptors is for log files, which are closed when too many are open; 64
+are for other nodes, listeners, locks and the reserve of the disk; a sixteenth is for tools on the controller listener;
+the others are for clients. A client beyond that number is refused, so that it cannot make the opening of a file fail.
 """
 
 import resource
 
 UNLIMITED = 1 << 20
+"""The soft limit to set if the hard limit is infinite."""
 FILES_MAX = 4096
 OTHERS = 64
+"""Descriptors for other nodes, listeners, locks and the reserve of the disk."""
 CLIENTS_MIN = 16
 TOOLS_MIN = 4
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of this process to the hard one, as the JVM does; returns it."""
+    """Raise the soft limit of this process to its hard limit, as the JVM does; returns the soft limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = UNLIMITED if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -28,15 +30,15 @@ def raise_descriptor_limit() -> int:
 
 
 def open_files_max(limit: int) -> int:
-    """How many files to keep open."""
+    """The number of log files to keep open, given the limit of descriptors."""
     return min(FILES_MAX, limit // 4)
 
 
 def connections_max(limit: int) -> int:
-    """How many clients to serve at a time."""
+    """The number of clients to serve at a time, given the limit of descriptors."""
     return max(CLIENTS_MIN, limit - open_files_max(limit) - OTHERS - tools_max(limit))
 
 
 def tools_max(limit: int) -> int:
-    """How many clients to serve at a time on the controller listener."""
+    """The number of clients to serve at a time on the controller listener, given the limit of descriptors."""
     return max(TOOLS_MIN, limit // 16)

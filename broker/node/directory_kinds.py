@@ -1,7 +1,7 @@
-"""Whose a directory is: of a local cluster, of one of its nodes, or of a single node.
+"""Tells whether a directory belongs to a local cluster, to one node of a local cluster, or to a single node.
 
-A node takes folders in its data directory that it does not know for logs of deleted topics, and moves them away. A
-cluster adds folders of its own to its directory. So each is refused the directory of the other.
+A node takes unknown folders in its data directory for logs of deleted topics, and moves them away. A local cluster adds
+folders of its own to its directory. So a node refuses the directory of a cluster, and a cluster that of a node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NODE = re.compile(r"node-\d+")
 
 
 def why_no_cluster(directory: Path) -> str:
-    """Why a directory cannot be that of a cluster, and what to do; "" if it can."""
+    """Why a directory cannot be used for a local cluster, and what the user can do; "" if the directory can be used."""
     directory = directory.resolve()
     if why := why_several(directory):
         return why
@@ -40,7 +40,7 @@ def why_several(directory: Path) -> str:
 
 
 def why_no_data_directory(directory: Path) -> str:
-    """Why a directory cannot be the data directory of a node, and what to do; "" if it can."""
+    """Why a directory cannot be a node's data directory, and what the user can do; "" if the directory can be used."""
     directory = directory.resolve()
     if _is_of_a_cluster(directory):
         node = min(directory.glob("node-*/server.properties"))
@@ -57,10 +57,10 @@ def why_no_data_directory(directory: Path) -> str:
 
 
 def why_not_together(log_dirs: Sequence[str], metadata_log_dir: str) -> str:
-    """Why directories cannot be those of one node, and what to do; "" if they can.
+    """Why one node cannot use all these directories, and what the user can do; "" if the node can use them.
 
-    A name of another way to the same directory would be a second directory. What is in a data directory is taken for
-    logs. Each is an error of Apache Kafka's brokers as well.
+    Two paths of the same directory, for example through a link, would be taken for two directories. A directory inside
+    of a data directory would be taken for a log. Both are errors of Apache Kafka's brokers as well.
     """
     real = {one: Path(one).resolve() for one in (*log_dirs, metadata_log_dir)}
     for one, other in combinations(log_dirs, 2):
@@ -85,7 +85,7 @@ def _has_data(directory: Path) -> bool:
 
 
 def _node_of(directory: Path) -> Path | None:
-    """The folder of the node of a cluster that this one, or the data in it, is of."""
+    """The folder of a cluster's node that `directory` is, or whose `data` folder it is; None if it is neither."""
     for folder in (directory, *([directory.parent] if directory.name == "data" else [])):
         if _is_of_a_node(folder):
             return folder
@@ -93,6 +93,10 @@ def _node_of(directory: Path) -> Path | None:
 
 
 def _is_of_a_node(directory: Path) -> bool:
-    """A folder of a node with its settings; not one that is a data directory already, as somebody may have chosen."""
+    """Whether this is the folder of a cluster's node, with its settings.
+
+    A folder that is a data directory itself is none, even if its name and files look like it: a user may have chosen
+    such a name.
+    """
     is_named_so = _NODE.fullmatch(directory.name) is not None
     return is_named_so and (directory / "server.properties").exists() and not _has_data(directory)

@@ -1,12 +1,14 @@
-"""Tells the controller which data directories of this broker have failed, and in which its replicas are (KIP-858).
+"""`DirectoryReports`: tells the controller of failed data directories, and of the directory of each replica (KIP-858).
 
-    a log is opened or made ──► AssignReplicasToDirs, unless the metadata name its directory already
-    a directory fails       ──► a heartbeat names it, until the registration in the metadata does not list it any more
-    one is cordoned, or not ──► a heartbeat names those that are, until the registration in the metadata does (KIP-1066)
+    a log is opened or created  ──► AssignReplicasToDirs, unless the metadata names the directory of the replica already
+    a directory fails           ──► heartbeats name it, until the registration in the metadata lists it no longer
+    cordoned directories change ──► heartbeats name all cordoned ones, until the registration does so, too (KIP-1066)
 
-A replica that cannot be opened is assigned to `LOST`. The node stops if the last data directory or that of the metadata
-log has failed, or if the controller does not hear of a failure for `log.dir.failure.timeout.ms`: it would go on to lead
-partitions that it cannot serve. A trio task. Source: Kafka's `AssignmentsManager`, `BrokerLifecycleManager`.
+A replica that cannot be opened is assigned to `LOST`. The node stops if its last data directory has failed, or if the
+directory of the metadata log has failed. The node also stops if it cannot tell the controller of a failure for
+`log.dir.failure.timeout.ms`: otherwise the node would go on to lead partitions that it cannot serve.
+
+`DirectoryReports.run` is a trio task. Source: Kafka's `AssignmentsManager`, `BrokerLifecycleManager`.
 """
 
 from collections.abc import Callable
@@ -35,7 +37,7 @@ log = structlog.get_logger("minikafka.directories")
 
 ASSIGN_VERSION, HEARTBEAT_VERSION = 0, 2
 REPLICAS_MAX = 2250
-"""Of a request, as in Kafka."""
+"""The largest number of replicas in one request, as in Kafka."""
 RETRY_S = 0.1
 RESPONSE_TIMEOUT_S = 5.0
 _SETTLED = (
@@ -44,13 +46,13 @@ _SETTLED = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )
-"""The replica is assigned, or there is none any more."""
+"""The result codes after which a replica needs no other report: it is assigned, or does not exist any more."""
 Replica = tuple[bytes, int]
 """Topic id and partition."""
 
 
 class Controller(Protocol):
-    """The controller as this broker sees it."""
+    """The operations of the controller that `DirectoryReports` needs."""
 
     broker_epoch: int
 
@@ -66,10 +68,10 @@ class Controller(Protocol):
 
 
 class DirectoryReports:
-    """See above.
+    """Reports the failed and cordoned data directories of this broker, and the directories of its replicas.
 
     Args:
-        node_id: This broker.
+        node_id: The id of this broker.
         controller: Receives the reports.
         logs: Returns the logs of this node, with its data directories.
         metadata_directory: The path of the directory that has the metadata log.
@@ -95,12 +97,18 @@ class DirectoryReports:
         self._scope = trio.CancelScope()
 
     def assign(self, topic_id: bytes, index: int, directory: bytes) -> None:
-        """Report that this node's replica is in a directory."""
+        """Report that this node's replica of a partition is in a directory. `run` sends the report later.
+
+        Args:
+            topic_id: The topic of the partition.
+            index: The index of the partition.
+            directory: The id of the data directory.
+        """
         self._assigned[topic_id, index] = directory
         self._changed.set()
 
     def directories_changed(self) -> None:
-        """A directory has failed, or is cordoned: `run` looks at all of them."""
+        """Make `run` look at all data directories. Called after one has failed, or has been cordoned or uncordoned."""
         self._changed.set()
 
     def check(self) -> None:
@@ -118,14 +126,14 @@ class DirectoryReports:
             raise KafkaStorageError(f"the node stops, since the directory of its metadata log has failed: {texts}")
 
     def stop(self) -> None:
-        """End `run`: the broker shuts down, and must send no other heartbeats."""
+        """End `run`. A broker that shuts down must send no other heartbeats."""
         self._scope.cancel()
 
     async def run(self) -> None:
-        """Report until cancelled or stopped; to be called once this broker may be unfenced.
+        """Report until cancelled or stopped. To be called once this broker may be unfenced.
 
         Raises:
-            KafkaStorageError: As `check`, or after the timeout.
+            KafkaStorageError: As `check`; or the controller was not told of a failure within the timeout.
         """
         with self._scope:
             failed_at: float | None = None
@@ -150,7 +158,7 @@ class DirectoryReports:
                     await trio.sleep(RETRY_S)
 
     def _unreported(self) -> list[bytes]:
-        """The failed directories that the metadata list in the registration of this process."""
+        """The ids of failed directories that the registration of this process in the metadata still lists."""
         broker = self._controller.image.brokers.get(self._node_id)
         if broker is None or broker.epoch != self._controller.broker_epoch:
             return []
@@ -158,7 +166,7 @@ class DirectoryReports:
         return [directory for directory in failed if directory in broker.log_dirs]
 
     def _is_cordoning_unreported(self) -> bool:
-        """Whether the metadata have other directories of this process cordoned than are."""
+        """Whether the cordoned directories in the metadata differ from the cordoned directories of this process."""
         broker = self._controller.image.brokers.get(self._node_id)
         if broker is None or broker.epoch != self._controller.broker_epoch:
             return False
@@ -178,7 +186,7 @@ class DirectoryReports:
         await self._send(request, HEARTBEAT_VERSION)
 
     async def _send(self, request: Any, version: int) -> Any:
-        """The response; None if there was none in time."""
+        """Send a request to the controller. Returns None if the request fails or is not answered in time."""
         with trio.move_on_after(RESPONSE_TIMEOUT_S):
             try:
                 return await self._controller.handle(request, version)

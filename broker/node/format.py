@@ -6,7 +6,8 @@ The files, in this order; `meta.properties` comes last, so that a directory is f
     <each directory>/bootstrap.checkpoint                                                 feature levels
     <each directory>/meta.properties                                                      cluster, node, directory
 
-A node needs no format: without it, its voters are those of the settings. Only a quorum whose voters come and go does.
+A node can start without formatted directories: its quorum then has the voters that the settings name. Only a quorum
+whose voters are added and removed must be formatted.
 
 *Caveats*: no `--add-scram`, since there is no security. Features that minikafka does not have (share.version,
 streams.version) cannot be chosen, and those of a directory that Kafka has formatted are left out. The metadata.version
@@ -47,17 +48,17 @@ _VOTER = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:@\[\]]+):(?P<port>\d+):
 
 
 class CannotFormat(ValueError):
-    """The directories cannot be formatted so; the text says why."""
+    """The directories cannot be formatted as requested. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Voters:
-    """How the first voters of the quorum are named.
+    """The command-line options that name the first voters of the quorum.
 
     Attributes:
-        standalone: this node is the only one.
-        initial: `id@host:port:directory-id,…`; None if this is not how.
-        none_yet: by the other controllers, which this node follows.
+        standalone: this node is the only voter.
+        initial: the voters as `id@host:port:directory-id,…`; None if they are not named in this way.
+        none_yet: the other controllers know the voters, and this node follows the other controllers.
     """
 
     standalone: bool = False
@@ -66,12 +67,12 @@ class Voters:
 
     @property
     def can_change(self) -> bool:
-        """Whether the quorum has kraft.version 1."""
+        """Whether voters can be added and removed, that is, whether the quorum has kraft.version 1."""
         return self.standalone or self.none_yet or self.initial is not None
 
 
 def first_voters(config: NodeConfig, voters: Voters, random: Random) -> VoterSet | None:
-    """The voters for the bootstrap checkpoint; None where this node needs none. Raises CannotFormat."""
+    """The voters for the bootstrap checkpoint; None if this node needs no checkpoint. Raises CannotFormat."""
     fixed = bool(config.values["controller.quorum.voters"])
     named = voters.standalone or voters.initial is not None
     if named and not config.is_controller:
@@ -101,7 +102,7 @@ def first_voters(config: NodeConfig, voters: Voters, random: Random) -> VoterSet
 
 
 def initial_controllers(text: str, listener: str) -> VoterSet:
-    """The voters of `--initial-controllers`. Raises CannotFormat."""
+    """The voters that the text of `--initial-controllers` names, at a listener. Raises CannotFormat."""
     voters = []
     for item in filter(None, map(str.strip, text.split(","))):
         found = _VOTER.fullmatch(item)
@@ -127,8 +128,8 @@ def feature_levels(release: str | None, given: Mapping[str, int], *, voters: Vot
     """The levels of a new cluster, with its metadata.version first.
 
     Args:
-        release: a release or a metadata.version, for its level; None for the latest.
-        given: levels of single features.
+        release: the name of a release or of a metadata.version, which decides the levels; None for the latest.
+        given: levels that the user has chosen, by feature.
         fixed: whether `controller.quorum.voters` names the voters.
 
     Raises:
@@ -188,14 +189,18 @@ def format_directories(
     now_ms: int,
     random: Random,
 ) -> list[str]:
-    """Format the directories of a node that are not; returns a line for each.
+    """Format the directories of a node that are not formatted yet.
 
     Args:
-        voters: for the bootstrap checkpoint; None for none.
+        voters: the voters for the bootstrap checkpoint; None for no such checkpoint.
+        ignore_formatted: whether to skip formatted directories in place of raising `CannotFormat`.
+
+    Returns:
+        A line of text for the user for each directory that was formatted; one line if there was none.
 
     Raises:
         CannotFormat: a directory is formatted already.
-        WrongDirectory: one belongs to another node or cluster.
+        WrongDirectory: a directory belongs to another node or cluster.
         OSError: a directory cannot be written, or is in use by a node (BlockingIOError).
     """
     metadata = metadata_directory(config.static)
@@ -229,7 +234,7 @@ def _release(levels: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """What is written into each directory."""
+    """Writes the files of a format into directories, with the values that all directories share."""
 
     disk: Disk
     node_id: int
@@ -238,7 +243,7 @@ class _Format:
     now_ms: int
 
     def format(self, directory: str, voters: VoterSet | None, *, is_metadata: bool, random: Random) -> str:
-        """Write the files; returns what the directory is, as Kafka's tool names it."""
+        """Write the files into a directory; returns the kind of the directory, in the words of Kafka's tool."""
         make_durable_directory(self.disk, directory)
         self.disk.lock(f"{directory}/.lock")
         directory_id, kind = new_directory_id(random), "data"

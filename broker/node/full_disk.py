@@ -1,4 +1,4 @@
-"""A disk without room: whether an error is due to it, and the words for it: where, how much is left, what to do."""
+"""Recognizes errors of a full disk, and describes them for users: where, how much is left, what to do."""
 
 import errno
 import os
@@ -15,14 +15,17 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def first_of(error: BaseException) -> BaseException:
-    """The first exception in groups of them, since each nursery makes one."""
+    """The first exception that is not a group, in nested exception groups. Each trio nursery makes a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def full_disk_behind(error: BaseException) -> OSError | None:
-    """The error of a full disk that another one is due to, such as that of a log, which does not name the directory."""
+    """The error of a full disk that has caused `error`; None if no full disk has.
+
+    An error of a log, for example, does not name the directory, but its cause does.
+    """
     left: BaseException | None = error
     while left is not None:
         left = first_of(left)
@@ -33,10 +36,11 @@ def full_disk_behind(error: BaseException) -> OSError | None:
 
 
 def why_full(error: OSError, path: str) -> str:
-    """What is full, and what to do; "" for another error.
+    """What is full, and what to do; "" if `error` is not the error of a full disk.
 
     Args:
-        path: What was written, a directory or a file in it; it need not exist.
+        error: The error of a write.
+        path: The directory that was written to, or a file in the directory; it need not exist.
     """
     if error.errno not in FULL:
         return ""
@@ -50,7 +54,7 @@ def why_full(error: OSError, path: str) -> str:
 
 
 def free_bytes(path: str) -> float:
-    """What this user may write in the file system of a path; 0 without inodes, infinite if it is not known."""
+    """The bytes that this user may write in the file system of a path; 0 without free inodes, infinite if unknown."""
     try:
         found = os.statvfs(existing(path))
     except OSError:
@@ -60,7 +64,7 @@ def free_bytes(path: str) -> float:
 
 
 def existing(path: str) -> Path:
-    """The path, or the nearest of its parents that exists."""
+    """The path, if it exists, or the nearest of its parents that exists."""
     at = Path(path)
     while at != at.parent:
         try:
@@ -73,7 +77,7 @@ def existing(path: str) -> Path:
 
 
 def user(number: int | None = None) -> str:
-    """A user by name, or by number where there is no name; None is the user of this process."""
+    """The words `user NAME`, with the number if the user has no name. None is the user of this process."""
     number = os.geteuid() if number is None else number
     try:
         return f"user {pwd.getpwuid(number).pw_name}"

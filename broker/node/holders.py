@@ -1,4 +1,4 @@
-"""Which process has a port or a lock, as far as `/proc` tells: for messages. Nothing where it cannot be known."""
+"""Finds the process that holds a port or a lock, for error messages, as far as `/proc` tells."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ COMMAND_LENGTH_MAX = 80
 
 
 def holder_of_port(port: int, proc: Path = PROC) -> str:
-    """The process that listens on a TCP port, as in `process 4242 (java kafka.Kafka)`; "" if it cannot be known."""
+    """The process that listens on a TCP port, as in `process 4242 (java kafka.Kafka)`; "" if that is unknown."""
     sockets = {f"socket:[{inode}]" for inode in _listening(port, proc)}
     if not sockets:
         return ""
@@ -23,7 +23,7 @@ def holder_of_port(port: int, proc: Path = PROC) -> str:
 
 
 def holder_of_lock(path: str, proc: Path = PROC) -> str:
-    """The process that has a file locked (flock); "" if it cannot be known."""
+    """The process that has locked a file with flock, in the same form; "" if that is unknown."""
     try:
         found = os.stat(path)
         lines = (proc / "locks").read_text().splitlines()
@@ -38,7 +38,7 @@ def holder_of_lock(path: str, proc: Path = PROC) -> str:
 
 
 def _listening(port: int, proc: Path) -> Iterator[str]:
-    """The inodes of sockets that listen on a port."""
+    """The inodes of the sockets that listen on a port."""
     for table in ("tcp", "tcp6"):
         try:
             lines = (proc / "net" / table).read_text().splitlines()[1:]
@@ -58,7 +58,7 @@ def _processes(proc: Path) -> list[str]:
 
 
 def _descriptors(directory: Path) -> Iterator[str]:
-    """What the descriptors of a process are; none of a process of another user, or of one that has ended."""
+    """The targets of the descriptors of a process; none if the process has ended or belongs to another user."""
     try:
         names = os.listdir(directory)
     except OSError:

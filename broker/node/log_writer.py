@@ -1,9 +1,10 @@
-"""`LogWriter`: a text file for the log of a node, which a thread of its own writes.
+"""`LogWriter`: writes the log of a node in a thread of its own, so that a slow reader of the log holds up no task.
 
-A reader that does not read (a stopped terminal, a pager, a stuck collector of logs) holds up nobody who logs.
-Lines that wait have a bound; further ones are dropped until those that wait are written, and their number is reported
-then. Write errors are ignored: a node must not end because its log is on a full disk, or because nobody reads its
-standard error any more. There is no other place to report them to.
+Such a reader is a stopped terminal, a pager, or a stuck collector of logs. The lines that wait to be written have a
+bound. Further lines are dropped until the waiting lines are written; then the number of dropped lines is reported.
+
+Write errors are ignored: a node must not end because its log is on a full disk, or because nobody reads its standard
+error any more. There is no other place to report the errors to.
 """
 
 import os
@@ -18,19 +19,20 @@ from typing import TextIO
 __all__ = ["FLUSH_S", "LogWriter"]
 
 SIZE_MAX = 1 << 20
-"""Characters that wait; one more line may."""
+"""The number of characters from which no further line may wait."""
 FLUSH_S = 1.0
-"""How long the end of the process waits for a reader."""
+"""The time in seconds for which the end of the process waits for a reader of the log."""
 
 
 class LogWriter:
-    """Writes texts in their order, in a thread.
+    """Writes texts to a file in their order, in a thread.
 
     Args:
-        file: Standard error or standard output; written past its buffers if it has a descriptor, so that a thread that
-            waits for a reader holds no lock that the end of the process needs. None if the process was started without.
-        dropped: Called in the thread with the number of the dropped texts, once there is room again.
-        size_max: Characters that may wait.
+        file: Standard error or standard output; None if the process was started without it. If the file has a
+            descriptor, texts are written to the descriptor, past the file's buffers. So a thread that waits for a
+            reader holds no lock that the end of the process needs.
+        dropped: Called in the thread with the number of dropped texts, once the waiting texts are written.
+        size_max: The number of characters from which no further text may wait.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class LogWriter:
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """Write soon, or drop; never waits."""
+        """Have the thread write a text, or drop the text if too many characters wait. Never waits."""
         with self._changed:
             if self._dropped or self._size >= self._size_max:
                 self._dropped += 1
@@ -57,10 +59,10 @@ class LogWriter:
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Part of the interface of files; see `finish`."""
+        """Do nothing. Files must have this method; `finish` waits until all texts are written."""
 
     def finish(self) -> None:
-        """Wait until everything is written, `FLUSH_S` at most."""
+        """Wait until everything is written, at most `FLUSH_S` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting, FLUSH_S)
 
@@ -76,9 +78,10 @@ class LogWriter:
                 self._report_dropped(dropped)
 
     def _written(self) -> int:
-        """The first text waits no more; returns how many were dropped behind it, if it was the last before the gap.
+        """Remove the first waiting text; if none is left, return the number of texts dropped since, otherwise 0.
 
-        One step, as a text is dropped only while another waits. `finish` waits for the report: an empty text does.
+        Both happen under one lock, since a text is dropped only while another one waits. If texts were dropped, an
+        empty text is added, so that `finish` also waits for the report of the dropped texts.
         """
         with self._changed:
             self._size -= len(self._waiting.popleft())

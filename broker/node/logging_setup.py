@@ -1,7 +1,7 @@
-"""Logging of a node, on standard error: formatted for a terminal, JSON lines otherwise.
+"""Configures the log of a node on standard error: formatted for a terminal, JSON lines otherwise.
 
-The level can be changed while the node runs (IncrementalAlterConfigs of a broker logger, KIP-412): the table of levels
-belongs to the controller, and is read for every event.
+The level can be changed while the node runs, with IncrementalAlterConfigs of a broker logger (KIP-412). The table of
+levels belongs to the controller, and is read for every event.
 """
 
 import sys
@@ -18,7 +18,7 @@ from minikafka.protocol.visible import obeys_escapes, visible
 log = structlog.get_logger("minikafka")
 
 ITEMS_MAX = 100
-"""Of a list or mapping in an event of the log; more are counted."""
+"""The number of items of a list or mapping that a log event shows. Further items are only counted."""
 ROOT = "root"
 SEVERITY = {
     "trace": 0, "debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40, "exception": 40, "fatal": 50,
@@ -32,7 +32,7 @@ class Threshold:
     """Drops events below the current level.
 
     Args:
-        levels: Level by logger, with Kafka's names; the only logger is `root`. Read for each event.
+        levels: The level of each logger, with Kafka's names of levels; the only logger is `root`. Read for each event.
     """
 
     def __init__(self, levels: dict[str, str]) -> None:
@@ -50,13 +50,13 @@ class Threshold:
 
 
 def what_matters_first(logger: object, method_name: str, event: EventDict) -> EventDict:
-    """A structlog processor: a line begins with its time, level and event, so that it can be read from the left."""
+    """A structlog processor that puts time, level and event first in a line, so that people can read lines quickly."""
     first = {name: event.pop(name) for name in ("timestamp", "level", "event") if name in event}
     return {**first, **event}
 
 
 def brief_values(logger: object, method_name: str, event: EventDict) -> EventDict:
-    """A structlog processor: values are shortened, since peers choose names, reasons and settings, of any length."""
+    """A structlog processor that shortens values: peers choose names, reasons and settings, of any length."""
     for name, value in event.items():
         is_trace = name == "exception" and isinstance(value, str)
         event[name] = "\n".join(map(shortened, value.split("\n"))) if is_trace else brief(value)
@@ -64,7 +64,7 @@ def brief_values(logger: object, method_name: str, event: EventDict) -> EventDic
 
 
 def brief(value: Any) -> Any:
-    """A value of an event with short texts and the first `ITEMS_MAX` items."""
+    """A copy of an event's value with shortened texts, and only the first `ITEMS_MAX` items of a list or mapping."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -80,7 +80,7 @@ def brief(value: Any) -> Any:
 
 
 def visible_values(logger: object, method_name: str, event: EventDict) -> EventDict:
-    """A structlog processor for terminals: escapes what a terminal would obey, as clients choose ids and texts."""
+    """A structlog processor for terminals that escapes control sequences, since clients choose ids and texts."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = visible(value, lines=name == "exception")
@@ -88,14 +88,19 @@ def visible_values(logger: object, method_name: str, event: EventDict) -> EventD
 
 
 def wants_colors(environment: Mapping[str, str]) -> bool:
-    """Whether a terminal is to get colors: not with NO_COLOR, or if it obeys no escape sequences."""
+    """Whether to color the log on a terminal: not if NO_COLOR is set, or if the terminal obeys no escape sequences."""
     return not environment.get("NO_COLOR") and obeys_escapes(environment.get("TERM", ""))
 
 
 def log_to_stderr(levels: dict[str, str], *, colors: bool) -> LogWriter:
-    """Configure structlog for the process; `levels` may change later, and only a terminal gets `colors`.
+    """Configure structlog for the process.
 
-    Returns what writes the lines; `finish` it before the process ends.
+    Args:
+        levels: The level of each logger, as of `Threshold`; it may change later.
+        colors: Whether to color the log, if standard error is a terminal.
+
+    Returns:
+        The writer of the lines. Call its `finish` before the process ends.
     """
     writer = LogWriter(sys.stderr, lambda lines: log.warning("lines of the log dropped", lines=lines))
     on_terminal = sys.stderr is not None and sys.stderr.isatty()

@@ -1,6 +1,7 @@
-"""Runs a node in this process: reads its settings, and passes it the real clock, disk, randomness and signals.
+"""Runs a node in this process: reads the settings, and gives the node the real clock, disk, randomness and signals.
 
-Everything below `serve` takes them as arguments, so that a simulation can run whole clusters.
+`serve` and the functions that it calls take clock, disk, randomness and signals as arguments, so that a simulation can
+run whole clusters.
 """
 
 import gc
@@ -50,11 +51,16 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
 
 
 class CannotStart(Exception):
-    """The node cannot start; the text names the problem and its place."""
+    """The node cannot start. The text names the problem and its place."""
 
 
 class Outputs(NamedTuple):
-    """Standard output and standard error, which nobody may be reading."""
+    """The writers of standard output and standard error, which never wait for a reader.
+
+    Attributes:
+        ready: Standard output, for the line `ready HOST:PORT`.
+        log: Standard error, for the log.
+    """
 
     ready: LogWriter
     log: LogWriter
@@ -76,7 +82,8 @@ def run(
 ) -> None:
     """Run a node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` on standard output when clients can be served.
 
-    `in_container` is explained at `configure`; then new data directories get the cluster id of the environment.
+    With `in_container`, the settings are read as `configure` says, and new data directories get the cluster id of the
+    environment.
 
     Raises:
         CannotStart: Settings are invalid (the text has all problems); a port or a directory cannot be used; the data is
@@ -125,7 +132,7 @@ def _run(settings: NodeConfig, levels: dict[str, str], outputs: Outputs, *, in_c
 
 
 def _step_watch() -> StepWatch:
-    """Logs long steps of this process's tasks."""
+    """Make the instrument that logs long steps of this process's tasks, with their stacks if the user wants them."""
     watch = StepWatch(StepLog(time.monotonic).found, clock=time.perf_counter, cpu_clock=time.thread_time)
     gc.callbacks.append(watch.collection)
     if os.environ.get(STACKS) == "1":
@@ -145,8 +152,8 @@ def configure(
 ) -> NodeConfig:
     """The settings from the command line, the environment and the file, in this order of precedence.
 
-    In a container the defaults are those of our image, and the file, if none is named, is `MOUNTED_CONFIG`. Raises
-    CannotStart for a path of several directories, ConfigError, PropertiesError.
+    In a container the defaults are those of minikafka's image. If no file is named there, `MOUNTED_CONFIG` is read.
+    Raises CannotStart for a path of several directories, ConfigError, PropertiesError.
     """
     given: dict[str, str] = {}
     if node_id is not None:
@@ -172,7 +179,7 @@ def configure(
 
 
 def _read_file(path: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """The settings in a file, and the line of each."""
+    """The settings in a file, and the place of each setting in words (`PATH, line NUMBER`)."""
     data = path.read_bytes()
     try:
         return read_properties(data), {name: f"{path}, line {line}" for name, line in lines_of(data).items()}
@@ -181,16 +188,16 @@ def _read_file(path: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """Why a node ended: the first exception in groups of them, since each nursery makes one.
+    """The exception that ended a node: the first one that is not a group, since each nursery makes a group.
 
-    It is a `CannotStart` where the data is unusable or the cluster refused the registration.
+    If the data is unusable or the cluster refused the registration, a `CannotStart` with the same text is returned.
     """
     error = first_of(error)
     return CannotStart(str(error)) if isinstance(error, _REFUSALS) else error
 
 
 def why_ended(error: BaseException, config: NodeConfig) -> BaseException:
-    """The exception to end with: a `CannotStart` in the words of the settings, unless it is a bug."""
+    """The exception for the user: a `CannotStart` in terms of the settings, or `error`'s cause if it is a bug."""
     cause = cause_of(error)
     if isinstance(cause, CannotStart):
         cause = full_disk_behind(error) or cause
@@ -198,7 +205,7 @@ def why_ended(error: BaseException, config: NodeConfig) -> BaseException:
 
 
 def make_node(config: NodeConfig, system: System) -> Node | ControllerNode:
-    """A node with the roles that its settings name; not started."""
+    """Make a node with the roles that its settings name. The node is not started."""
     return Node(config, system) if config.is_broker else ControllerNode(config, system)
 
 
@@ -247,9 +254,9 @@ async def _serve(
 
 
 def check_addresses(config: NodeConfig) -> None:
-    """Bind all listeners and let go of them, so that a node whose port is in use makes no data directory.
+    """Bind all listeners and close them, so that a node whose port is in use makes no data directory.
 
-    Raises OSError: a port is in use, or an address is not one of this machine.
+    Raises OSError: a port is in use, or an address does not belong to this machine.
     """
     controllers = config.listeners.for_controllers if config.is_controller else ()
     metrics = () if config.metrics_listener is None else (config.metrics_listener,)
@@ -264,7 +271,7 @@ async def _stop_on_signal(node: Node | ControllerNode, signals: AsyncIterator[in
 
 
 class _Announcement:
-    """Prints the address once the node serves clients; never, if it is stopped before."""
+    """Prints the address once the node serves clients. A node that is stopped earlier prints no address."""
 
     def __init__(self, out: LogWriter) -> None:
         self._out = out
@@ -274,5 +281,5 @@ class _Announcement:
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970."""
+    """The wall clock of this machine, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000

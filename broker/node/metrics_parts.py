@@ -1,7 +1,7 @@
-"""The metrics of a node: which collectors it has, and the listener that serves them.
+"""Makes the metrics collectors of a node, and serves the metrics at the node's `metrics.listener`.
 
-`serve_metrics` is only imported where `metrics.listener` is set, since `prometheus_client` takes a while to load.
-Trio: a task of the node.
+This module is only imported if `metrics.listener` is set, since `prometheus_client` takes a while to load.
+`serve_metrics` is a trio task of the node.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ async def serve_metrics(
 def broker_collectors(
     config: NodeConfig, system: System, parts: BrokerParts, why_not_ready: Callable[[], str]
 ) -> list[Collector]:
-    """The metrics of a broker, which may be a controller, too."""
+    """The collectors of a broker, which may also be a controller."""
     partitions = parts.partitions
     return [
         _state(why_not_ready),
@@ -90,7 +90,7 @@ def broker_collectors(
 def _controller_collectors(
     config: NodeConfig, controller: "StandaloneController | QuorumController"
 ) -> list[Collector]:
-    """The metrics of the controller of a node, or of its part as an observer of the metadata log."""
+    """The collectors of a node as a controller, or as an observer of the metadata log."""
     if isinstance(controller, StandaloneController):
         return _of_controller(controller, lambda: True)
     return [
@@ -114,7 +114,7 @@ def _of_controller(
 def node_collectors(
     config: NodeConfig, system: System, controller: "QuorumController", why_not_ready: Callable[[], str]
 ) -> list[Collector]:
-    """The metrics of a controller-only node."""
+    """The collectors of a controller-only node."""
     return [_state(why_not_ready), *_controller_collectors(config, controller), *_process(system)]
 
 

@@ -1,4 +1,4 @@
-"""A node that serves clients, alone or as a broker of a cluster: starts its parts in order, and stops them in order.
+"""`Node`: a node that serves clients, alone or in a cluster. Starts its parts in order, and stops them in order.
 
     controller → logs on disk → coordinators, replication, ISR changes → listeners bound → registered
         → partitions take their roles → unfenced → connections accepted → ready
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from minikafka.controller.quorum_controller import QuorumController
 
 ROOM_CHECK_MS = 1000
-"""How often a full disk is tried."""
+"""The interval in milliseconds at which a node looks whether a full disk has room again."""
 
 
 class Node:
-    """One node of a cluster.
+    """One node that serves clients: a standalone node, or a broker of a cluster, which may also be a controller.
 
     Args:
-        config: Its settings.
-        system: What it uses of the system that it runs on.
+        config: The settings of the node.
+        system: The clock, disk, network and randomness of the node.
 
     Raises:
-        As `run`, except OSError of a port.
+        The errors of `run`, except an OSError of a port.
 
     Attributes:
         parts: The parts of the node.
@@ -67,8 +67,8 @@ class Node:
         Raises:
             OSError: A directory or a port cannot be used.
             WrongDirectory: The data belongs to another node or cluster.
-            KafkaError: The cluster refuses this broker's registration; or no data directory is left, or that of the
-                metadata log has failed.
+            KafkaError: The cluster refuses this broker's registration; or no data directory is left; or the directory
+                of the metadata log has failed.
         """
         parts = self.parts
         try:
@@ -100,7 +100,7 @@ class Node:
             self._system.disk.unlock_all()
 
     def why_not_ready(self) -> str:
-        """Why the node does not serve clients now, in words; "" if it does."""
+        """Why the node does not serve clients now, in words; "" if the node serves them."""
         if self._stopping.is_set():
             return "stopping"
         if self._waits_for:
@@ -108,11 +108,11 @@ class Node:
         return "" if self.parts.image.is_alive(self._config.node_id) else "fenced by the controller"
 
     def stop(self) -> None:
-        """Let `run` end cleanly; returns at once. A controlled shutdown may take a few seconds."""
+        """Make `run` end cleanly. This method returns at once; a controlled shutdown may take a few seconds."""
         self._stopping.set()
 
     async def _close_logs(self) -> None:
-        """To the end, also if the node was cancelled; whoever shares the loop goes on."""
+        """Close the logs completely, also if the node was cancelled. Other tasks of the event loop run meanwhile."""
         watermarks = self.parts.housekeeping().high_watermarks()
         with trio.CancelScope(shield=True):
             await self.parts.logs.close_async(watermarks, broker_epoch=self._epoch_of_logs())
@@ -120,7 +120,7 @@ class Node:
     # -- start ---------------------------------------------------------------------------------------------------
 
     def _epoch_of_logs(self) -> int:
-        """The broker epoch in which the logs were written: before the registration that of the process before."""
+        """The broker epoch in which the logs were written: before the registration, that of the previous process."""
         epoch = self.parts.controller.broker_epoch
         return epoch if epoch >= 0 else self.parts.logs.previous_broker_epoch
 
@@ -134,7 +134,7 @@ class Node:
             await nursery.start(serve_metrics, config, system, collectors, self.why_not_ready)
 
     def _nobody_waited(self) -> None:
-        """The step so far was long, but no client or peer could connect yet."""
+        """Begin the measurement of the current step anew: the step was long, but no client or peer could connect."""
         if self._system.loop is not None:
             self._system.loop.begin_anew()
 
@@ -146,8 +146,10 @@ class Node:
         self.parts.directory_reports.check()
 
     def _claim_metadata_directory(self) -> None:
-        """A controller's metadata directory gets an id also where it is none of `log.dirs`: once the voters can change,
-        the id is a part of the voter (KIP-853)."""
+        """Give the metadata directory of a controller in a quorum an id, also if it is not one of `log.dirs`.
+
+        Once the voters can change, the id of the directory is a part of the voter (KIP-853).
+        """
         static, system = self._config.static, self._system
         path = metadata_directory(static)
         if self._config.is_controller and path not in data_directories(static) and not self._config.is_alone:
@@ -158,7 +160,7 @@ class Node:
         return ControllerListener(self._config, self._system, self.parts.controller)
 
     async def _join_for_the_first_time(self) -> None:
-        """Data directories without a cluster id get the id of the quorum's cluster."""
+        """Give data directories without a cluster id the cluster id of the quorum, and load the logs."""
         controller = self.parts.controller
         assert not isinstance(controller, StandaloneController), "a standalone controller makes its own cluster id"
         self.parts.name_cluster(await controller.wait_for_cluster_id())
@@ -207,8 +209,8 @@ class Node:
     ) -> None:
         """Register, follow the metadata from then on, and wait until this broker is unfenced.
 
-        The image must be as new as the registration: by an older one, a leader that lost its log in a crash would lead
-        again.
+        The image must be as new as the registration. With an older image, a leader that lost its log in a crash would
+        lead again.
         """
         registration = Registration(
             self._config,
@@ -229,7 +231,10 @@ class Node:
         await registration.unfenced.wait()
 
     async def _follow_metadata(self, nursery: trio.Nursery) -> None:
-        """Create the replicas, then follow the changes, of which none is missed in between: the first one waits."""
+        """Create the replicas of the present metadata, then apply its changes.
+
+        No change is missed in between: a change that is committed early waits until the replicas are created.
+        """
         follower = self.parts.metadata_follower()
         started = trio.Event()
 

@@ -1,7 +1,7 @@
-"""Producer ids for idempotent producers, from blocks that the controller allocates.
+"""`ProducerIds`: hands out ids for idempotent producers, from blocks that the controller allocates.
 
-A block is allocated once, even if the node crashes before it has used all its ids, so no id is ever used twice.
-Source: Kafka's `RPCProducerIdManager`.
+The controller allocates each block only once, even if the node crashes before it has used all ids of a block. So no id
+is ever used twice. Source: Kafka's `RPCProducerIdManager`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,10 +10,10 @@ from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock as
 
 
 class ProducerIds:
-    """The producer ids of one node.
+    """Hands out producer ids on one node.
 
     Args:
-        allocate: Gets the next block from the controller.
+        allocate: Asks the controller for the next block.
     """
 
     def __init__(self, allocate: Callable[[], Awaitable[Block]]) -> None:

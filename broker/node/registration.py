@@ -1,10 +1,11 @@
-"""The lifecycle of a broker in a cluster: registration, heartbeats, controlled shutdown.
+"""`Registration`: the lifecycle of a broker in a cluster: registration, heartbeats, controlled shutdown.
 
     register ──► broker epoch ──► image has the registration ──► partitions take their roles ──► ready_to_lead
                    └─ heartbeats: fenced ──ready_to_lead──► unfenced ──controlled_shutdown──► leaders move → it stops
 
-A broker that the controller has no valid registration of registers again, as the same process. Nothing here decides
-what a broker may do: leader epochs do. Source: Kafka's `BrokerLifecycleManager`.
+If the controller has no valid registration of a running broker, the broker registers again with the same incarnation
+id. The registration does not decide what a broker may do: leader epochs decide that. Source: Kafka's
+`BrokerLifecycleManager`.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ log = structlog.get_logger("minikafka.registration")
 
 REGISTRATION_VERSION, HEARTBEAT_VERSION = 4, 2
 SOON_S = 0.02
-"""Between heartbeats whose response is about to change."""
+"""The interval in seconds between heartbeats while a broker waits for the controller, for example to be unfenced."""
 RETRY_S = 0.1
 SHUTDOWN_TIMEOUT_S = 8.0
 LINGER_S_MIN, LINGER_S_MAX = 0.1, 1.0
@@ -40,10 +41,10 @@ _PROTOCOLS = {name: number for number, name in SECURITY_PROTOCOLS.items()}
 
 
 class ClusterController(Protocol):
-    """The cluster's controller as a broker sees it.
+    """The operations of the cluster's controller that `Registration` needs.
 
     Attributes:
-        broker_epoch: Of the last registration; set by `Registration`.
+        broker_epoch: The broker epoch of the last registration; set by `Registration`.
     """
 
     broker_epoch: int
@@ -56,7 +57,7 @@ class ClusterController(Protocol):
 
     @property
     def offset(self) -> int:
-        """The offset up to which the image has the metadata log."""
+        """The offset of the metadata log up to which the image is complete."""
         ...
 
     async def handle(self, request: Any, version: int) -> Any:
@@ -69,16 +70,16 @@ class ClusterController(Protocol):
 
 
 class Registration:
-    """A broker's registration.
+    """Registers a broker with the controller, and keeps the registration alive with heartbeats.
 
     Args:
         config: The node's settings.
         controller: The cluster's controller.
         incarnation_id: 16 bytes, unique to this process.
         endpoints: The advertised listeners.
-        previous_broker_epoch: The epoch before a clean shutdown; -1 after any other.
+        previous_broker_epoch: The broker epoch of the previous process if it shut down cleanly; otherwise -1.
         log_dirs: Returns the ids of the data directories that this broker can use (KIP-858).
-        cordoned: Returns the ids of those in which no new replicas are to be placed (KIP-1066).
+        cordoned: Returns the ids of the data directories in which no new replicas are to be placed (KIP-1066).
 
     Attributes:
         unfenced: Set once the broker may lead partitions.
@@ -113,7 +114,7 @@ class Registration:
         self._heartbeats = trio.CancelScope()
 
     async def register(self) -> None:
-        """Get a broker epoch. Returns when this node's image has the registration.
+        """Register this broker, and set the controller's `broker_epoch`. Returns when the image has the registration.
 
         Raises:
             KafkaError: The registration was refused, or not accepted before `initial.broker.registration.timeout.ms`.
@@ -133,7 +134,7 @@ class Registration:
             await trio.sleep(RETRY_S)
 
     async def _request_epoch(self) -> BrokerRegistrationResponse | None:
-        """None if no active controller responded."""
+        """Send a registration request. Returns the response; None if no active controller responded."""
         request = BrokerRegistrationRequest(
             broker_id=self._node_id,
             cluster_id=self._controller.cluster_id or self._controller.image.cluster_id,
@@ -154,7 +155,7 @@ class Registration:
             return None
 
     def ready_to_lead(self) -> None:
-        """From the next heartbeat on, request to be unfenced."""
+        """Have all further heartbeats request that this broker is unfenced."""
         self._ready = True
 
     async def send_heartbeats(self) -> None:
@@ -185,12 +186,12 @@ class Registration:
             log.info("this broker is unfenced again", broker=self._node_id)
 
     def _is_unfenced(self) -> bool:
-        """Whether the committed metadata known to this node has this registration unfenced."""
+        """Whether this registration is unfenced, according to the committed metadata that this node knows."""
         broker = self._controller.image.brokers.get(self._node_id)
         return broker is not None and broker.epoch == self._controller.broker_epoch and not broker.fenced
 
     async def _ask_to_be_unfenced(self) -> None:
-        """Send a heartbeat, which requests to be unfenced once this broker is ready."""
+        """Send a heartbeat. Once this broker is ready, the heartbeat requests that the broker is unfenced."""
         response = await self._heartbeat(want_fence=not self._ready)
         if response is not None and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
             await self._register_again()
@@ -201,7 +202,7 @@ class Registration:
         await self.register()
 
     async def _heartbeat(self, *, want_fence: bool, want_shut_down: bool = False) -> BrokerHeartbeatResponse | None:
-        """None if there was no response within `broker.session.timeout.ms`."""
+        """Send a heartbeat. Returns None if it failed, or had no response within `broker.session.timeout.ms`."""
         request = BrokerHeartbeatRequest(
             broker_id=self._node_id,
             broker_epoch=self._controller.broker_epoch,
@@ -220,9 +221,10 @@ class Registration:
     async def controlled_shutdown(self) -> None:
         """Stop the heartbeats and let other brokers lead this broker's partitions.
 
-        Bounded, where Apache Kafka waits for five minutes: without replicas to take over it returns after 8 s, and
-        without an active controller after the time in which the quorum can have elected another one. Others then lead
-        its partitions only once its session has ended (`broker.session.timeout.ms`).
+        The wait is bounded, whereas Apache Kafka waits for up to five minutes. If no other replicas can take over, this
+        method returns after 8 s. If there is no active controller, it returns after the time in which the quorum can
+        have elected another controller. In both cases other brokers lead the partitions only once this broker's session
+        has ended (`broker.session.timeout.ms`).
         """
         self._heartbeats.cancel()
         if self._controller.broker_epoch >= 0:
@@ -230,7 +232,10 @@ class Registration:
             await self._wait_for_other_shutdowns()
 
     async def _wait_for_other_shutdowns(self) -> None:
-        """When all nodes stop together, each needs the votes of the others for its controlled shutdown."""
+        """Wait, at most `LINGER_S_MAX` seconds, until other brokers have finished their controlled shutdowns.
+
+        If all nodes stop together, the controlled shutdown of each needs the votes of the other nodes.
+        """
         with trio.move_on_after(LINGER_S_MAX):
             await trio.sleep(LINGER_S_MIN)
             while any(

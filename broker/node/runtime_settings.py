@@ -1,4 +1,4 @@
-"""`RuntimeSettings`: settings of a node that change while it runs, and that are not read at each use.
+"""`RuntimeSettings`: applies changes of a node's settings that are not read at each use, while the node runs.
 
 Source: `DynamicBrokerConfig`: `DynamicConnectionQuota`, `DynamicProducerStateManagerConfig`.
 """
@@ -16,15 +16,15 @@ __all__ = ["RuntimeSettings"]
 
 
 class RuntimeSettings:
-    """What the changes of these settings lead to.
+    """Holds the connection limits of a node, and applies changes of these and of `producer.id.expiration.ms`.
 
     Args:
         settings: The effective settings of the node.
-        logs: Returns its logs.
-        connections_max: The most connections that there are descriptors for.
+        logs: Returns the logs of the node.
+        connections_max: The largest number of connections for which the process has descriptors.
 
     Attributes:
-        connections_max: The most connections now; more that are open already stay open.
+        connections_max: The largest number of connections now. Further connections that are open already stay open.
     """
 
     def __init__(self, settings: EffectiveSettings, logs: Callable[[], LogManager], connections_max: int) -> None:
@@ -35,16 +35,16 @@ class RuntimeSettings:
         self._read_limits()
 
     def connections_max_of(self, host: str) -> int:
-        """The most connections from one address."""
+        """The largest number of connections from the address `host`."""
         return self._of_hosts.get(host, self._of_others)
 
     def update(self) -> None:
-        """Read the settings, and apply them."""
+        """Read the effective settings, and apply them."""
         self._read_limits()
         self._logs().set_producer_expiration(self._number("producer.id.expiration.ms"))
 
     def apply(self, records: Iterable[Record]) -> None:
-        """Called with committed metadata."""
+        """Update if `records`, which are committed metadata, change a setting of brokers."""
         if any(isinstance(one, ConfigRecord) and one.resource_type == ResourceType.BROKER for one in records):
             self.update()
 

@@ -1,7 +1,7 @@
-"""Samples the stack of the event loop while a step exceeds its budget, from a thread of its own.
+"""`StackSampler`: a thread that samples the stack of the event loop while a step exceeds its budget.
 
-For tests and for finding the cause of long steps: set `LONG_STEP_STACKS=1`. Without it a node has no such thread,
-since it wakes two hundred times a second.
+It serves tests and the search for the cause of long steps: set `LONG_STEP_STACKS=1`. Without that variable a node has
+no such thread, since the thread wakes two hundred times a second.
 """
 
 import sys
@@ -16,10 +16,12 @@ EVENT_LOOP = "trio/_core/_run.py"
 
 
 class StackSampler:
-    """Samples the thread that made it. A daemon thread, which ends with the process or with `stop`.
+    """Samples the stack of the thread that creates the sampler, from a daemon thread.
+
+    The daemon thread ends with the process or with `stop`.
 
     Args:
-        watch: Tells when the step in progress began, and takes the sample.
+        watch: Tells when the step in progress began, and receives the sample.
         clock: The clock of the watch.
     """
 
@@ -32,12 +34,12 @@ class StackSampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and wait for it."""
+        """End the sampling thread, and wait for its end."""
         self._stopped.set()
         self._thread.join()
 
     def sample(self) -> None:
-        """Take the sample of the step in progress, if it exceeds the budget and has none yet."""
+        """Sample the stack of the step in progress, if the step exceeds the budget and has no sample yet."""
         began = self._watch.began
         if self._clock() - began > self._watch.budget_s and self._watch.sampled[0] != began:
             frame = sys._current_frames().get(self._sampled_thread)

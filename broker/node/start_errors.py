@@ -1,4 +1,4 @@
-"""Why a node cannot start: the text names the data directory or the port, its setting, who holds it, and what to do."""
+"""Explains why a node cannot start: names the directory or port, its setting, its holder, and what to do."""
 
 import errno
 import os
@@ -17,10 +17,10 @@ _REFUSED = (errno.EACCES, errno.EPERM)
 
 
 def why_not_started(error: OSError, config: NodeConfig) -> str:
-    """An error of the operating system in the words of the settings.
+    """Describe an error of the operating system in terms of the node's settings.
 
     Args:
-        error: What ended the start, or the node.
+        error: The error that ended the start, or the running node.
         config: The settings of the node.
     """
     if error.errno == errno.EADDRINUSE:
@@ -64,8 +64,10 @@ def _directories(config: NodeConfig) -> Iterator[tuple[str, str]]:
 
 
 def _directory_of(error: OSError, config: NodeConfig) -> tuple[str, str] | None:
-    """The data directory that an error is about, and its setting; of those of a full disk that name no file, the one
-    with the least room."""
+    """The data directory that an error concerns, and the name of its setting; None if it concerns none.
+
+    The error of a full disk may name no file. Then it is the data directory with the least room.
+    """
     if isinstance(error.filename, str):
         inside = [one for one in _directories(config) if f"{error.filename}/".startswith(f"{one[0]}/")]
         above = [one for one in _directories(config) if one[0].startswith(f"{error.filename}/")]
@@ -93,7 +95,10 @@ def _reason(error: OSError, path: str, option: str) -> str:
 
 
 def _refused_part(error: OSError, at: Path) -> str:
-    """The file that exists, but belongs to somebody else, otherwise the directory; and what lets the node write."""
+    """The file or directory that the node may not write to, and what the user can do about it.
+
+    It is the file that the error names, if that file exists, otherwise the directory `at`.
+    """
     named = Path(str(error.filename or at))
     part = named if os.path.lexists(named) else at
     owner = part.lstat().st_uid

@@ -1,4 +1,4 @@
-"""What a node says of itself when it starts and stops: `node starting`, `node ready`, `node stopped`."""
+"""`NodeLog`: logs the start and stop of a node: `node starting`, `node ready`, `node stopped`."""
 
 import structlog
 
@@ -16,7 +16,7 @@ class NodeLog:
 
     Args:
         config: The settings of the node.
-        system: Its clock.
+        system: Provides the clock.
     """
 
     def __init__(self, config: NodeConfig, system: System) -> None:
@@ -25,7 +25,7 @@ class NodeLog:
         self._began_ms = system.now_ms()
 
     def starting(self) -> None:
-        """Before anything is opened: version, roles, and where the data is."""
+        """Log the version, the roles, the data directories and the warnings, before the node opens any file."""
         config = self._config
         log.info(
             "node starting",
@@ -38,12 +38,12 @@ class NodeLog:
             log.warning("configuration warning", warning=warning)
 
     def ready(self, cluster_id: str, listeners: list[str], *, leads: int = 0, follows: int = 0) -> None:
-        """The node serves clients, or, as a controller, brokers.
+        """Log that the node serves clients, or, as a controller, brokers.
 
         Args:
-            cluster_id: Of its cluster.
-            listeners: The addresses at which it listens.
-            leads, follows: How many partitions it leads and follows.
+            cluster_id: The id of the node's cluster.
+            listeners: The addresses at which the node listens.
+            leads, follows: The numbers of partitions that the node leads and follows.
         """
         log.info(
             "node ready",
@@ -56,7 +56,7 @@ class NodeLog:
         )
 
     def stopped(self, *, clean: bool) -> None:
-        """The last line: `clean` is whether all logs were closed cleanly."""
+        """Log that the node has stopped, as the last line. `clean` tells whether all logs were closed cleanly."""
         log.info("node stopped", node=self._config.node_id, clean=clean, seconds=self._seconds())
 
     def _seconds(self) -> float:

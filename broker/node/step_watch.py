@@ -1,14 +1,15 @@
-"""Measures the steps of tasks: which of them used more of the processor than the budget, so that all others waited.
+"""Finds long steps of tasks: steps that use more CPU time than the budget, while all other tasks wait.
 
-A step is what a task does between two points where it waits. `StepWatch` is a trio instrument with one hook per step,
-which reads a clock; the hook costs 0.5 µs. Only steps that lasted longer than the budget are looked at closer. The CPU
-time of the loop's thread is read once per round of the loop and at long steps, since reading it is a system call; what
-earlier steps of the round lasted is subtracted. So a step is never charged with the time of others, or with time when
-the machine ran something else; on a busy machine its CPU time may be understated.
+A step is the code that a task runs between two points where it waits. `StepWatch` is a trio instrument with one hook
+per step, which reads a clock; the hook costs 0.5 µs. Only steps that lasted longer than the budget are examined. The
+CPU time of the loop's thread is read once per round of the loop and at long steps, since reading it is a system call.
+The duration of the earlier steps of the round is subtracted from it. So a step is never charged with the time of other
+steps, or with time when the machine ran another process; on a busy machine its CPU time may be understated.
 
-A collection of garbage is not counted as a step's own time. Bound: the objects made since the start (`gc.freeze`,
-`main.py`); 0.1 s for a million. It happens in whichever step makes the 50,000th object, and is reported as
-`collection_ms`, beside the step's CPU time. `docs/operations/limits.md` lists what else is not cut.
+Garbage collection is not counted as a step's own time. Its duration is bounded by the number of objects made since the
+start (`gc.freeze`, `main.py`): 0.1 s for a million. A collection happens in the step that makes the 50,000th object,
+and is reported as `collection_ms`, beside the step's CPU time. `docs/operations/limits.md` lists other long steps that
+are not divided.
 
 Pure: clocks are passed in.
 """
@@ -29,14 +30,14 @@ TRIO_ITSELF = "the event loop"
 
 @dataclass(slots=True, frozen=True)
 class LongStep:
-    """A step above the budget.
+    """A step that used more CPU time than the budget.
 
     Attributes:
         task: The task's name.
-        cpu_s: The CPU time of the step, without collections of garbage.
-        collection_s: Collections of garbage within the step.
-        waits_in: Where the task waits now: `file:line function`, outermost first; empty if it ended.
-        stack: Where the task was while it exceeded the budget, innermost last; empty without a `StackSampler`.
+        cpu_s: The CPU time of the step in seconds, without garbage collections.
+        collection_s: The duration of the garbage collections within the step, in seconds.
+        waits_in: The places where the task waits now: `file:line function`, outermost first; empty if the task ended.
+        stack: The stack of the task while it exceeded the budget, innermost last; empty without a `StackSampler`.
     """
 
     task: str
@@ -51,18 +52,19 @@ class StepWatch(trio.abc.Instrument):
 
     Args:
         found: Called with each long step, within the loop.
-        clock: Seconds that only grow; cheap.
-        cpu_clock: CPU seconds of this thread.
-        budget_s: The longest step that is not reported.
+        clock: A monotonic clock in seconds, which must be cheap to read.
+        cpu_clock: The CPU time of this thread, in seconds.
+        budget_s: The longest step that is not reported, in seconds.
 
     Attributes:
-        longest: The longest step so far, in CPU seconds; 0 while none was above the budget.
-        steps: How many steps were above the budget.
-        collections_s: How long collections of garbage took in all.
-        idle_s: How long the loop has waited in all.
-        rounds: How many rounds of the loop have begun.
-        began: When the step in progress began, on `clock`; infinity while the loop waits. Read by a `StackSampler`.
-        sampled: The latest sample: when its step began, and the stack. Written by a `StackSampler`.
+        longest: The longest step so far, in CPU seconds; 0 while no step was above the budget.
+        steps: The number of steps above the budget.
+        collections_s: The total duration of garbage collections, in seconds.
+        idle_s: The total time for which the loop has waited, in seconds.
+        rounds: The number of rounds of the loop that have begun.
+        began: The time when the step in progress began, on `clock`; infinity while the loop waits. Read by a
+            `StackSampler`.
+        sampled: The latest sample: the time when its step began, and the stack. Written by a `StackSampler`.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class StepWatch(trio.abc.Instrument):
         self._collection_began = self._collected_s = 0.0
 
     def after_io_wait(self, timeout: float) -> None:
-        """A round of the loop begins."""
+        """Called by trio when a round of the loop begins."""
         self.rounds += 1
         self._task = None
         now = self._clock()
@@ -97,7 +99,7 @@ class StepWatch(trio.abc.Instrument):
         self._begin_round(now)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """The last step is over, and the next one begins."""
+        """Called by trio when a step of a task begins; the previous step has ended."""
         now = self._clock()
         if now - self.began > self.budget_s:
             self._examine(now)
@@ -105,7 +107,7 @@ class StepWatch(trio.abc.Instrument):
         self._task = task
 
     def before_io_wait(self, timeout: float) -> None:
-        """The round is over."""
+        """Called by trio when a round of the loop ends."""
         now = self._clock()
         if now - self.began > self.budget_s:
             self._examine(now)
@@ -113,11 +115,11 @@ class StepWatch(trio.abc.Instrument):
         self._waits_since = now
 
     def begin_anew(self) -> None:
-        """What the step in progress did so far does not count: nobody is served yet, so that nobody waited."""
+        """Measure the step in progress from now on: no client is served yet, so nobody has waited for the step."""
         self._begin_round(self._clock())
 
     def collection(self, phase: str, info: dict[str, int]) -> None:
-        """A callback for `gc.callbacks`."""
+        """Measure a garbage collection. To be added to `gc.callbacks`, which defines the arguments."""
         if phase == "start":
             self._collection_began = self._clock()
         else:
@@ -150,15 +152,17 @@ def _waits_in(task: trio.lowlevel.Task | None) -> tuple[str, ...]:
 
 
 def place(path: str, line: int, function: str) -> str:
-    """A line of a stack: the last two parts of the path, the line and the function."""
+    """Format a line of a stack: the last two parts of the path, the line number and the function."""
     return f"{'/'.join(path.rsplit('/', 2)[-2:])}:{line} {function}"
 
 
 class StepLog:
-    """Logs long steps: at most `LINES_MAX` lines in `PERIOD_S`; the next line says how many were left out.
+    """Logs long steps: at most `LINES_MAX` lines in `PERIOD_S` seconds.
+
+    The line after the period tells how many steps were left out.
 
     Args:
-        clock: Seconds that only grow.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -168,7 +172,7 @@ class StepLog:
         self._left_out = 0
 
     def found(self, step: LongStep) -> None:
-        """Log a step, unless too many were logged lately."""
+        """Log a step, unless too many steps were logged in this period."""
         now = self._clock()
         if now - self._period_began > PERIOD_S:
             self._period_began, self._lines = now, 0

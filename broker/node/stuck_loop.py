@@ -1,7 +1,8 @@
-"""`StuckLoop`: ends a process that was told to stop, if its event loop is stuck in a step and cannot hear of it.
+"""`StuckLoop`: ends a process that was told to stop, but whose event loop is stuck in a step and cannot stop.
 
-A step that does not end would make SIGTERM wait for ever. The end is unclean, as after `kill -9`: what was acknowledged
-is on disk or on other replicas, and the next start recovers the logs. Trio: a task that shows that the loop runs.
+Without it a step that does not end would make SIGTERM wait for ever. The process ends uncleanly, as after `kill -9`:
+acknowledged records are on disk or on other replicas, and the next start recovers the logs. A trio task shows that the
+loop runs.
 """
 
 import os
@@ -22,17 +23,17 @@ __all__ = ["GRACE_S", "StuckLoop"]
 log = structlog.get_logger("minikafka")
 
 GRACE_S = 8.0
-"""Docker kills ten seconds after SIGTERM, Kubernetes thirty."""
+"""Seconds, chosen since Docker kills a process ten seconds after SIGTERM, and Kubernetes after thirty."""
 REPORT_S = 1.5
 LINES_MAX = 12
 
 
 class StuckLoop:
-    """Watches the loop of the main thread from the first signal on.
+    """Watches the event loop of the main thread from the first signal on.
 
     Args:
-        grace_s: How long a step may last then.
-        finish_log: Waits until the log is written, for a moment at most.
+        grace_s: The longest time in seconds that a step may last after the signal.
+        finish_log: Waits until the log is written, for a short time at most.
         end: Ends the process at once.
     """
 
@@ -51,7 +52,10 @@ class StuckLoop:
 
     @contextmanager
     def watching(self, *signals: signal.Signals) -> Iterator[None]:
-        """Within, these signals start the watch, beside what they do anyway. Main thread only."""
+        """Within this context, the given signals start the watch, and then run their former handlers.
+
+        Must be called in the main thread.
+        """
         handlers = {number: signal.getsignal(number) for number in signals}
 
         def on_signal(number: int, frame: FrameType | None) -> None:
@@ -70,7 +74,7 @@ class StuckLoop:
                 signal.signal(number, handler)
 
     async def run(self) -> None:
-        """Show that the loop runs, until cancelled."""
+        """Record regularly that the loop runs, until cancelled."""
         while True:
             self._seen_s = time.monotonic()
             await trio.sleep(self._grace_s / 8)
@@ -90,7 +94,10 @@ class StuckLoop:
                 self._report_and_end()
 
     def _report_and_end(self) -> None:
-        """In a thread of its own: whatever the line of the log waits for, the process ends."""
+        """Log the stack of the main thread, then end the process.
+
+        Another thread writes the log, so that the process ends even if the log never accepts the line.
+        """
         reporter = threading.Thread(target=self._report, name="stuck loop's report", daemon=True)
         try:
             reporter.start()
@@ -104,6 +111,6 @@ class StuckLoop:
 
 
 def _main_stack() -> list[str]:
-    """Where the main thread is, innermost last."""
+    """The stack of the main thread, innermost last."""
     frame = sys._current_frames()[threading.main_thread().ident or 0]
     return [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_stack(frame)][-LINES_MAX:]

@@ -1,4 +1,4 @@
-"""Everything that a node uses of the system that it runs on, in one object, which simulations replace."""
+"""`System`: everything that a node uses of the machine that it runs on, in one object, which simulations replace."""
 
 import sys
 from collections.abc import Callable
@@ -19,19 +19,19 @@ __all__ = ["System"]
 
 @dataclass(frozen=True)
 class System:
-    """What a node uses of the system that it runs on; time and timeouts are trio's.
+    """The disk, wall clock, network and randomness of a node. Timeouts use trio's clock, which is not part of it.
 
     Attributes:
-        disk: Where all data is kept.
+        disk: The disk for all data of the node.
         now_ms: The wall clock, in milliseconds since 1970.
-        random: For ids, the placement of replicas, backoff and election timeouts.
+        random: The randomness for ids, the placement of replicas, backoff and election timeouts.
         peers: Connects the nodes of a cluster on their controller listeners.
         listen: Binds a listener for clients.
         open_stream: Connects to other brokers.
-        log_levels: Level by logger; changed in place by AlterConfigs.
-        connections_max: The most connections of clients that there are descriptors for.
-        tools_max: The most connections of clients on the controller listener that there are descriptors for.
-        loop: Measures the steps of the event loop; None where nobody does.
+        log_levels: The level of each logger; changed in place by AlterConfigs.
+        connections_max: The largest number of client connections for which the process has descriptors.
+        tools_max: The same number for connections of clients on the controller listener.
+        loop: Measures the steps of the event loop; None if they are not measured.
     """
 
     disk: Disk
@@ -46,5 +46,5 @@ class System:
     loop: StepWatch | None = None
 
     def loop_rounds(self) -> int:
-        """How many rounds of the event loop have begun, if somebody counts them; else always the same."""
+        """The number of rounds of the event loop that have begun; always 0 if `loop` is None."""
         return 0 if self.loop is None else self.loop.rounds

@@ -1,5 +1,6 @@
-"""The parts of a node that serve transactions, made and connected to each other: the coordinator, its markers, and the
-verification of partitions.
+"""`TransactionParts`: creates and connects the parts of a node that serve transactions.
+
+They are the coordinator, the writing of its markers, and the verification of partitions.
 """
 
 import trio
@@ -24,14 +25,14 @@ VERIFICATION = "transaction.partition.verification.enable"
 
 
 class TransactionParts:
-    """Everything that a broker needs for transactions.
+    """The parts that a broker needs for transactions.
 
-    Markers and verifications have connections of their own: a marker waits for replicas, which must not delay a
-    produce.
+    Markers and verifications use separate connections to other brokers. A marker waits for replicas, and must not delay
+    the verification that a produce request waits for.
 
     Attributes:
         coordinator: Coordinates transactional ids.
-        verifier: Asks the coordinators of transactions before records are appended.
+        verifier: Asks the coordinators whether a partition belongs to a transaction, before records are appended.
         marker_log: Writes markers to the partitions of this node.
     """
 
@@ -69,7 +70,7 @@ class TransactionParts:
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled."""
+        """Run the coordinator and the connections until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._marker_connections.run)
             await nursery.start(self._verifier_connections.run)

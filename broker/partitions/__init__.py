@@ -11,17 +11,17 @@ session (`fetch_sessions.py`), reads a slice of the file (`fetch_result.py`), an
 `request_waiters.py` until its partitions grow. The fetch of a follower also reports its log end offset
 (`follower_progress.py`), which moves the high watermark and may change the ISR.
 
-While `flush.messages` requires a flush, the high watermark does not pass the log's recovery point: a record is neither
-acknowledged nor read before the leader has it on its device, nor counted as replicated before the follower has. Kafka
-flushes within the append; here tasks that wait for a flush share it (`SharedFlush`), and housekeeping makes those that
-nobody waits for, within a second.
+While `flush.messages` requires a flush, the high watermark does not pass the log's recovery point. So a record is
+neither acknowledged nor read before the leader has it on its device, and does not count as replicated before the
+follower has it on its device. Kafka flushes within the append. Here tasks that wait for a flush share it
+(`SharedFlush`); housekeeping makes the flushes that no task waits for, within a second.
 
     partition_table.py           Partitions: all replicas of the node, by name and topic id
     partition_lifecycle.py       MetadataFollower: creates, changes and removes replicas as the metadata log says
-    stray_logs.py                sets logs aside that belong to no partition when the broker starts
+    stray_logs.py                renames logs that belong to no partition, when the broker starts
     log_housekeeping.py          periodic retention, flushes, checkpoints, expiry of producers
     log_cleaner.py               the loops that compact logs
-    replica.py                   Replica: what leaders and followers share: reads, high watermark, waiting
+    replica.py                   Replica: the code that leaders and followers share: reads, high watermark, waiting
     partition.py                 Partition: a replica with its role: append, commit, ISR, truncation
     batch_validation.py          checks of a produced batch (pure)
     record_scan.py               scans the records of a batch, without an object for each (pure)
@@ -31,7 +31,9 @@ nobody waits for, within a second.
     preferred_read_replica.py    the replica that a consumer should fetch from, by rack (pure)
     fetch_result.py              FetchResult: the result of a read, and where logs diverge
     fetch_sessions.py            incremental fetch sessions of consumers and followers (pure)
-    request_waiters.py                waiting until partitions grow or offsets are committed
+    request_waiters.py           waiting until partitions grow or offsets are committed
+    traffic.py                   Traffic: counters of a topic's appends and reads, for the metrics
+    verification.py              Verifications: which transactional batches may open a transaction (pure)
 
 *Caveats:* a replica whose log cannot be opened is not served until the broker restarts; another one leads. One
 replica at a time is copied to another data directory (`num.replica.alter.log.dirs.threads` has no effect), and none

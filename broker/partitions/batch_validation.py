@@ -9,9 +9,10 @@ Scanning one record takes most of a microsecond, or a tenth with numpy, so in a 
 `SCANNED_RECORDS_MAX` records are checked, which finds producers that write another format than they declare. Where a
 topic's settings concern single records (compaction, timestamp bounds, another compression), all records are checked.
 
-A small batch can cost much: compressed, it may hold millions of records or headers. What its records decompress to is
-bounded, `DECOMPRESSED_FACTOR` times `max.message.bytes`; more is MESSAGE_TOO_LARGE, with which Kafka's producer divides
-the batch and sends it again (Kafka itself has no bound). What takes longer than a step may take is done in steps.
+A small compressed batch can be costly: it may hold millions of records or headers. So the decompressed size of a batch
+is bounded, to `DECOMPRESSED_FACTOR` times `max.message.bytes`. A larger batch is refused with MESSAGE_TOO_LARGE, upon
+which Kafka's producer divides the batch and sends it again (Kafka itself has no bound). A batch that takes longer than
+a step of a task may take is validated in steps (`validate_in_steps`).
 """
 
 from collections.abc import Callable, Generator
@@ -41,19 +42,19 @@ HEADER_SIZE_BYTES = 61
 SIZE_PREFIX_BYTES = 12
 MAGIC_END = 17
 AT_ONCE_SIZE_BYTES = 1 << 20
-"""Records that decompress to more are validated in steps, and decompressed in a thread."""
+"""Batches that decompress to more bytes are decompressed in a thread, and validated in steps."""
 AT_ONCE_RECORDS = 10_000
-"""Compressed batches with more records are decompressed and scanned in a thread. Scanning so many takes 1.5 ms with
-numpy; a thread for each batch costs more than it takes from others' waiting."""
+"""Compressed batches with more records are decompressed and scanned in a thread. Scanning 10,000 records takes 1.5 ms
+with numpy. For smaller batches a thread would cost more than it saves other tasks in waiting time."""
 MANY_RECORDS = 500
-"""Compressed batches with so many records are scanned with numpy, if it is installed."""
+"""Compressed batches with at least this many records are scanned with numpy, if numpy is installed."""
 LZ4_BLOCK_BYTES = 256
-"""A bound on the decompressed bytes of a batch is one on its LZ4 blocks, too, as if each had so many."""
+"""A batch that may decompress to N bytes may have N / `LZ4_BLOCK_BYTES` LZ4 blocks."""
 COMPRESSION_COST = 8
-"""Compressing takes so many times as long as decompressing."""
+"""How many times as long as decompressing a batch compressing takes."""
 DECOMPRESSED_FACTOR = 16
 KEPT_ATTRIBUTES = 0x18
-"""The timestamp type, and whether the batch is transactional."""
+"""The attributes that a recompressed batch keeps: the timestamp type, and whether the batch is transactional."""
 SCANNED_RECORDS_MAX = 64
 RECORD_ERRORS_MAX = 1000
 NO_BOUND = 2**63 - 1
@@ -79,10 +80,11 @@ LEVELS = {
 
 @dataclass(slots=True, frozen=True)
 class Rules:
-    """The settings of a topic that decide what may be appended, with the units of Kafka's names.
+    """The settings of a topic that decide which batches may be appended, with the units of Kafka's names.
 
     Attributes:
-        plain: Whether uncompressed records are stored as they are, with any key, unless they are from the future.
+        plain: Whether uncompressed records are stored unchanged, with or without a key, if their timestamps are not too
+            far in the future.
     """
 
     max_message_bytes: int = setting_field(TOPIC_SETTINGS["max.message.bytes"])
@@ -102,7 +104,7 @@ class Rules:
 
 
 def rules_of(config: LogConfig) -> Rules:
-    """The validation rules in a topic's settings."""
+    """Derive the validation rules from a topic's settings."""
     codec = CODECS.get(config.compression_type)
     level: int | None = getattr(config, LEVELS[codec]) if codec in LEVELS else None
     return Rules(
@@ -122,8 +124,8 @@ class RejectedRecords(Exception):
 
     Attributes:
         error: The error of the partition.
-        indices: (index in the batch, message) of the rejected records (KIP-467); the message that a key is missing
-            ends before the name of the partition, which the validation does not know.
+        indices: (index in the batch, message) of the rejected records (KIP-467). The message about a missing key ends
+            before the name of the partition, which the validation does not know.
     """
 
     error: KafkaError
@@ -171,15 +173,15 @@ def produced_batch(records: bytes | memoryview | None, version: int) -> Batch:
 
 
 class LargeBatch(Exception):
-    """A batch that takes longer to validate than a step of a task may take: use `validate_in_steps`."""
+    """Raised for a batch that takes longer to validate than a step of a task may take: use `validate_in_steps`."""
 
 
 def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
     """Check a client's batch against a topic's rules and convert it to the form that is stored.
 
     Returns:
-        The batch to append: the one given, whose buffer must be writable since its timestamps are set in place, or a
-        new one if the topic has another compression.
+        The batch to append: the given batch, whose buffer must be writable since its timestamps are set in place, or a
+        new batch if the topic has another compression.
 
     Raises:
         InvalidRecordError, MessageTooLargeError, CorruptMessageError: As Kafka's `UnifiedLog` and `LogValidator`.
@@ -210,9 +212,9 @@ def _takes_long(record_count: int) -> bool:
 def validate_in_steps(
     batch: Batch, rules: Rules, now_ms: int
 ) -> Generator[Callable[[], Any] | None, Any, Batch]:
-    """Do what `validate` does in steps, for a batch with which it raised `LargeBatch`.
+    """Validate a batch in steps, as `validate` does; for a batch for which `validate` raised `LargeBatch`.
 
-    Yields None where other tasks should run, and functions to call in a thread, whose result is sent in.
+    Yields None when other tasks should run, or a function to call in a thread; the caller sends in its result.
 
     Raises: As `validate`, without `LargeBatch`.
     """
@@ -228,7 +230,7 @@ def validate_in_steps(
 
 
 def decompressed_size_bytes_max(rules: Rules) -> int:
-    """How much the records of one batch may decompress to."""
+    """Return to how many bytes the records of one batch may decompress."""
     return DECOMPRESSED_FACTOR * max(rules.max_message_bytes, AT_ONCE_SIZE_BYTES)
 
 
@@ -247,7 +249,7 @@ def _at_once(steps: Generator[None, None, T]) -> T:
 def _scanned(
     batch: Batch, rules: Rules, payload: bytes | memoryview, now_ms: int, usual: ScanResult | None = None
 ) -> Generator[None, None, ScanResult | None]:
-    """Scan the records as far as needed, unless `usual` is the result; None if not all were scanned."""
+    """Scan as many records as needed, or take `usual` as the result; returns None if not all records were scanned."""
     count = batch.record_count
     all_needed = batch.codec is not Codec.NONE or rules.compacted or _is_recompressed(batch, rules)
     bound = NO_BOUND if all_needed else SCANNED_RECORDS_MAX
@@ -275,7 +277,7 @@ def _with_timestamps(batch: Batch, rules: Rules, now_ms: int, scanned: ScanResul
 
 
 def _recompressed(batch: Batch, rules: Rules, payload: bytes | memoryview) -> Batch:
-    """The same records in the topic's compression. Raises MessageTooLargeError if they have grown too large by it."""
+    """Compress the records with the topic's compression. Raises MessageTooLargeError if the batch is then too large."""
     assert rules.codec is not None
     data = bytearray(batch.data[:HEADER_SIZE_BYTES])
     data += compress(rules.codec, bytes(payload), rules.codec_level)
@@ -334,7 +336,7 @@ def _check_header(batch: Batch) -> None:
 
 
 def _payload(batch: Batch, rules: Rules, size_bytes_max: int) -> memoryview:
-    """The decompressed records. May run in a thread."""
+    """Decompress the records. May run in a thread."""
     try:
         if batch.codec is Codec.LZ4:
             check_lz4(batch.payload, size_bytes_max // LZ4_BLOCK_BYTES)
@@ -352,7 +354,7 @@ def _payload(batch: Batch, rules: Rules, size_bytes_max: int) -> memoryview:
 
 
 def _payload_and_scan(batch: Batch, rules: Rules, size_bytes_max: int) -> tuple[memoryview, ScanResult | None]:
-    """The decompressed records, and the result of their scan if they are as usual. May run in a thread."""
+    """Decompress the records; of many usual records also return the result of their scan. May run in a thread."""
     payload = _payload(batch, rules, size_bytes_max)
     found = scan_usual(payload, batch.record_count) if batch.record_count >= MANY_RECORDS else None
     return payload, None if found is None else ScanResult(*found)
@@ -371,8 +373,10 @@ def _reject_bad_records(
 ) -> Generator[None, None, None]:
     """Find the invalid records (KIP-467).
 
+    A record without a timestamp (-1) is never too old.
+
     Raises:
-        RejectedRecords: There are some. A record without a timestamp (-1) is never too old.
+        RejectedRecords: There are invalid records.
     """
     base = batch.base_timestamp
     timed = not rules.log_append_time

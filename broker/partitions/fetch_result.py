@@ -1,4 +1,4 @@
-"""FetchResult: the result of reading one partition for a fetch; and `divergence`, where two logs part (KIP-595)."""
+"""`FetchResult`: the result of reading one partition for a fetch; `divergence`: where two logs diverge (KIP-595)."""
 
 from dataclasses import dataclass
 

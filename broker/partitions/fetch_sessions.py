@@ -5,8 +5,9 @@ that an incremental response contains only changed partitions. The number of ses
 (`max.incremental.fetch.session.cache.slots`); a session idle for `EVICTION_MS` is evicted for a newer one.
 
 Memory is limited, too: a partition of a session takes about 700 bytes. All sessions together have at most
-`PARTITIONS_MAX` partitions, and a session at most `UNKNOWN_MAX` that do not exist. Beyond that no session is opened,
-and one that would exceed it is closed: its client goes on with full fetches, as it does where no slot is free.
+`PARTITIONS_MAX` partitions, and a session has at most `UNKNOWN_MAX` partitions that do not exist. A session beyond
+these limits is not opened, and a session that grows beyond them is closed: its client goes on with full fetches, as it
+does when no slot is free.
 
 Source: Kafka's `FetchSession`, `FetchSessionCache`.
 """
@@ -31,14 +32,15 @@ PARTITIONS_MAX = 200_000
 UNKNOWN_MAX = 1_000
 
 SessionKey = tuple[bytes, str, int]
-"""Topic id (nil where the request goes by name), topic name ("" where unknown), partition."""
+"""The key of a partition in a session: topic id (nil in requests by name), topic name ("" if unknown), partition."""
 
 
 @dataclass(slots=True)
 class CachedPartition:
-    """One partition of a session: the last request, and the watermarks of the last response.
+    """One partition of a session: the fields of the last request, and the watermarks of the last response.
 
-    `unknown`: it did not exist when the session got it.
+    Attributes:
+        unknown: Whether the partition did not exist when it was added to the session.
     """
 
     topic_id: bytes
@@ -72,9 +74,13 @@ class CachedPartition:
 
 @dataclass(slots=True)
 class Session:
-    """One fetch session. `epoch` is that of the next request; `changes` are the partitions with news.
+    """One fetch session.
 
-    Invariant: `partitions` is in the order of serving; partitions served last are moved to the end.
+    Attributes:
+        epoch: The session epoch of the next request.
+        changes: The partitions that have grown or changed since they were last read.
+        partitions: The partitions by key. *Invariant:* in the order of serving; a partition that was served is moved to
+            the end.
     """
 
     id: int
@@ -82,7 +88,7 @@ class Session:
     epoch: int
     last_used_ms: int
     unknown: int = 0
-    """How many of its partitions did not exist when it got them."""
+    """How many of the session's partitions did not exist when they were added."""
     changes: ChangedPartitions = field(default_factory=ChangedPartitions)
     partitions: OrderedDict[SessionKey, CachedPartition] = field(default_factory=lambda: OrderedDict())
 
@@ -103,7 +109,7 @@ class Session:
 
 
 def usable_slots(slots: int) -> int:
-    """The sessions that Kafka has with `max.incremental.fetch.session.cache.slots`: it divides them by eight caches."""
+    """Round `max.incremental.fetch.session.cache.slots` down as Kafka does, which divides it among eight caches."""
     return slots - slots % KAFKA_CACHES
 
 
@@ -120,7 +126,7 @@ class SessionCache:
         return len(self._sessions)
 
     def open(self, partitions: Collection[CachedPartition], *, by_id: bool, now_ms: int) -> Session | None:
-        """Open a session; None if no slot is free, or it is too large, and the client continues with full fetches."""
+        """Open a session; None if no slot is free or the session is too large: the client goes on with full fetches."""
         unknown = sum(partition.unknown for partition in partitions)
         if unknown > UNKNOWN_MAX or len(partitions) > PARTITIONS_MAX:
             return None
@@ -138,7 +144,7 @@ class SessionCache:
         """Add, update and remove partitions as in the request.
 
         Raises:
-            FetchSessionIdNotFoundError: The session became too large, and is closed.
+            FetchSessionIdNotFoundError: The session has become too large, and is closed.
         """
         before = len(session.partitions)
         session.update(asked, forgotten)

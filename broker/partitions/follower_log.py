@@ -18,20 +18,21 @@ from minikafka.storage.log import Log
 
 UNDEFINED = -1
 BATCHES_AT_ONCE, BYTES_AT_ONCE = 250, 1 << 20
-"""Appended between two pauses, either of which takes 1 to 2 ms; a larger batch is appended at once."""
+"""The most batches, and bytes, that are appended between two pauses; each takes 1 to 2 ms. A larger single batch is
+appended as a whole."""
 _LENGTH = Struct(">i")
 _BEFORE_LENGTH, _LENGTH_END = 8, 12
 
 
 class Part(NamedTuple):
-    """Bytes with so many complete batches."""
+    """A part of fetched bytes: its size, and the number of complete batches in it."""
 
     size_bytes: int
     batch_count: int
 
 
 def first_batches(data: memoryview) -> Part:
-    """The first complete batches of `data`, as many as are appended between two pauses."""
+    """Find the first complete batches of `data`, as many as are appended between two pauses."""
     position, size = 0, len(data)
     for count in range(BATCHES_AT_ONCE):
         if size - position < _LENGTH_END:
@@ -45,9 +46,9 @@ def first_batches(data: memoryview) -> Part:
 
 
 def parts(data: memoryview) -> Iterator[tuple[memoryview, int]]:
-    """What to append between two pauses, at least one part, and the number of its batches.
+    """Divide fetched bytes into parts to append between two pauses; yields each part and the number of its batches.
 
-    The last part may have an incomplete or malformed batch.
+    There is at least one part. The last part may end with an incomplete or malformed batch.
     """
     while True:
         found = first_batches(data)
@@ -68,7 +69,7 @@ def append_fetched(log: Log, data: memoryview, *, leader_epoch: int, leader_star
         leader_start_offset: The leader's log start offset.
 
     Returns:
-        The appended bytes.
+        The number of appended bytes.
 
     Raises:
         CorruptRecords: A checksum or an offset is wrong. The batches before it are appended.
@@ -114,9 +115,9 @@ def _check(log: Log, batch: Batch, end_offset: int, leader_start_offset: int) ->
 def _covers_start_of_log(log: Log, batch: Batch, end_offset: int, leader_start_offset: int) -> bool:
     """Whether the leader's log starts within this batch, and this log has nothing that the leader still has.
 
-    After DeleteRecords the leader's log may start within a batch, the first one that a new follower fetches
-    (KAFKA-6975). A follower that was truncated to there, since the leader knows no older epoch, has records before it,
-    which were deleted on the leader, or were never committed.
+    After DeleteRecords the leader's log may start within a batch, which is the first batch that a new follower fetches
+    (KAFKA-6975). A follower that was truncated to that offset, since the leader knows no older epoch, has records
+    before the offset, which were deleted on the leader, or were never committed.
     """
     if not (log.end_offset == end_offset and batch.base_offset < end_offset < batch.next_offset):
         return False
@@ -128,9 +129,9 @@ def _append(log: Log, data: memoryview, chunk: list[Batch], position: int, size_
 
 
 def truncation_offset(log: Log, epoch: int, end_offset: int) -> int:
-    """The truncation offset for the leader's (epoch, end offset); at most the log end offset.
+    """Return where to truncate, given the leader's diverging (epoch, end offset); at most the log end offset.
 
-    If this log does not have the leader's epoch, the result is the end of the largest earlier one, and the next fetch
+    If this log does not have the leader's epoch, the result is the end of the largest earlier epoch, and the next fetch
     checks again: logs with interleaved epochs converge step by step (KIP-279).
     """
     if end_offset == UNDEFINED:

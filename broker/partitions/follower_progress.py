@@ -1,4 +1,4 @@
-"""LeaderState: a leader's view of its followers: their progress, the high watermark, and the ISR. Pure.
+"""`LeaderState`: a leader's view of its followers: their progress, the high watermark, and the ISR. Pure.
 
 A follower reports its log end offset with the offset that it fetches. The high watermark is the lowest log end offset
 of the in-sync replicas. The controller decides about the ISR (AlterPartition). While a proposal is pending, the
@@ -26,14 +26,14 @@ NO_BROKER_EPOCH = -1
 
 @dataclass(slots=True)
 class Follower:
-    """The progress of one follower in this leader epoch. Times are of a steady clock, in ms.
+    """The progress of one follower in this leader epoch. Times are of a steady clock, in milliseconds.
 
     Attributes:
-        end_offset: Its log end offset, from its last fetch; -1 before the first.
-        log_start_offset: Its log start offset, from its last fetch.
+        end_offset: The follower's log end offset, from its last fetch; -1 before the first fetch.
+        log_start_offset: The follower's log start offset, from its last fetch.
         leader_end_offset: The leader's log end offset at that fetch.
-        last_caught_up_ms: When its log last ended where the leader's did.
-        broker_epoch: The broker epoch of its last fetch; None before the first.
+        last_caught_up_ms: When the follower's log last ended where the leader's log did.
+        broker_epoch: The broker epoch of the follower's last fetch; None before the first fetch.
     """
 
     node_id: int
@@ -47,8 +47,11 @@ class Follower:
     def fetched(
         self, offset: int, *, log_start_offset: int, leader_end_offset: int, now_ms: int, broker_epoch: int
     ) -> None:
-        """Update from a fetch at `offset`. A follower is caught up as of now if it has the whole log, as of its last
-        fetch if it has what the log had then: a follower slightly behind a busy leader stays in sync."""
+        """Update the progress from a fetch at `offset`.
+
+        A follower that has the whole log is caught up as of now. A follower that has all records that the log had at
+        its last fetch is caught up as of that fetch: so a follower slightly behind a busy leader stays in sync.
+        """
         if offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif offset >= self.leader_end_offset:
@@ -60,7 +63,7 @@ class Follower:
         self.broker_epoch = broker_epoch
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
-        """Whether it has the whole log, or had it at most `lag_ms_max` ago."""
+        """Whether the follower has the whole log, or had it at most `lag_ms_max` ago."""
         return self.end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_ms_max
 
 
@@ -74,7 +77,7 @@ def _no_brokers() -> Mapping[int, BrokerRecord]:
 
 @dataclass(slots=True, frozen=True)
 class ReplicaEnvironment:
-    """The clock, brokers and settings for a partition; one object for all partitions of a node.
+    """The clock, brokers and settings that partitions use; all partitions of a node share one object.
 
     Attributes:
         steady_ms: A monotonic clock, for the lag of followers.
@@ -110,9 +113,9 @@ class LeaderState:
     """The replicas of a partition in one leader epoch, as its leader sees them.
 
     Attributes:
-        followers: By node id; all replicas except the leader.
+        followers: All replicas except the leader, by node id.
         isr: The committed ISR, including the leader.
-        pending: The proposal that the controller has not answered.
+        pending: The proposal that the controller has not answered; None without one.
 
     Invariant: at most one proposal is pending; `maximal_isr` then contains every ISR that may result.
     """
@@ -138,7 +141,7 @@ class LeaderState:
         self.adopt(state, environment.steady_ms())
 
     def adopt(self, state: PartitionState, now_ms: int) -> None:
-        """Apply a committed state of this leader epoch; it ends a proposal that is based on an older state."""
+        """Apply a committed state of this leader epoch; this ends a proposal that is based on an older state."""
         assert state.leader_epoch == self._leader_epoch, "a new leader epoch needs a new LeaderState"
         if state.partition_epoch <= self._partition_epoch:
             return
@@ -165,7 +168,7 @@ class LeaderState:
         return min(configured, len(self.followers) + 1)
 
     def committable_offset(self, leader_end_offset: int, min_isr: int, now_ms: int) -> int | None:
-        """The new high watermark; None while the ISR is smaller than `min.insync.replicas` (KIP-966).
+        """Return the new high watermark; None while the ISR is smaller than `min.insync.replicas` (KIP-966).
 
         A follower that has caught up and is about to enter the ISR counts too: otherwise a leader that appends without
         pause would stay ahead of it for ever.
@@ -185,7 +188,7 @@ class LeaderState:
         return least
 
     def before_append(self, end_offset: int, now_ms: int) -> None:
-        """Mark followers with the whole log as caught up: their fetches are waiting and report nothing meanwhile."""
+        """Mark followers that have the whole log as caught up: their fetches wait, and report no progress meanwhile."""
         for follower in self.followers.values():
             if follower.end_offset == end_offset:
                 follower.last_caught_up_ms = now_ms
@@ -193,17 +196,21 @@ class LeaderState:
     # -- ISR ------------------------------------------------------------------------------------------
 
     def is_stale(self, node_id: int, broker_epoch: int) -> bool:
-        """Whether a fetch comes from an earlier incarnation of a broker (KIP-903), or has no broker epoch: minikafka's
-        brokers send it, and other senders are not trusted to be brokers."""
+        """Whether a fetch comes from an earlier incarnation of a broker (KIP-903), or has no broker epoch.
+
+        All brokers of minikafka send a broker epoch; other senders are not trusted to be brokers.
+        """
         broker = self._brokers().get(node_id)
         return broker_epoch == NO_BROKER_EPOCH or (broker is not None and broker_epoch < broker.epoch)
 
     def may_enter_isr(self, follower: Follower, leader_end_offset: int, high_watermark: int, now_ms: int) -> bool:
-        """Whether a follower may enter the ISR: it has all committed records and all from before this leader epoch.
+        """Whether a follower may enter the ISR: it has all committed records, and all from before this leader epoch.
 
-        The latter because a new leader's high watermark may lag behind what earlier leaders committed (KAFKA-7128). A
-        follower that does not fetch may have all that is committed, too: below `min.insync.replicas` nothing is. One
-        that has the whole log need not have been read for lately: a fetch session leaves out what has not changed.
+        The high watermark of a new leader may lag behind the records that earlier leaders committed; therefore the
+        second condition (KAFKA-7128). The follower must also have fetched lately: while the ISR is smaller than
+        `min.insync.replicas` nothing is committed, so that a follower without recent fetches could pass both
+        conditions. A follower that has the whole log need not have fetched lately: a fetch session leaves out unchanged
+        partitions.
         """
         return (
             self.pending is None
@@ -214,13 +221,17 @@ class LeaderState:
         )
 
     def any_may_enter_isr(self, leader_end_offset: int, high_watermark: int, now_ms: int) -> bool:
-        """Whether any follower may enter the ISR: one may have caught up while a proposal was pending."""
+        """Whether any follower may enter the ISR: a follower may have caught up while a proposal was pending."""
         followers = self.followers.values()
         return any(self.may_enter_isr(one, leader_end_offset, high_watermark, now_ms) for one in followers)
 
     def _is_isr_eligible(self, follower: Follower) -> bool:
-        """Whether the broker is unfenced, not shutting down, and still the incarnation that fetched: after a restart it
-        may have lost records (KIP-841, KIP-903). Its data directory must not have failed since (KIP-858)."""
+        """Whether the state of a follower's broker allows the follower to enter the ISR.
+
+        The broker must be unfenced and not shutting down. It must still be the incarnation that fetched, since a broker
+        may have lost records after a restart (KIP-841, KIP-903). The follower's data directory must be online
+        (KIP-858).
+        """
         broker = self._brokers().get(follower.node_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown or follower.broker_epoch is None:
             return False
@@ -244,7 +255,7 @@ class LeaderState:
         """Make a proposal, which is then pending; None if the ISR is right or a proposal is pending.
 
         Args:
-            may_shrink: Whether followers that lag are to leave.
+            may_shrink: Whether followers that lag leave the ISR.
         """
         if self.pending is not None:
             return None
@@ -260,7 +271,7 @@ class LeaderState:
         return self.pending
 
     def reject(self, proposal: IsrProposal) -> None:
-        """The controller rejected the proposal; the committed ISR stays."""
+        """Drop a proposal that the controller rejected; the committed ISR stays."""
         if self.pending is proposal:
             self.pending = None
 
@@ -268,7 +279,7 @@ class LeaderState:
         return tuple((node_id, self._epoch_of(node_id)) for node_id in node_ids)
 
     def _epoch_of(self, node_id: int) -> int:
-        """A member's broker epoch as of its last fetch, not of a later registration."""
+        """Return the broker epoch of an ISR member as of its last fetch, not of a later registration."""
         if node_id == self._node_id:
             broker = self._brokers().get(node_id)
             return NO_BROKER_EPOCH if broker is None else broker.epoch

@@ -1,11 +1,11 @@
-"""Validates and searches large batches in steps, a few at a time, while other tasks run. Drives pure generators.
+"""`LargeBatches`: validates and searches large batches in steps, a few at a time, while other tasks run.
 
-Records are decompressed in a worker thread, of the disk that the batch is for. Memory is bounded: `AT_ONCE` batches of
-`decompressed_size_bytes_max` each.
+The steps are those of pure generators. Records are decompressed in a worker thread of the disk that the batch is for.
+Memory is bounded: `AT_ONCE` batches of `decompressed_size_bytes_max` each.
 
-Small batches are validated and appended at once. One takes up to some milliseconds, and many may arrive together, in
-one request or in many. So their time in one round of the event loop is added up; after `AT_ONCE_S` the next one waits
-here until other tasks have run, but not for large ones.
+Small batches are validated and appended at once. A small batch takes up to some milliseconds, and many may arrive
+together, in one request or in many. So the time that small batches take in one round of the event loop is added up.
+After `AT_ONCE_S` the next small batch waits here until other tasks have run; it does not wait for large batches.
 """
 
 from collections.abc import Callable
@@ -21,20 +21,20 @@ from minikafka.storage.off_loop import Blocking, off_loop
 Result = TypeVar("Result")
 
 AT_ONCE = 4
-"""How many large ones are validated or searched at a time; the others wait their turn."""
+"""How many large batches are validated or searched at a time; the others wait their turn."""
 AT_ONCE_S = 0.005
 
 
 class LargeBatches:
-    """The large batches of a node.
+    """Validates and searches the large batches of a node, and makes small batches wait while there are many.
 
     Args:
-        clock: Seconds that only grow; on that of the event loop, a simulated step takes none. By default nothing takes
-            any time.
-        rounds: The number of the event loop's round. By default it is always the same.
+        clock: Returns seconds that only grow. With the clock of a simulated event loop a step takes no time; with the
+            default clock, which always returns 0, nothing takes any time.
+        rounds: Returns the number of the event loop's current round. By default the number is always the same.
 
     Attributes:
-        clock: The same.
+        clock: The argument `clock`.
     """
 
     def __init__(self, clock: Callable[[], float] = float, rounds: Callable[[], int] = int) -> None:
@@ -44,7 +44,11 @@ class LargeBatches:
         self._rounds, self._round = rounds, 0
 
     def begin(self) -> float:
-        """The time, before a batch is appended at once. Raises LargeBatch if those before it took long together."""
+        """Return the time for `end`, before a small batch is appended.
+
+        Raises:
+            LargeBatch: The earlier batches of this round took long together: use `validated`.
+        """
         if self._used_s > AT_ONCE_S:
             if self._rounds() == self._round:
                 raise LargeBatch
@@ -58,9 +62,9 @@ class LargeBatches:
         self._used_s += self.clock() - began
 
     async def validated(self, batch: Batch, rules: Rules, now_ms: int, disk: Disk) -> Batch:
-        """The batch to append. Cancellation leaves nothing behind.
+        """Validate a batch while other tasks run, and return the batch to append. Cancellation leaves nothing behind.
 
-        Raises: As `batch_validation.validate`, without LargeBatch.
+        Raises: As `batch_validation.validate`, without `LargeBatch`.
         """
         await trio.lowlevel.checkpoint()
         self._used_s = 0.0
@@ -71,7 +75,7 @@ class LargeBatches:
                 return await _validated_in_steps(batch, rules, now_ms, disk)
 
     async def searched(self, search: Blocking[Result], disk: Disk) -> Result:
-        """The result of a search that decompresses batches. Cancellation leaves nothing behind."""
+        """Run a search that decompresses batches, and return its result. Cancellation leaves nothing behind."""
         async with self._free:
             return await off_loop(disk, search)
 

@@ -15,15 +15,16 @@ from minikafka.storage.compaction import Compaction, CompactionSettings
 from minikafka.storage.log_manager import LogManager
 
 BACKOFF_MS_MIN = 10
-"""With `log.cleaner.backoff.ms=0` a thread of Kafka's would never sleep; here everything else shares the processor."""
+"""The shortest sleep. With `log.cleaner.backoff.ms=0` a cleaner thread of Kafka never sleeps; here the cleaner shares
+the processor with all other tasks."""
 
 
 class LogCleaner:
-    """The cleaner of this node.
+    """Cleans the compacted logs of this node.
 
     Args:
         logs: The logs.
-        partitions: For the last stable offsets; nothing beyond them is cleaned.
+        partitions: The partitions, whose last stable offsets bound the cleaning.
         setting: Returns the value of a broker config that is in effect.
         now_ms: The wall clock.
     """
@@ -47,7 +48,7 @@ class LogCleaner:
         )
 
     async def run(self) -> None:
-        """Clean until cancelled. The step that has begun is completed."""
+        """Clean until cancelled; a step that has begun is completed. No effect if `log.cleaner.enable` is false."""
         if not self._setting("log.cleaner.enable"):
             return
         while True:

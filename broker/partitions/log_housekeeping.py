@@ -21,15 +21,15 @@ FLUSH_CHECK_MS_MAX = 1000
 DELETION_CHECK_MS = 1000
 PRODUCER_CHECK_MS = 600_000
 PARTITIONS_AT_ONCE = 1000
-"""Between two pauses."""
+"""The number of partitions that are processed between two pauses."""
 
 
 async def repeat(interval_ms: int, work: Callable[[], Awaitable[None]], name: str) -> None:
     """Run `work` periodically until cancelled. Errors are logged, and the next run tries again.
 
     Args:
-        interval_ms: Between the end of one run and the start of the next; 0 or less is one run only, as with Kafka's
-            `KafkaScheduler`.
+        interval_ms: The time before the first run, and between the end of one run and the start of the next. With 0 or
+            less there is only one run, as with Kafka's `KafkaScheduler`.
     """
     while True:
         await trio.sleep(max(0, interval_ms) / 1000)
@@ -42,12 +42,12 @@ async def repeat(interval_ms: int, work: Callable[[], Awaitable[None]], name: st
 
 
 class Housekeeping:
-    """The periodic tasks.
+    """The periodic tasks on the logs of a node.
 
     Args:
-        config: The intervals.
+        config: The settings of the node, with the intervals.
         logs: The logs.
-        partitions: For the high watermarks; retention deletes nothing above them.
+        partitions: The partitions, whose high watermarks bound what retention deletes.
     """
 
     def __init__(self, config: NodeConfig, logs: LogManager, partitions: Partitions) -> None:
@@ -56,7 +56,7 @@ class Housekeeping:
         self._partitions = partitions
 
     def tasks(self) -> list[tuple[int, Callable[[], Awaitable[None]], str]]:
-        """(interval in ms, work, name) of each loop."""
+        """The loops to run, each as (interval in ms, work, name)."""
         number = self._config.number
         return [
             (number("log.retention.check.interval.ms"), self.retain, "retention"),
@@ -68,7 +68,7 @@ class Housekeeping:
         ]
 
     async def _gathered(self) -> dict[TopicPartition, int]:
-        """As `high_watermarks`, in steps."""
+        """Collect the high watermarks as `high_watermarks` does, with pauses in which other tasks run."""
         found: dict[TopicPartition, int] = {}
         for number, partition in enumerate(list(self._partitions), 1):
             found[partition.topic_partition] = partition.high_watermark
@@ -96,7 +96,7 @@ class Housekeeping:
                 partition.visible.grew(0)
 
     async def flush(self) -> None:
-        """Sync logs whose `flush.ms` has passed, and rolled segments."""
+        """Flush rolled segments, and logs whose `flush.ms` has passed, to the device."""
         await self._logs.flush_due()
 
     async def checkpoint(self) -> None:

@@ -1,9 +1,9 @@
-"""Partition: a replica with its role: a leader that appends and tracks its followers, or a follower that fetches.
+"""`Partition`: a replica with its role: a leader that appends and tracks its followers, or a follower that fetches.
 
     created ──become──► follower ⇄ leader ──resign──► no role (the topic was deleted, or the node stops)
 
 A leader has a `LeaderState` (`follower_progress.py`), a new one in each leader epoch. A follower has none, and appends
-what it fetched (`follower_log.py`). Append and read are synchronous: there is no `await` between validating a batch and
+fetched batches (`follower_log.py`). Append and read are synchronous: there is no `await` between validating a batch and
 appending it, so there is no lock and no reordering. Waiting happens outside: `committed` for the high watermark,
 `visible` and `tail` for growth.
 
@@ -44,9 +44,9 @@ SINGLE_NODE = ReplicaEnvironment()
 class AppendResult(NamedTuple):
     """The offsets of an appended batch.
 
-    `append_time_ms` is -1 unless the topic uses LogAppendTime, or the batch is a duplicate (then that of the first).
-    `flush_due`: `flush.messages` requires a flush before the acknowledgement; see `Partition.flushed`.
-    `leadership_term` is the term of this node's leadership in which it was appended, for `Partition.committed`.
+    `append_time_ms` is -1 unless the topic uses LogAppendTime, or the batch is a duplicate (then the first one's time).
+    `flush_due`: whether `flush.messages` requires a flush before the acknowledgement; see `Partition.flushed`.
+    `leadership_term`: the term of this node's leadership in which the batch was appended, for `Partition.committed`.
     """
 
     first_offset: int
@@ -60,7 +60,7 @@ class Partition(Replica):
     """The replica of a partition on this node, with its role.
 
     Args:
-        high_watermark: From the checkpoint; by default the log start offset.
+        high_watermark: The high watermark in the checkpoint; by default the log start offset.
         environment: The other brokers, and the clock for their lag.
 
     Attributes:
@@ -96,7 +96,7 @@ class Partition(Replica):
 
         A new leader epoch starts at the log end offset, which is recorded at the election, not with the first record
         (KAFKA-7415). The high watermark stays: it advances when the followers have fetched from this leader, and, if
-        `flush.messages` requires it, when the log is flushed.
+        `flush.messages` requires a flush, when the log is flushed.
 
         Returns:
             Whether leader or epoch changed.
@@ -136,7 +136,7 @@ class Partition(Replica):
         self._deletions.wake()
 
     def configure(self, config: LogConfig) -> None:
-        """Apply new settings of the topic; a lower `min.insync.replicas` may advance the high watermark."""
+        """Apply changed topic settings; a lower `min.insync.replicas` may advance the high watermark."""
         super().configure(config)
         if self.leader_state is not None:
             self._isr_changed()
@@ -158,13 +158,13 @@ class Partition(Replica):
             batch: From `produced_batch`, in a writable buffer.
             now_ms: The node's wall clock.
             acks: From the request; -1 requires `min.insync.replicas`.
-            verification: From `begin_verification`, for the first batch of a transaction.
-            validated: Whether the batch comes from `LargeBatches`.
+            verification: The token from `begin_verification`, for the first batch of a transaction.
+            validated: Whether `LargeBatches` has validated the batch.
 
         Raises:
             KafkaError: As in Kafka; nothing was appended.
             RejectedRecords: Single records are invalid; nothing was appended.
-            LargeBatch: It takes long to validate; use `LargeBatches`, and append the result.
+            LargeBatch: The batch takes long to validate; use `LargeBatches`, and append the result.
         """
         self.check_leader()
         if acks == ALL and self.is_under_min_isr:
@@ -183,8 +183,8 @@ class Partition(Replica):
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool = False
     ) -> Verification | None:
-        """Before a transactional batch is appended: None if its transaction is open here, else the token for `append`,
-        which is valid once the transaction coordinator has confirmed that the partition belongs to the transaction.
+        """Return the token to append a transactional batch with; None if its transaction is open here. The token is
+        valid once the transaction coordinator has confirmed that the partition belongs to the transaction.
 
         Raises:
             NotLeaderOrFollowerError, InvalidProducerEpochError: This node does not lead, or knows a later epoch.
@@ -207,7 +207,7 @@ class Partition(Replica):
         return written
 
     def _appended_before(self, known: Duplicate) -> AppendResult:
-        """A batch that a producer sends again: it may not be flushed yet, or be lost with the disk."""
+        """Return the offsets of a duplicate batch: the first one may not be flushed yet, or be lost with the disk."""
         log = self.log
         if log.failure is not None:
             raise log.offline()
@@ -304,11 +304,11 @@ class Partition(Replica):
         """Whether everything below `offset` is committed.
 
         Args:
-            leadership_term: From `AppendResult`: records of an earlier term may be truncated. By default the current.
+            leadership_term: From `AppendResult`: records of an earlier term may be truncated. None skips the check.
 
         Raises:
             NotLeaderOrFollowerError: Leadership ended since the append.
-            NotEnoughReplicasAfterAppendError: It is committed, but the ISR is now smaller than `min.insync.replicas`.
+            NotEnoughReplicasAfterAppendError: They are committed, but the ISR is smaller than `min.insync.replicas`.
         """
         if leadership_term is not None and self._leadership_term != leadership_term:
             raise self._resigned_with(f"leadership of {self} ended before offset {offset} was committed")
@@ -336,7 +336,7 @@ class Partition(Replica):
         at_least_one_batch: bool,
         first_read: bool,
     ) -> FetchResult:
-        """Read records for a follower, up to the log end. The fetch offset is its log end offset.
+        """Read records for a follower, up to the log end; `offset` is the follower's log end offset.
 
         Args:
             broker_epoch: The follower's broker epoch; -1 if the request has none.
@@ -378,7 +378,7 @@ class Partition(Replica):
         Returns: The log start offset, which never decreases.
 
         Raises:
-            OffsetOutOfRangeError: Above the high watermark, or negative.
+            OffsetOutOfRangeError: The offset is above the high watermark, or negative.
         """
         self.check_leader()
         target = self.high_watermark if before_offset == -1 else before_offset
@@ -409,10 +409,10 @@ class Partition(Replica):
 
     def check_caught_up(self) -> None:
         """Check that the high watermark has reached the start of this leader epoch (KIP-207). Before that it may lag
-        behind what consumers have seen, and the end offset is not known.
+        behind the records that consumers have seen, and the end offset for consumers is not known.
 
         Raises:
-            OffsetNotAvailableError: It has not.
+            OffsetNotAvailableError: The high watermark is lower.
         """
         if self.leader_state is not None and self.leader_state.epoch_start_offset > self.high_watermark:
             raise OffsetNotAvailableError(
@@ -420,14 +420,14 @@ class Partition(Replica):
             )
 
     def propose_isr_change(self, *, may_shrink: bool = True) -> IsrProposal | None:
-        """The ISR change that is due, if any; it is pending until `become` or `isr_change_rejected`."""
+        """Propose the ISR change that is due, if any. It is pending until `become` or `isr_change_rejected`."""
         if self.leader_state is None:
             return None
         now_ms = self._environment.steady_ms()
         return self.leader_state.propose(self.log.end_offset, self.high_watermark, now_ms, may_shrink=may_shrink)
 
     def isr_change_rejected(self, proposal: IsrProposal) -> None:
-        """The controller rejected the proposal."""
+        """Drop a proposal that the controller rejected."""
         if self.leader_state is not None:
             self.leader_state.reject(proposal)
             self._isr_changed()
@@ -445,7 +445,7 @@ class Partition(Replica):
             self._move_high_watermark(committable_offset, UNKNOWN_BYTES)
 
     def _isr_changed(self) -> None:
-        """After a change of the ISR the high watermark may advance without a fetch (KAFKA-13091)."""
+        """Advance the high watermark after a change of the ISR, without waiting for a fetch (KAFKA-13091)."""
         self._advance()
         self._commits.wake()
 
@@ -475,7 +475,7 @@ class Partition(Replica):
         return size_bytes
 
     def truncate(self, epoch: int, end_offset: int, *, leader_epoch: int) -> None:
-        """Truncate to where the leader's log diverges: its largest epoch up to this one's ends at `end_offset`.
+        """Truncate where this log diverges: `epoch`, the leader's largest epoch up to this log's, ends at `end_offset`.
 
         Raises: As `append_fetched`.
         """
@@ -490,7 +490,7 @@ class Partition(Replica):
         self.log.high_watermark_advanced(self.high_watermark)
 
     def truncate_fully_and_start_at(self, offset: int, *, leader_epoch: int) -> None:
-        """All records are older than the leader's log start: restart at `offset`; raises as `append_fetched`."""
+        """Remove all records and restart the log at `offset`, the leader's log start; raises as `append_fetched`."""
         self._check_following(leader_epoch)
         self.log.truncate_fully_and_start_at(offset)
         self.high_watermark = offset

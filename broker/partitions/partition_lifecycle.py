@@ -1,12 +1,12 @@
-"""Creates, changes and removes the replicas of this broker as the metadata log says.
+"""`MetadataFollower`: creates, changes and removes the replicas of this broker as the metadata log says.
 
 `MetadataFollower.apply` receives every committed metadata record before the controller answers the request that wrote
 it, so that a topic can be used as soon as CreateTopics has returned. Source: Kafka's `BrokerMetadataPublisher`,
 `ReplicaManager.applyDelta`.
 
-What takes long is a generator, which is at a `yield` between two replicas: other tasks run there, so that a topic with
-thousands of partitions holds nobody up. The image is not changed meanwhile, except that `start` may find one batch more
-in it, which `apply` receives next.
+Methods that take long are generators, which yield between two replicas. Other tasks run at a `yield`, so that a topic
+with thousands of partitions does not hold them up. The image does not change meanwhile, with one exception: during
+`start`, the image may already have one more batch of records, which `apply` receives next.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable
@@ -45,14 +45,14 @@ log = structlog.get_logger("minikafka.partitions")
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 NAMES_MAX = 10
-"""So many partitions are named in a line of the log."""
+"""At most this many partitions are named in a line of the log."""
 STEP_COST_MAX, OPENING_COST = 64, 16
-"""A pause is due after this cost: 1 for a replica that is looked at or changed, 16 for a log that is opened or made.
-Together that is 2 to 10 ms. It is counted, so that a simulation has the same pauses."""
+"""A pause is due after work of cost `STEP_COST_MAX`, 2 to 10 ms: a replica that is looked at or changed costs 1, a log
+that is opened or created costs 16. Cost is counted instead of time, so that a simulation has the same pauses."""
 
 
 class FetcherManager(Protocol):
-    """What fetchers partitions from their leaders; see `replication.ReplicaFetcherManager`."""
+    """The interface to the replica fetchers; in a node `replication.ReplicaFetcherManager`."""
 
     def follow(self, partition: Partition) -> None: ...
 
@@ -62,7 +62,7 @@ class FetcherManager(Protocol):
 
 
 class Moves(Protocol):
-    """What moves replicas between data directories; see `ReplicaMoves`."""
+    """The interface to the moves of replicas between data directories; in a node `replication.ReplicaMoves`."""
 
     def resume(self, partition: Partition) -> None: ...
 
@@ -74,7 +74,7 @@ class Moves(Protocol):
 
 
 class NoMoves:
-    """Moves nothing."""
+    """`Moves` of a node whose replicas are not moved between data directories: does nothing."""
 
     def resume(self, partition: Partition) -> None:
         """Does nothing."""
@@ -83,14 +83,14 @@ class NoMoves:
         """Does nothing."""
 
     def target_of(self, key: TopicPartition) -> bytes | None:
-        """None."""
+        """Returns None."""
 
     def directory_failed(self) -> None:
         """Does nothing."""
 
 
 class NoFetchers:
-    """For a node without other nodes: does nothing."""
+    """`FetcherManager` of a node without other nodes: does nothing."""
 
     def follow(self, partition: Partition) -> None:
         """Does nothing."""
@@ -112,11 +112,12 @@ class MetadataFollower:
         partitions: The replicas that are served.
         log_config: Returns the log settings of a topic.
         elected: Called for each partition that this node leads in a new leader epoch.
-        resigned: Called for each partition that it no longer leads, after the replica became a follower or was removed.
+        resigned: Called for each partition that this node no longer leads, after the replica became a follower or was
+            removed.
         fetchers: Fetch the followed partitions from their leaders.
-        deleted: Called with the partitions of a deleted topic, on this node or not.
+        deleted: Called with all partitions of a deleted topic, whether they had a replica on this node or not.
         placed: Called with topic id, partition and directory id of each replica of this node that is in another data
-            directory than the metadata say; with `LOST` for one that cannot be opened.
+            directory than the metadata say; with the directory id `LOST` for a replica that cannot be opened.
         moves: Move replicas between data directories.
         environment, isr_change_wanted: For each `Partition`.
     """
@@ -186,10 +187,10 @@ class MetadataFollower:
         return self._node_id in topic.partitions[key.partition].replicas
 
     def look_for_room(self) -> Generator[None]:
-        """Called from time to time: full disks are tried, and the controller is told where they are or are not full.
+        """Try full disks again, and tell the controller which replicas are in full directories. Called periodically.
 
-        A replica in a full directory counts as lost while there are others in sync, so that these lead. One that is
-        alone stays, and serves reads.
+        A replica in a full directory counts as lost while other replicas are in sync, so that one of these leads. The
+        only replica in sync stays, and serves reads.
         """
         self._logs.check_room()
         yield from self._open_missing()
@@ -230,9 +231,9 @@ class MetadataFollower:
                 yield
 
     def apply(self, records: Iterable[Any]) -> Generator[None]:
-        """Apply committed records, in order. Ended early, it leaves out the later ones: the node is stopping.
+        """Apply committed records, in order. If the generator is closed early, later records are left out.
 
-        A bug in one of them is logged and counted; the others are applied, and the replica is as before.
+        A record with which a bug of minikafka is met is logged and counted; the other records are applied.
         """
         self._new_roles.clear()
         for record in records:
@@ -265,7 +266,7 @@ class MetadataFollower:
                 pass  # No effect on partitions.
 
     def _log_new_roles(self) -> None:
-        """One line for all replicas that were on this node before and have another role now."""
+        """Log one line about all replicas whose role has changed; new replicas are left out."""
         if self._new_roles:
             leads = [str(partition) for partition, leads in self._new_roles.items() if leads]
             follows = [str(partition) for partition, leads in self._new_roles.items() if not leads]
@@ -279,7 +280,7 @@ class MetadataFollower:
         self._new_roles.clear()
 
     def _check_isr(self, node_id: int) -> None:
-        """A broker changed: a follower that has caught up may now enter the ISR, without another fetch."""
+        """Check the ISRs after a broker changed: its replicas that have caught up may now enter without a fetch."""
         for partition in self._partitions:
             leader_state = partition.leader_state
             if leader_state is not None and node_id in leader_state.followers and node_id not in leader_state.isr:
@@ -289,7 +290,7 @@ class MetadataFollower:
         """Create this node's replica, change its role or remove it, according to the image.
 
         Args:
-            is_new: Whether this node has no log of it if it is not served.
+            is_new: Whether a replica that is not served has no log on this node.
         """
         self._step_cost += 1
         state = topic.partitions[index]
@@ -337,7 +338,7 @@ class MetadataFollower:
             self._placed(*replica, directory)
 
     def directory_failed(self) -> None:
-        """A data directory has failed: the replicas in it are fetched no more."""
+        """Stop fetching the replicas in a data directory that has failed, and end their moves."""
         for partition in self._partitions:
             if partition.log.failure is not None:
                 self._fetchers.unfollow(partition)
@@ -347,7 +348,7 @@ class MetadataFollower:
         """Open or create the replica's log; the log of a deleted topic with the same name is set aside (KAFKA-14616).
 
         Returns:
-            None if the log cannot be opened: this partition is not served, the others are.
+            The replica; None if its log cannot be opened, and this partition is not served.
         """
         self._step_cost += OPENING_COST
         replica = topic_id, key.partition
@@ -371,7 +372,7 @@ class MetadataFollower:
                 self._placed(*replica, LOST)
             return None
         self._refused.discard(replica)
-        opened.update_config(self._log_config(key.topic))  # It was opened with metadata that may have been older.
+        opened.update_config(self._log_config(key.topic))  # The log may have been opened with older settings.
         return Partition(
             self._node_id,
             topic_id,
@@ -383,7 +384,7 @@ class MetadataFollower:
         )
 
     def _remove_topic(self, topic_id: bytes) -> Generator[None]:
-        """Remove this node's replicas of a topic; if the node stops meanwhile, the others too, without a pause."""
+        """Remove this node's replicas of a topic; if the node stops meanwhile, the remaining ones without a pause."""
         topic = self._topics.pop(topic_id, None)
         if topic is None:
             return
@@ -414,7 +415,7 @@ class MetadataFollower:
         self._delete_log(partition.topic_partition, partition.topic_id)
 
     def _remove_unserved(self, topic: Topic, index: int) -> None:
-        """Delete the log of a replica that could not be opened: it is not that of a new topic of the same name."""
+        """Delete the log of a removed replica that could not be opened; but not that of a new topic of that name."""
         replica = topic.id, index
         if replica in self._refused:
             self._refused.discard(replica)

@@ -1,4 +1,4 @@
-"""Partitions: all replicas of this node, by name, and the lookup of topic ids."""
+"""`Partitions`: all replicas of this node, by topic name and partition number, and the lookup of topic ids."""
 
 from collections.abc import Callable, Iterator
 
@@ -20,11 +20,11 @@ class Partitions:
 
     Args:
         image: The metadata, to distinguish partitions of other nodes from unknown ones.
-        clock, rounds: Of `LargeBatches`.
+        clock, rounds: The arguments of `LargeBatches`.
 
     Attributes:
         large_batches: Validates batches that take long.
-        traffic: What was appended here, by topic with a replica here.
+        traffic: Counters of appends and reads on this node, by topic; only topics with a replica on this node.
     """
 
     def __init__(self, image: Image, clock: Callable[[], float] = float, rounds: Callable[[], int] = int) -> None:
@@ -47,7 +47,7 @@ class Partitions:
         partition.traffic.partitions += 1
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
-        """Stop serving a partition; None if it was not served."""
+        """Stop serving a partition, and return it; None if the partition was not served."""
         removed = self._by_name.pop(topic_partition, None)
         if removed is not None:
             removed.traffic.partitions -= 1
@@ -56,11 +56,11 @@ class Partitions:
         return removed
 
     def get(self, topic: str, partition: int) -> Partition | None:
-        """The replica; None if this node has none."""
+        """Return the replica of a partition; None if this node has no replica of it."""
         return self._by_name.get((topic, partition))
 
     def find(self, topic: str, partition: int) -> Partition:
-        """The replica of a requested partition.
+        """Return the replica of a requested partition.
 
         Raises:
             UnknownTopicOrPartitionError: The partition does not exist.
@@ -75,7 +75,7 @@ class Partitions:
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
 
     def name_of(self, topic_id: bytes) -> str:
-        """The name of a topic id.
+        """Return the name of the topic with this id.
 
         Raises:
             UnknownTopicIdError: No topic has this id.

@@ -19,7 +19,7 @@ def is_rack_aware(selector: str | None) -> bool:
 def preferred_replica(
     leader_state: LeaderState, brokers: Mapping[int, BrokerRecord], *, leader_id: int, rack: str, offset: int
 ) -> int | None:
-    """The in-sync follower in the consumer's rack with the highest log end offset; None for the leader.
+    """Select the in-sync follower in the consumer's rack with the highest log end offset; None stands for the leader.
 
     Args:
         rack: The consumer's rack, or "".

@@ -11,22 +11,22 @@ from typing import NamedTuple
 from minikafka.protocol.errors import InvalidRecordError
 
 RECORDS_AT_ONCE = HEADERS_AT_ONCE = 4096
-"""Records, or headers, between two pauses: 4 ms, four times as much if all their numbers are as long as possible."""
+"""Records, or headers, that are scanned between two pauses: 4 ms, or 16 ms if all numbers have the greatest length."""
 FEW_HEADERS = 0x7F
-"""The largest number of headers, zigzag-encoded, with one byte."""
+"""The largest zigzag-encoded number of headers that fits in one byte."""
 
 Buffer = bytes | memoryview
 
 
 class ScanResult(NamedTuple):
-    """The result of the scan."""
+    """The result of a scan: the largest timestamp delta, and the number of records with a null key."""
 
     max_timestamp_delta: int
     null_keys: int
 
 
 class Bad(NamedTuple):
-    """A record that the topic's settings forbid: its number, and its timestamp delta, None if it lacks a key."""
+    """A record that the topic's settings forbid: its number, and its timestamp delta, or None if its key is missing."""
 
     number: int
     timestamp_delta: int | None
@@ -90,7 +90,7 @@ def forbidden_records(
     """Find records of a scanned batch whose timestamp delta is out of bounds and not `exempt`, or which lack a key.
 
     Returns:
-        How many there are, and the first `most` of them.
+        The number of forbidden records, and the first `most` of them.
     """
     position, found, bad = 0, 0, list[Bad]()
     for index in range(count):
@@ -134,7 +134,7 @@ def _long_varint(payload: Buffer, value: int, position: int) -> tuple[int, int]:
 def _skip_headers(
     payload: Buffer, count: int, position: int, index: int, seen: int
 ) -> Generator[None, None, tuple[int, int]]:
-    """Skip the headers of a record. `seen` counts those since the last pause; it is returned with the position."""
+    """Skip the headers of a record; returns `seen`, the headers scanned since the last pause, and the position."""
     if count > 0x7F:
         count, position = _long_varint(payload, count, position)
     if count & 1 or count >> 1 > len(payload) - position:

@@ -1,4 +1,4 @@
-"""Replica: the parts that leaders and followers share: the log, the high watermark, and reads up to it.
+"""`Replica`: the code that leaders and followers share: the log, the high watermark, and reads up to it.
 
 The code for leaders only or followers only is in `partition.py`.
 """
@@ -45,8 +45,8 @@ class Replica:
         leader_epoch: The current leader epoch.
         leader_id: The node id of the leader, -1 without a leader.
         high_watermark: Records below this offset are committed. Only truncation lowers it.
-        visible, tail: Notify of growth of what consumers may read, and of the log.
-        traffic: Counts appends; shared by the partitions of a topic.
+        visible, tail: `visible` notifies listeners when consumers may read more records, `tail` when the log grows.
+        traffic: Counts appends and reads; shared by the partitions of a topic.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Replica:
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def visible_end(self, isolation: int) -> int:
-        """The end offset for a consumer of this isolation level."""
+        """Return the offset up to which a consumer of this isolation level may read."""
         return self.last_stable_offset if isolation == READ_COMMITTED else self.high_watermark
 
     def read(
@@ -121,7 +121,8 @@ class Replica:
         """Read records from `offset` on for a consumer, as a slice of the file, without decoding them.
 
         Raises:
-            OffsetOutOfRangeError: Before the start or past the end of the log, or `last_fetched_epoch` is unknown.
+            OffsetOutOfRangeError: `offset` is before the start or past the end of the log, or `last_fetched_epoch` is
+                unknown.
             NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: See `check_leader`.
         """
         self.check_leader(current_leader_epoch, leader_only=leader_only)
@@ -135,7 +136,7 @@ class Replica:
         return found
 
     def read_nothing(self, preferred_replica: int) -> FetchResult:
-        """Only the offsets, for a consumer that should fetch from another replica."""
+        """Return a result without records, for a consumer that should fetch from another replica."""
         result = FetchResult(self.high_watermark, self.last_stable_offset, self.log.start_offset, NO_RECORDS)
         result.preferred_replica = preferred_replica
         return result
@@ -159,7 +160,7 @@ class Replica:
         return found
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch up to `leader_epoch`; (-1, -1) if there is none (KIP-101)."""
+        """Return (epoch, end offset) of the largest epoch up to `leader_epoch`; (-1, -1) if there is none (KIP-101)."""
         return self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
 
     def _move_high_watermark(self, offset: int, size_bytes: int) -> None:
@@ -185,7 +186,7 @@ class Replica:
         self._commits.wake()
 
     def switch_log(self, log: Log) -> None:
-        """Another log with the same records has taken the place of this replica's: its copy in another directory."""
+        """Replace this replica's log by its copy in another data directory, which has the same records."""
         self.log.on_flushed, log.on_flushed = None, self.log.on_flushed
         self.log = log
         self._flush.switch(log)

@@ -1,4 +1,4 @@
-"""Waiting requests: a Fetch until partitions grow (`min_bytes`), a Produce until its offset is flushed or committed.
+"""Lets requests wait: a Fetch until partitions grow (`min_bytes`), a Produce until its offset is flushed or committed.
 
 A fetch that finds too little registers one `Waiter` with each of its partitions and sleeps. Growth of a partition
 counts down the waiter's missing bytes; the end of leadership or of the topic wakes it at once.
@@ -20,7 +20,7 @@ class Waiter:
     """One sleeping fetch.
 
     Attributes:
-        missing_bytes: Bytes that still have to become visible before it wakes.
+        missing_bytes: Bytes that still have to become visible before the fetch wakes.
     """
 
     __slots__ = ("_event", "missing_bytes")
@@ -30,7 +30,7 @@ class Waiter:
         self._event = trio.Event()
 
     def grew(self, size_bytes: int) -> None:
-        """`size_bytes` more are readable in one of the partitions."""
+        """Count `size_bytes` that have become readable in one of the partitions."""
         self.missing_bytes -= size_bytes
         if self.missing_bytes <= 0:
             self._event.set()
@@ -50,7 +50,7 @@ def steady_ms() -> int:
 
 
 def deadline_in(timeout_ms: int) -> float:
-    """The time `timeout_ms` from now, on trio's clock in seconds."""
+    """Return the time `timeout_ms` from now, in seconds on trio's clock."""
     return trio.current_time() + max(timeout_ms, 0) / 1000
 
 
@@ -62,7 +62,7 @@ async def before(deadline: float, what: Awaitable[None]) -> bool:
 
 
 class GrowthListener(Protocol):
-    """A `Waiter` or a `ChangeListener`."""
+    """An object that a `GrowthSignal` notifies, such as a `Waiter` or a `ChangeListener`."""
 
     def grew(self, size_bytes: int) -> None: ...
 
@@ -73,7 +73,8 @@ class GrowthSignal:
     """Notifies listeners of the growth of a partition's consumer-visible records, or of its log.
 
     Attributes:
-        grown: Bytes that it ever grew by. A reader that let others run compares it before it sleeps.
+        grown: The bytes of all growth so far. A reader compares the value before and after other tasks ran, to find out
+            whether it may sleep.
     """
 
     __slots__ = ("_waiters", "grown")
@@ -96,7 +97,7 @@ class GrowthSignal:
         self._waiters.pop(waiter, None)
 
     def grew(self, size_bytes: int) -> None:
-        """Notify all listeners of `size_bytes` more; 0 if only the log start has moved, which wakes nobody."""
+        """Notify all listeners of `size_bytes` more; 0 if only the log start has moved, which wakes no fetch."""
         self.grown += size_bytes
         for waiter in self._waiters:
             waiter.grew(size_bytes)
@@ -109,15 +110,15 @@ class GrowthSignal:
 
 
 class ChangedPartitions:
-    """The partitions of a session that have grown or changed since they were last read: the index of news.
+    """The partitions of a fetch session that have grown or changed since they were last read.
 
-    A session may have thousands of partitions; when one grows, a fetch must not read the others. Partitions are tracked
-    until the session ends.
+    A session may have thousands of partitions; when one partition grows, a fetch must not read the others. Partitions
+    are tracked until the session ends.
 
     Attributes:
-        grown: As of `GrowthSignal`, of all partitions together.
-        keys: The changed partitions, oldest first. The reader removes them.
-        closed: Whether the session has ended. Nothing is tracked any more: a fetch that slept meanwhile may look again.
+        grown: The bytes by which all partitions together have grown, as in `GrowthSignal`.
+        keys: The keys of the changed partitions, oldest first. The reader removes them.
+        closed: Whether the session has ended, and no partition is tracked any more.
     """
 
     __slots__ = ("_followed", "_waiter", "closed", "grown", "keys")
@@ -133,7 +134,7 @@ class ChangedPartitions:
         """Track a partition; no effect if it is already tracked, or after `close`.
 
         Args:
-            signals: What to listen to, and whether it wakes the waiter.
+            signals: The signals to listen to, each with whether its growth wakes the waiter.
         """
         known = self._followed.get(key)
         if self.closed or (known is not None and known[0][0] is signals[0][0]):
@@ -167,7 +168,7 @@ class ChangedPartitions:
             self._waiter = None
 
     def changed(self, key: Hashable, size_bytes: int) -> None:
-        """Record a change; `size_bytes` count for the waiter, 0 does not wake it."""
+        """Record a change of a partition, and count `size_bytes` for the waiter; 0 does not wake the waiter."""
         self.keys[key] = None
         self.grown += size_bytes
         if size_bytes and self._waiter is not None:
@@ -175,7 +176,7 @@ class ChangedPartitions:
 
 
 class ChangeListener:
-    """A partition's listener in `ChangedPartitions`."""
+    """Listens to a signal of one partition, and records its changes in `ChangedPartitions`."""
 
     __slots__ = ("_key", "_news", "_wakes")
 
@@ -185,11 +186,11 @@ class ChangeListener:
         self._wakes = wakes
 
     def grew(self, size_bytes: int) -> None:
-        """See `Waiter`."""
+        """Record that the partition has grown by `size_bytes`."""
         self._news.changed(self._key, size_bytes if self._wakes else 0)
 
     def wake(self) -> None:
-        """See `Waiter`."""
+        """Record a change that wakes the waiter in any case."""
         self._news.changed(self._key, WAKE_BYTES)
 
 
@@ -198,13 +199,13 @@ WAKE_BYTES = 1 << 62
 
 
 CANCELLED_MAX = 64
-"""So many cancelled waits may stay in a heap of any size."""
+"""Up to this many cancelled waits may stay in a heap of any size; more only while they are at most half of the heap."""
 
 
 class CommitWaiters:
     """Tasks that wait until a partition is committed up to an offset, in a heap.
 
-    Invariant: an event in the heap is set only if its task was cancelled; `_cancelled` is the number of these.
+    Invariant: an event in the heap is set only if its task was cancelled; `_cancelled` is the number of such events.
     """
 
     __slots__ = ("_cancelled", "_count", "_waiting")
@@ -218,7 +219,7 @@ class CommitWaiters:
         return len(self._waiting)
 
     async def until(self, offset: int) -> None:
-        """Wait for `advanced` to `offset`, or `wake`. Cancelled waits are removed together, once they are many."""
+        """Wait until `advanced` reaches `offset`, or for `wake`. Cancelled waits are removed together, once many."""
         event = trio.Event()
         self._count += 1
         heappush(self._waiting, (offset, self._count, event))
@@ -253,7 +254,7 @@ class CommitWaiters:
 
 
 class SharedFlush:
-    """Flushes one log for many tasks: those that come during a flush wait for it, and one of them begins the next."""
+    """Flushes one log for many tasks: tasks that come during a flush wait; then one of them begins the next flush."""
 
     __slots__ = ("_flushing", "_log")
 
@@ -262,7 +263,7 @@ class SharedFlush:
         self._flushing: trio.Event | None = None
 
     def switch(self, log: Log) -> None:
-        """From now on another log is the one to flush; it has the same records."""
+        """Flush another log from now on, which has the same records."""
         self._log = log
 
     async def until(self, offset: int) -> None:
@@ -282,14 +283,14 @@ class SharedFlush:
                 await log.flush_async()
             except KafkaStorageError:
                 if log is self._log:
-                    raise  # Otherwise it was closed when its copy took its place.
+                    raise  # Otherwise the log was closed when its copy replaced it.
             finally:
                 flushing, self._flushing = self._flushing, None
                 flushing.set()
 
 
 class Watchable(Protocol):
-    """Something that a waiter can be registered with."""
+    """An object with which a waiter can be registered: a partition, a `GrowthSignal` or `ChangedPartitions`."""
 
     grown: int
 
@@ -302,9 +303,9 @@ async def sleep_until_grown(watched: Sequence[Watchable], missing_bytes: int, de
     """Sleep until `missing_bytes` more are visible in all of `watched` together, or one of them wakes the waiter.
 
     Args:
-        watched: Partitions, each at most once.
-        missing_bytes: At least 1.
-        deadline: On trio's clock, in seconds.
+        watched: Partitions or sessions of partitions, each at most once.
+        missing_bytes: How many bytes have to become visible, at least 1.
+        deadline: The end of the wait, in seconds on trio's clock.
 
     Returns:
         False if the deadline came first. Cancellation removes the waiter.

@@ -1,7 +1,7 @@
-"""Stray logs: logs on disk that belong to no partition of this broker, set aside when the broker starts.
+"""Sets stray logs aside when the broker starts: logs on disk that belong to no partition of this broker.
 
-They belong to a topic that was deleted or re-created, or to a replica that was moved, while the broker was down; or the
-metadata log is not the one that they were written with. They are kept as `-stray` directories, which the node tells of
+A stray log belongs to a topic that was deleted or re-created, or to a replica that was moved, while the broker was
+down; or it was written with another metadata log. Stray logs are kept as `-stray` directories, which the node reports
 at every start and never removes.
 """
 
@@ -20,12 +20,13 @@ log = structlog.get_logger("minikafka.partitions")
 def set_stray_logs_aside(
     logs: LogManager, partitions: Partitions, is_assigned: Callable[[TopicPartition], bool]
 ) -> Generator[None]:
-    """Rename the logs without a partition; other tasks may run at each `yield`. A directory that fails is offline then.
+    """Rename the logs without a partition; other tasks may run at each `yield`. A failing directory goes offline.
 
     Args:
-        is_assigned: Whether this node has a replica by the metadata, served or not: its logs stay. One that cannot be
-            served now is tried again, and what is another topic's is set aside then.
-        partitions: Must be those of a caught-up metadata image, or logs of newer partitions are not found.
+        is_assigned: Whether this node has a replica of a partition according to the metadata, served or not; the logs
+            of such a replica stay. A replica that cannot be served now is tried again later; a log that belongs to
+            another topic is set aside then.
+        partitions: The partitions of a caught-up metadata image; otherwise the logs of newer partitions look stray.
     """
     unsettled = [key for key in logs.unsettled if not is_assigned(key)]
     unserved = [key for key in logs.logs if partitions.get(*key) is None and not is_assigned(key)]

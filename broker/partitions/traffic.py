@@ -1,21 +1,21 @@
-"""`Traffic`: what a node has appended to a topic, and sent of it. Counted once a batch or read, for the metrics."""
+"""`Traffic`: counts the records and bytes of a topic that a node has appended and sent, for the metrics."""
 
 __all__ = ["Traffic"]
 
 
 class Traffic:
-    """The partitions of a topic with a replica here.
+    """Counters of one topic, for the partitions that have a replica on this node. Updated once for each batch or read.
 
     Attributes:
-        bytes_in: The sizes of the batches that this node appended as leader.
-        messages_in: The records in them.
-        batches_in: How many they are.
-        rejected, rejected_bytes: Batches of producers that were not appended.
-        bytes_out: What consumers were sent.
-        reads, failed_reads: How often a Fetch read a partition, and how often that was an error.
-        followed_bytes_in: What this node appended as follower.
-        followed_bytes_out: What followers were sent.
-        partitions: The replicas that share this object.
+        bytes_in: The bytes of the batches that this node appended as leader.
+        messages_in: The number of records in these batches.
+        batches_in: The number of these batches.
+        rejected, rejected_bytes: The number and the bytes of producers' batches that were not appended.
+        bytes_out: The bytes of records that consumers were sent.
+        reads, failed_reads: How often a Fetch read a partition, and how often the result was an error.
+        followed_bytes_in: The bytes that this node appended as follower.
+        followed_bytes_out: The bytes of records that followers were sent.
+        partitions: The number of replicas that share this object.
     """
 
     __slots__ = (
@@ -38,7 +38,7 @@ class Traffic:
         self.partitions = 0
 
     def appended(self, size_bytes: int, messages: int) -> None:
-        """A batch was appended."""
+        """Count a batch that this node appended as leader."""
         self.bytes_in += size_bytes
         self.messages_in += messages
         self.batches_in += 1

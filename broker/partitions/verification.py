@@ -1,14 +1,15 @@
-"""Verifications: which transactional batches may open a transaction in a partition (KIP-890, part 1).
+"""`Verifications`: decides which transactional batches may open a transaction in a partition (KIP-890, part 1).
 
 The first batch of a transaction in a partition is appended only if the transaction coordinator has confirmed that the
-partition belongs to the transaction; else a late batch of a finished transaction would open one that nobody ends.
-Asking takes time, appending does not wait:
+partition belongs to the transaction. Otherwise a late batch of a finished transaction would open a transaction that is
+never ended. To ask the coordinator takes time, but an append does not wait; so there are two steps:
 
     begin ─► a token ─► ask the coordinator … ─► append with the token: checked and appended in one step
 
-A marker that is appended meanwhile, or a new leader epoch, makes the token void; not so the marker of the transaction
-before, if each has an epoch of its own: a client begins the next one before that is written. Source: Kafka's
-`VerificationGuard`, `VerificationStateEntry`.
+A transaction marker that is appended meanwhile, or a new leader epoch, makes the token void. There is one exception: if
+each transaction has a producer epoch of its own, the marker of the previous transaction leaves the token valid, since a
+client begins the next transaction before that marker is written. Source: Kafka's `VerificationGuard`,
+`VerificationStateEntry`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from minikafka.protocol.records.batch import Batch
 from minikafka.storage.producer_state import ProducerStates
 
 ENTRIES_MAX = 10_000
-"""Verifications that are begun and not used yet; of more, the oldest are void."""
+"""The most verifications that are begun and not used yet; beyond this number the oldest become void."""
 
 
 class Verification:
@@ -26,7 +27,7 @@ class Verification:
 
     Attributes:
         lowest_sequence: The first sequence number among the batches that wait for the verification.
-        bumps_epoch: Whether the producer gets an epoch for each transaction, so that each begins with sequence 0.
+        bumps_epoch: Whether the producer gets a new epoch for each transaction, which then begins with sequence 0.
     """
 
     __slots__ = ("_by_producer", "bumps_epoch", "lowest_sequence", "producer_epoch", "producer_id")
@@ -47,7 +48,7 @@ class Verification:
         self.bumps_epoch = bumps_epoch
 
     def withdraw(self) -> None:
-        """The coordinator does not know a producer of this id and epoch: nobody waits for the verification."""
+        """Drop the verification: the coordinator does not know a producer of this id and epoch."""
         if self._by_producer.get(self.producer_id) is self:
             del self._by_producer[self.producer_id]
 
@@ -63,10 +64,10 @@ class Verifications:
     def begin(
         self, producers: ProducerStates, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool = False
     ) -> Verification | None:
-        """The token for a batch, None if its transaction is already open in the partition.
+        """Return the token for a batch; None if the batch's transaction is already open in the partition.
 
         Raises:
-            InvalidProducerEpochError: The partition has seen a later epoch: the coordinator need not be asked.
+            InvalidProducerEpochError: The partition has seen a later epoch, so the coordinator need not be asked.
         """
         if is_open(producers, producer_id, epoch):
             return None
@@ -93,7 +94,7 @@ class Verifications:
         """Check a transactional batch immediately before it is appended.
 
         Raises:
-            InvalidTxnStateError: Its transaction is not open here, and the token is void or missing.
+            InvalidTxnStateError: The batch's transaction is not open here, and the token is void or missing.
         """
         if is_open(producers, batch.producer_id, batch.producer_epoch):
             return
@@ -108,7 +109,8 @@ class Verifications:
         """Check that no earlier batch of the producer still waits for the verification.
 
         Raises:
-            OutOfOrderSequenceNumberError: One does, or the first batch of a producer has another sequence than 0.
+            OutOfOrderSequenceNumberError: An earlier batch still waits, or the first batch of a producer whose epoch is
+                bumped has another sequence than 0.
         """
         known = self._by_producer.get(batch.producer_id)
         if known is None:
@@ -121,11 +123,14 @@ class Verifications:
             )
 
     def used(self, producer_id: int) -> None:
-        """The producer's transaction is open: its token is not needed any more."""
+        """Drop the token of a producer whose transaction is now open."""
         self._by_producer.pop(producer_id, None)
 
     def end(self, producer_id: int, marker_epoch: int) -> None:
-        """A marker has ended the producer's transaction. Its epoch is that of the next one if each has its own."""
+        """Drop the token of a producer whose transaction a marker has ended, unless the token is for the next one.
+
+        If each transaction has its own epoch, the marker has the epoch of the next transaction.
+        """
         known = self._by_producer.get(producer_id)
         if known is not None and not (known.bumps_epoch and known.producer_epoch >= marker_epoch):
             del self._by_producer[producer_id]

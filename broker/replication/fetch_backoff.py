@@ -27,13 +27,13 @@ class PartitionBackoff:
         self._delay_ms = FIRST_DELAY_MS
 
     def next_delay_ms(self) -> int:
-        """The delay after another failure."""
+        """Return the delay after another failure, in milliseconds; the next delay is twice as long, up to `max_ms`."""
         delay_ms = self._delay_ms
         self._delay_ms = min(delay_ms * 2, self._max_ms)
         return delay_ms
 
     def reset(self) -> None:
-        """A fetch succeeded."""
+        """Start again with the first delay: a fetch succeeded."""
         self._delay_ms = FIRST_DELAY_MS
 
 
@@ -53,13 +53,13 @@ class LeaderBackoff:
         self._backoff = Backoff(FIRST_DELAY_MS, max_ms, random)
 
     def failed(self) -> None:
-        """Another attempt failed."""
+        """Count another failed attempt."""
         self.failures += 1
 
     def reset(self) -> None:
-        """A fetch succeeded, or there is reason to try at once."""
+        """Forget the failures: a fetch succeeded, or there is reason to try at once."""
         self.failures = 0
 
     def delay_ms(self) -> float:
-        """The delay before the next attempt; 0 without failures."""
+        """The delay before the next attempt in milliseconds; 0 without failures."""
         return self._backoff.delay_ms(self.failures) if self.failures else 0

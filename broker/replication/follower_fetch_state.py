@@ -1,4 +1,4 @@
-"""FollowerFetchState: a follower's fetch session with one leader: next request, effects of a response. Pure.
+"""`FollowerFetchState`: a follower's fetch session with one leader: makes requests and applies responses. Pure.
 
     ready ──request──► response: append, truncate, or error ──► ready again, at once or after a backoff
 
@@ -39,11 +39,12 @@ log = structlog.get_logger("minikafka.replication")
 
 NO_SESSION, FULL, EPOCH_MAX = 0, 0, 2**31 - 1
 PARTITIONS_MAX, FORGOTTEN_MAX = 40_000, 9_000
-"""Of a request; the others are in the next ones. A leader refuses more than 100,000 elements, which includes topics."""
+"""The most partitions, and forgotten partitions, of a request; the others are in the next requests. A leader refuses a
+request of more than 100,000 elements, which includes topics."""
 WORK_AT_ONCE = 1000
-"""Between two pauses, 5 ms: each batch counts once, and in addition what follows."""
+"""Units of work between two pauses, 5 ms together. A batch is one unit, besides those of the next constants."""
 PARTITION_WORK, BYTES_OF_WORK = 10, 4096
-"""Of each partition in a response; how many bytes to append count once."""
+"""The units of work for each partition in a response; how many appended bytes are one unit."""
 SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -56,7 +57,7 @@ Key = tuple[bytes, int]
 
 
 class FetchPosition(NamedTuple):
-    """The fields of a request for one partition."""
+    """The fields of a Fetch request that describe one partition."""
 
     fetch_offset: int
     leader_epoch: int
@@ -73,9 +74,9 @@ class PartitionFetchState:
         leader_epoch: The leader epoch in which this node follows.
         backoff: Delays after failures.
         sent: The position last sent in this session; None if the session does not have the partition.
-        behind: Whether committed records are missing, as far as is known.
-        lag: How many are missing, as of the last response.
-        delayed_until_ms: Not fetched before this time of a steady clock.
+        behind: Whether committed records are missing, as far as this node knows.
+        lag: How many committed records are missing, as of the last response.
+        delayed_until_ms: The partition is not fetched before this time of a steady clock.
     """
 
     key: Key
@@ -88,7 +89,7 @@ class PartitionFetchState:
     delayed_until_ms: int = 0
 
     def position(self) -> FetchPosition:
-        """The next position: the log end offset, with the epoch of the last record (KIP-595)."""
+        """Return the position to fetch next: the log end offset, with the epoch of the last record (KIP-595)."""
         kept = self.partition.log
         latest = kept.epochs.latest
         return FetchPosition(kept.end_offset, self.leader_epoch, -1 if latest is None else latest, kept.start_offset)
@@ -96,7 +97,7 @@ class PartitionFetchState:
 
 @dataclass(slots=True)
 class FetchSettings:
-    """`replica.fetch.*`: bytes and milliseconds."""
+    """The settings `replica.fetch.*`, in bytes and milliseconds."""
 
     node_id: int
     max_bytes: int = setting_field(NODE_SETTINGS["replica.fetch.max.bytes"])
@@ -108,7 +109,7 @@ class FetchSettings:
 
 @dataclass(slots=True)
 class FetchOutcome:
-    """The remaining work after a response: the partitions whose offset is out of range."""
+    """The outcome of a response: the partitions whose offset is out of range, and whether any partition succeeded."""
 
     out_of_range: list[PartitionFetchState] = field(default_factory=lambda: [])
     progress: bool = False
@@ -122,7 +123,7 @@ class FollowerFetchState:
         throttle: The node's limit for replication from all leaders.
 
     Attributes:
-        partitions: By topic id and partition number.
+        partitions: The fetched partitions, by topic id and partition number.
     """
 
     def __init__(self, settings: FetchSettings, throttle: Throttle = UNLIMITED) -> None:
@@ -171,22 +172,24 @@ class FollowerFetchState:
         return max(0, min(state.delayed_until_ms for state in self._delayed.values()) - now_ms)
 
     def unflushed(self, now_ms: int) -> list[PartitionFetchState]:
-        """The partitions to flush before a request at `now_ms`, as `flush.messages` requires: the offset that a request
-        asks for tells the leader what this replica has."""
+        """Return the partitions that have to be flushed before a request at `now_ms`, as `flush.messages` requires.
+
+        A flush must come first, since the fetch offset of a request tells the leader which records this replica has.
+        """
         self._resume(now_ms)
         keys = self.partitions if self._session_epoch == FULL else self._changed
         found = [self.partitions[key] for key in keys if key in self.partitions and key not in self._delayed]
         return [state for state in found if state.partition.log.flush_due]
 
     def request(self, now_ms: int, broker_epoch: int) -> FetchRequest:
-        """The next request: all partitions in a new session, else the changed ones; `PARTITIONS_MAX` at most."""
+        """Make the next request: all partitions in a new session, else the changed ones; at most `PARTITIONS_MAX`."""
         settings = self._settings
         if self._session_epoch == FULL:
             self._forgotten.clear()
             self._sent.clear()
             for every in self.partitions.values():
                 every.sent = None
-            is_whole = len(self.partitions) <= PARTITIONS_MAX  # Else those come first that were left out before.
+            is_whole = len(self.partitions) <= PARTITIONS_MAX  # Else partitions left out before come first.
             self._changed = dict.fromkeys(self.partitions if is_whole else (*self._changed, *self.partitions))
         self._resume(now_ms)
         self._apply_throttle(now_ms)
@@ -220,7 +223,7 @@ class FollowerFetchState:
         )
 
     def _resume(self, now_ms: int) -> None:
-        """Fetch partitions again whose delay is over."""
+        """Let partitions whose delay is over be fetched again."""
         for state in [state for state in self._delayed.values() if state.delayed_until_ms <= now_ms]:
             del self._delayed[state.key]
             self._changed[state.key] = None
@@ -236,15 +239,17 @@ class FollowerFetchState:
                 self._delay(state, now_ms + wait_ms)
 
     def disconnected(self) -> None:
-        """The connection was lost: begin a new session. The request names the old one, so that the leader drops it."""
+        """Begin a new session after the connection was lost. The next request has the leader drop the old session."""
         self._session_epoch = FULL
 
     def handle_response(self, response: FetchResponse, now_ms: int) -> Generator[None, None, FetchOutcome]:
-        """Process the leader's response to the last request. At each `yield` other tasks may run, and change what is
-        fetched; what this drops for that reason is fetched again.
+        """Process the leader's response to the last request.
+
+        At each `yield` other tasks may run, and change which partitions are fetched or their logs. Records that no
+        longer fit are dropped, and fetched again.
 
         Raises:
-            KafkaError: The request failed as a whole; the next one begins a new session.
+            KafkaError: The request failed as a whole; the next request begins a new session.
         """
         if response.error_code:
             self._session_epoch = FULL
@@ -296,8 +301,8 @@ class FollowerFetchState:
     def _apply(
         self, state: PartitionFetchState, answer: PartitionData, now_ms: int, pauses: Pauses
     ) -> Generator[None, None, None]:
-        """Append the records, or truncate first: before that the leader's high watermark does not apply to this log
-        (KAFKA-14704)."""
+        """Append the records of a response, or truncate a diverging log, to which the leader's high watermark does not
+        apply (KAFKA-14704)."""
         partition, diverging = state.partition, answer.diverging_epoch
         if diverging.epoch >= 0 or diverging.end_offset >= 0:
             before = partition.log.end_offset
@@ -319,7 +324,7 @@ class FollowerFetchState:
     def _append(
         self, state: PartitionFetchState, answer: PartitionData, records: memoryview, pauses: Pauses
     ) -> Generator[None, None, None]:
-        """Append the records in parts. The rest is dropped if others change the log meanwhile, or its role."""
+        """Append the records in parts. If another task changes the log or its role meanwhile, drop the rest."""
         partition, end_offset = state.partition, state.partition.log.end_offset
         for part, count in parts(records):
             if self.partitions.get(state.key) is not state or partition.log.end_offset != end_offset:
@@ -337,7 +342,7 @@ class FollowerFetchState:
                 yield
 
     def delay(self, state: PartitionFetchState, now_ms: int, error: Exception) -> None:
-        """Fetch a failed partition again after its backoff; if its log is offline, remove it until a restart."""
+        """Fetch a failed partition again after its backoff; if its log is offline, do not fetch it until a restart."""
         if isinstance(error, KafkaStorageError) and state.partition.log.failure is not None:
             self.remove(state.partition)
             log.error("replica fetch stopped: log offline", partition=str(state.partition), error=str(error))
@@ -358,7 +363,7 @@ class FollowerFetchState:
 
 
 def _first(keys: dict[Key, None], most: int) -> tuple[dict[Key, None], dict[Key, None]]:
-    """So many of the keys, and the others."""
+    """Split the keys into the first `most`, and the others."""
     if len(keys) <= most:
         return keys, {}
     names = list(keys)

@@ -1,12 +1,13 @@
-"""AlterPartitionManager: asks the controller to change the ISR of partitions that this node leads (KIP-497).
+"""`AlterPartitionManager`: asks the controller to change the ISR of partitions that this node leads (KIP-497).
 
     a follower caught up, or lags ──► proposals of all partitions ──AlterPartition──► controller ──metadata──► become
 
-Followers leave only by a check of all partitions, twice per `replica.lag.time.max.ms`, as in Kafka. Two that keep
-fetching but lag, with nothing committed between them, would otherwise replace each other without a pause.
+A follower leaves the ISR only by a check of all partitions, twice per `replica.lag.time.max.ms`, as in Kafka.
+Otherwise two followers that keep fetching but lag, while nothing is committed, would replace each other without a
+pause.
 
-One request is in flight at a time. Its response only decides whether to ask again; the change itself arrives by the
-metadata log. Until then the partition counts with the maximal ISR (`follower_progress.py`). Uses trio for the task.
+One request is in flight at a time. Its response only decides whether to ask again; the change itself arrives in the
+metadata log. Until then the leader uses the maximal ISR (`follower_progress.py`). Uses trio for the task.
 Source: Kafka's `AlterPartitionManager`.
 """
 
@@ -33,10 +34,10 @@ log = structlog.get_logger("minikafka.isr")
 VERSION = 3
 RETRY_S = 0.1
 PARTITIONS_AT_ONCE = 1000
-"""Looked at before other tasks run."""
+"""The number of partitions that are looked at before other tasks run."""
 RESPONSE_TIMEOUT_S = 10
 REJECTED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INVALID_REQUEST)
-"""The ISR has not changed; the partition keeps the committed ISR and may propose again."""
+"""Errors after which the partition keeps the committed ISR and may propose a change again."""
 OUTDATED = (
     ErrorCode.INVALID_UPDATE_VERSION,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -45,7 +46,7 @@ OUTDATED = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
 )
-"""A newer state of the partition will arrive by the metadata log and end this proposal; do not retry."""
+"""Errors after which a newer state of the partition arrives in the metadata log and ends the proposal; no retry."""
 
 SendToController = Callable[[AlterPartitionRequest, int], Awaitable[Any]]
 Key = tuple[bytes, int]
@@ -56,13 +57,13 @@ class AlterPartitionManager:
 
     Args:
         node_id: This node.
-        broker_epoch: The epoch of its registration.
+        broker_epoch: Returns the epoch of this node's registration.
         partitions: All replicas of the node.
         send: `Controller.handle`.
         lag_ms_max: `replica.lag.time.max.ms`; out-of-sync replicas are searched for twice in this time.
 
     Attributes:
-        shrinks, expands: How many changes the controller has accepted.
+        shrinks, expands: How many ISRs have shrunk, and grown, by changes that the controller has accepted.
     """
 
     def __init__(
@@ -79,15 +80,15 @@ class AlterPartitionManager:
         self._send = send
         self._check_s = lag_ms_max / 2 / 1000
         self._candidates: dict[Partition, bool] = {}
-        """Whether members may leave the ISR, too."""
+        """The partitions to look at, and whether members may leave the ISR."""
         self._pending: dict[Key, tuple[Partition, IsrProposal]] = {}
         self._growth: dict[Key, int] = {}
-        """How many members each pending proposal adds."""
+        """The number of members that each pending proposal adds to the ISR; negative if it removes more."""
         self._wakeup = trio.Event()
         self.shrinks = self.expands = 0
 
     def request_change(self, partition: Partition) -> None:
-        """The ISR of this partition may have to grow."""
+        """Have `run` check whether the ISR of this partition has to grow."""
         self._candidates.setdefault(partition, False)
         self._wakeup.set()
 

@@ -4,8 +4,9 @@
                                                                    └─ `follower_fetch_state.py`: requests and responses
 
 The leader responds as soon as it has records, else after `replica.fetch.wait.max.ms`. A partition that is added while
-a fetch is waiting must not wait for it, which would slow down elections: the fetcher closes the connection and begins a
-new session. Uses trio for the tasks. Source: Kafka's `ReplicaFetcherManager`, `ReplicaFetcherThread`.
+a fetch waits at the leader must not wait for that fetch, which would slow down elections: the fetcher closes the
+connection and begins a new session. Uses trio for the tasks. Source: Kafka's `ReplicaFetcherManager`,
+`ReplicaFetcherThread`.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,10 +47,10 @@ class ReplicaFetcherManager:
     """The replica fetchers of a node, one per leader.
 
     Args:
-        config: For `replica.fetch.*` and the inter-broker listener.
-        image: The endpoints of the leaders.
-        broker_epoch: The epoch of this node's registration, -1 before. Nothing is fetched until then, since a fetch
-            without a broker epoch could enter the ISR unchecked (KIP-903).
+        config: The settings `replica.fetch.*`, and the inter-broker listener.
+        image: The metadata, with the endpoints of the leaders.
+        broker_epoch: Returns the epoch of this node's registration, -1 before. Nothing is fetched before the
+            registration: with a fetch without a broker epoch, a replica could enter the ISR unchecked (KIP-903).
         seams: Clock, randomness and network of the connections.
         throttle: The limit for all fetchers together.
     """
@@ -110,13 +111,13 @@ class ReplicaFetcherManager:
         if fetcher is None:
             return
         fetcher.remove(partition)
-        # It may have ended before: a partition whose log is offline is no longer in its state.
+        # The fetcher may have ended before: a partition whose log is offline is no longer in its state.
         if not fetcher.state.partitions and self._fetchers.get(fetcher.leader_id) is fetcher:
             fetcher.scope.cancel()
             del self._fetchers[fetcher.leader_id]
 
     def fetched(self) -> Iterator[tuple[int, PartitionFetchState]]:
-        """Each partition that is fetched, with the leader that it is fetched from."""
+        """Yield each fetched partition with the node id of the leader: (leader, state)."""
         for leader_id, fetcher in list(self._fetchers.items()):
             for state in list(fetcher.state.partitions.values()):
                 yield leader_id, state
@@ -124,20 +125,20 @@ class ReplicaFetcherManager:
     def recently_lost(self, node_id: int) -> bool:
         """Whether the connection to a broker was lost in the last seconds and not restored.
 
-        It is the first sign of a failed broker, some tenths of a second before the controller fences it. After that
-        the controller's view counts: it may be this node that is disconnected.
+        A lost connection is the first sign of a failed broker, some tenths of a second before the controller fences it.
+        After `CONNECTION_LOST_S` the controller's view counts: it may be this node that is disconnected.
         """
         fetcher = self._fetchers.get(node_id)
         return fetcher is not None and trio.current_time() - fetcher.lost_at < CONNECTION_LOST_S
 
     def broker_changed(self, node_id: int) -> None:
-        """A broker registered or was unfenced: retry the connection now."""
+        """Retry the connection to a broker now: the broker has registered or was unfenced."""
         fetcher = self._fetchers.get(node_id)
         if fetcher is not None:
             fetcher.retry_now()
 
     def _endpoint(self, node_id: int) -> tuple[str, int]:
-        """A broker's inter-broker endpoint. Raises NetworkError."""
+        """Return a broker's inter-broker endpoint (host, port). Raises NetworkError."""
         broker = self._image.brokers.get(node_id)
         for name, host, port, _ in broker.endpoints if broker is not None else ():
             if name == self._listener:
@@ -150,7 +151,7 @@ class ReplicaFetcher:
 
     Attributes:
         state: The fetch session.
-        scope: Cancel it to stop the fetcher.
+        scope: The scope to cancel in order to stop the fetcher.
         lost_at: When the connection was lost, on trio's clock; -inf while connected.
     """
 
@@ -209,7 +210,7 @@ class ReplicaFetcher:
                     await self._wait_wakeup(trio.current_time() + self._backoff.delay_ms() / 1000)
 
     async def _fetch_over_one_connection(self, nursery: trio.Nursery) -> None:
-        """Fetch until partitions were added that a waiting fetch would delay. Raises NetworkError."""
+        """Fetch until a partition is added that would have to wait for a fetch. Raises NetworkError."""
         while self._broker_epoch() < 0:
             await trio.sleep(REGISTRATION_CHECK_S)
         host, port = self._endpoint(self.leader_id)
@@ -246,9 +247,12 @@ class ReplicaFetcher:
         return True
 
     async def _flush(self) -> int:
-        """Flush what the next request may name, and return the time, in milliseconds, for which that holds.
+        """Flush the partitions that the next request may contain, as `flush.messages` requires.
 
         Partitions that cannot be flushed are delayed.
+
+        Returns:
+            The time in milliseconds at which all partitions due were flushed; the request must be made for this time.
         """
         while unflushed := self.state.unflushed(now_ms := steady_ms()):
             for state in unflushed:
@@ -259,7 +263,7 @@ class ReplicaFetcher:
         return now_ms
 
     async def _answer(self, connection: Connection, request: FetchRequest) -> FetchResponse | None:
-        """The response; None if it would delay partitions that were added meanwhile. Raises NetworkError."""
+        """Send a request and return the response; None if waiting would delay added partitions. Raises NetworkError."""
         replies: list[FetchResponse | KafkaError] = []
 
         def on_reply(reply: Any) -> None:
@@ -294,10 +298,11 @@ class ReplicaFetcher:
             await self._wakeup.wait()
 
     async def _handle_out_of_range(self, connection: Connection, state: PartitionFetchState) -> None:
-        """The leader does not have the offset that this node fetches next.
+        """Adapt the log of a partition whose next offset the leader does not have.
 
-        If its log ends before, it was elected uncleanly and the records beyond are lost: truncate. If its log starts
-        after, all records of this log are deleted there: restart at its start. Else fetch again.
+        If the leader's log ends before that offset, the leader was elected uncleanly and the records beyond are lost:
+        truncate. If the leader's log starts after that offset, all records of this log are deleted there: restart at
+        the leader's log start. Otherwise fetch again after a delay.
         """
         partition, epoch = state.partition, state.leader_epoch
         try:

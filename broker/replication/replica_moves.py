@@ -1,15 +1,16 @@
-"""`ReplicaMoves`: moves replicas between the data directories of this node, while they serve (KIP-113, KIP-858).
+"""`ReplicaMoves`: moves replicas to other data directories of this node, while they are in use (KIP-113, KIP-858).
 
     request ──► a future log is made ──► copied, throttled ──► caught up: the controller is asked to assign it
                                                            ──► assigned: flushed, the rest copied, swapped in one step
 
 One replica is copied at a time, in the order of the requests, as Kafka's fetcher threads do. Nothing else writes to a
 future log, and between the copy of the last records and the swap no other task runs: no lock is needed. The log cleaner
-leaves a log alone while it is copied, since a record that it removes may be in the copy already. A truncated log is
-compared with its copy by leader epochs, as a follower's with its leader's.
+leaves a log alone while the log is copied, since a record that the cleaner removes may be in the copy already. When a
+log is truncated, its copy is compared with the log by leader epochs, as a follower's log is with its leader's.
 
-What ends a move: another request for the same replica, the end of the replica, a failed directory. A restart continues
-it. A trio task. Source: Kafka's `ReplicaManager.alterReplicaLogDirs`, `ReplicaAlterLogDirsThread`.
+A move ends early with another request for the same replica, with the removal of the replica, or with the failure of a
+directory. A restart of the node continues the moves. Uses a trio task. Source: Kafka's
+`ReplicaManager.alterReplicaLogDirs`, `ReplicaAlterLogDirsThread`.
 """
 
 from collections.abc import Callable
@@ -44,22 +45,22 @@ __all__ = ["ReplicaMoves"]
 log = structlog.get_logger("minikafka.moves")
 
 CHUNK_BYTES = 1 << 20
-"""Read at once, in a worker thread."""
+"""The most bytes that are read at once, in a worker thread."""
 WAIT_S = 0.05
 MOVES_AT_ONCE = 1_000
-"""Moves that wait are looked at every `WAIT_S` if there are fewer, which takes 4 ms; more, less often."""
+"""Up to this number of waiting moves are looked at every `WAIT_S`, which takes 4 ms; more moves less often."""
 RETRY_MS = 1000
 
 
 @dataclass(slots=True, eq=False)
 class Move:
-    """A replica that is moved.
+    """The move of one replica.
 
     Attributes:
-        source, future: The log, and its copy.
-        truncations: Of `source`, when the copy was last compared with it; -1 before.
+        source, future: The log of the replica, and the copy of the log in the other directory.
+        truncations: The number of truncations of `source` when `future` was last compared with it; -1 before.
         asked_ms: When the controller was last asked to assign the directory, on a steady clock; None before.
-        delayed_until_ms: After an error.
+        delayed_until_ms: The move pauses until this time of a steady clock, after an error.
     """
 
     partition: Partition
@@ -71,7 +72,7 @@ class Move:
 
 
 class ReplicaMoves:
-    """See above.
+    """Moves replicas of this node to other data directories, one at a time; `run` is the task that copies them.
 
     Args:
         node_id: This node.
@@ -103,10 +104,13 @@ class ReplicaMoves:
     # -- requests ------------------------------------------------------------------------------------------------
 
     def request(self, key: TopicPartition, path: str) -> ErrorCode:
-        """Move a replica to a data directory; one that is not on this node yet will be made there.
+        """Move a replica to a data directory; a replica that this node does not have yet will be created there.
+
+        Args:
+            path: The path of the data directory.
 
         Returns:
-            NONE if the move has begun, goes on, or there is nothing to do.
+            NONE if the move has begun, goes on, or there is nothing to do; otherwise the error of the replica.
         """
         logs, partition = self._logs(), self._partitions.get(*key)
         if len(future_name(key, "0" * 32)) > NAME_LENGTH_MAX:
@@ -139,7 +143,7 @@ class ReplicaMoves:
         return ErrorCode.NONE
 
     def _check_directories(self) -> None:
-        """Before an earlier copy goes. Raises KafkaError: KAFKA_STORAGE_ERROR."""
+        """Check that no data directory is offline, before an earlier copy is discarded. Raises KafkaStorageError."""
         if len(self._logs().healthy) < len(self._logs().directories):
             raise KafkaStorageError("no replica is moved while a data directory is offline")
 
@@ -151,9 +155,11 @@ class ReplicaMoves:
         self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Continue the move of a replica that was opened, if there is one. A copy whose topic id a power failure took,
-        and one that is corrupt, are made anew; one in the directory of the replica is discarded. One that cannot be
-        opened now stays: see `resume_waiting`."""
+        """Continue the move of a replica that was opened, if the replica has a copy in another directory.
+
+        A corrupt copy is made anew, and so is a copy whose topic id was lost in a power failure. A copy in the
+        directory of the replica itself is discarded. A copy that cannot be opened now stays: see `resume_waiting`.
+        """
         logs, key = self._logs(), partition.topic_partition
         directory = logs.futures.directory_of(key)
         if directory is None or key in logs.futures.waiting:
@@ -189,7 +195,7 @@ class ReplicaMoves:
             log.warning("replica not moved", partition=str(partition), error=str(error))
 
     def _cancel(self, partition: Partition) -> None:
-        """Raises KafkaError."""
+        """Discard the copy of a replica, if there is one, and end its move. Raises KafkaError."""
         key = partition.topic_partition
         move = self._moves.pop(key, None)
         if self._logs().futures.directory_of(key) is not None:
@@ -199,19 +205,22 @@ class ReplicaMoves:
             self._assign_current(move)
 
     def directory_failed(self) -> None:
-        """A data directory has failed: moves from or to it end."""
+        """End the moves from or to a data directory that has failed."""
         for key, move in list(self._moves.items()):
             self._is_current(key, move)
 
     def target_of(self, key: TopicPartition) -> bytes | None:
-        """The id of the directory that the metadata may name already, although the replica is not in it yet."""
+        """Return the id of the directory to which a replica is being moved; None if the replica is not being moved.
+
+        The metadata may name this directory already, although the replica is not in it yet.
+        """
         directory = self._logs().futures.directory_of(key)
         return directory.id if directory is not None and key in self._moves else None
 
     # -- the task ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Move replicas until cancelled, after which their moves can be continued."""
+        """Move replicas until cancelled. Moves that are not finished then can be continued."""
         while True:
             self._wakeup = trio.Event()
             await self._advance_all()
@@ -220,7 +229,7 @@ class ReplicaMoves:
                 await self._wakeup.wait()
 
     async def _advance_all(self) -> None:
-        """Advance each replica in turn until it has to wait; none while the throttle has to be waited for."""
+        """Advance each move in turn until it has to wait; stop when the throttle's limit is exceeded."""
         pause = Pauses()
         for key, move in list(self._moves.items()):
             await pause()
@@ -236,7 +245,7 @@ class ReplicaMoves:
                     move.truncations, move.delayed_until_ms = -1, steady_ms() + RETRY_MS
 
     def _is_current(self, key: TopicPartition, move: Move) -> bool:
-        """Whether a move goes on; else it is forgotten."""
+        """Whether a move is still valid; an invalid move is ended here."""
         if self._moves.get(key) is not move:
             return False
         logs = self._logs()
@@ -251,7 +260,7 @@ class ReplicaMoves:
         return False
 
     def _assign_current(self, move: Move) -> None:
-        """The controller may have assigned the other directory: the replica stays where it is, or is lost."""
+        """Have the controller assign the replica's current directory, or `LOST`, if it may have assigned the other."""
         partition, directory = move.partition, self._logs().directory_id(move.partition.topic_partition)
         if self._assigned(partition) != directory or move.asked_ms is not None:
             self._placed(partition.topic_id, partition.topic_partition.partition, directory or LOST)
@@ -261,7 +270,10 @@ class ReplicaMoves:
         return None if topic is None else topic.partitions[partition.topic_partition.partition].directory(self._node_id)
 
     async def _advance(self, key: TopicPartition, move: Move) -> bool:
-        """Whether there was something to do at once. Raises KafkaError, OSError, CorruptRecords, OffsetOutOfRange."""
+        """Do one step of a move; returns False if the move has to wait.
+
+        Raises KafkaError, OSError, CorruptRecords, OffsetOutOfRange.
+        """
         if not self._is_current(key, move):
             return True
         self._compare(move)
@@ -278,7 +290,10 @@ class ReplicaMoves:
         return False
 
     def _compare(self, move: Move) -> None:
-        """After a truncation of the log, truncate its copy to what both have. Raises KafkaError."""
+        """Truncate the copy after the log was truncated, to the records that both have. Raises KafkaError.
+
+        The copy's log start offset follows the log's.
+        """
         source, future = move.source, move.future
         if move.truncations != source.truncations:
             while future.epochs.latest is not None:
@@ -302,7 +317,7 @@ class ReplicaMoves:
         try:
             data = memoryview(await source.disk.run(found.read))
         except OSError as error:
-            if source.truncations == truncations:  # Otherwise what was to be read may be gone.
+            if source.truncations == truncations:  # Otherwise the records may have been truncated.
                 raise source.fail(error) from error
             return
         finally:
@@ -331,7 +346,10 @@ class ReplicaMoves:
         self._throttle.record(source.topic_partition, len(data), steady_ms())
 
     async def _swap(self, key: TopicPartition, move: Move) -> bool:
-        """Whether the copy has taken the place of the log; else it has fallen behind meanwhile."""
+        """Flush the copy, and let it take the place of the log, unless the copy has fallen behind meanwhile.
+
+        Returns True: there is something to do at once, or the move has ended.
+        """
         logs, source, future = self._logs(), move.source, move.future
         await future.flush_async()
         if not self._is_current(key, move):

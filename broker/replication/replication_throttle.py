@@ -2,9 +2,9 @@
 
     throttled.rate of the node, throttled.replicas of the topic ──► Throttle ◄── follower_fetch_state.py, apis/fetch.py
 
-Each side has its own limit: a leader for what it sends to followers outside the ISR, a follower for what it fetches
-while it is behind. Only replicas listed in the topic's settings count, and only the records of a response (Kafka counts
-headers too). Time is passed in.
+Each side has its own limit: the leader's limit is for records that it sends to followers outside the ISR, the
+follower's limit for records that it fetches while it is behind. Only replicas listed in the topic's settings count, and
+only the records of a response (Kafka counts headers too). Time is passed in.
 
 Source: Kafka's `ReplicationQuotaManager`, `SimpleRate`.
 """
@@ -51,7 +51,7 @@ class Rate:
             self._samples.append((now_ms, size_bytes))
 
     def above_for_ms(self, limit: int, now_ms: int) -> int:
-        """Milliseconds until the rate has fallen to the limit; 0 if it is not above."""
+        """Return the milliseconds until the rate has fallen to `limit`; 0 if the rate is not above the limit."""
         while self._samples and self._samples[0][0] <= now_ms - self._kept_ms:
             self._samples.popleft()
         if not self._samples:
@@ -65,16 +65,16 @@ class Rate:
 
 
 class Throttle:
-    """The limit of one side.
+    """Limits the rate of one side: the leader, the follower, or moves between directories.
 
     Args:
-        limit: Returns bytes per second, or None without a limit.
+        limit: Returns the limit in bytes per second, or None without a limit.
         covers: Whether this node's replica of a partition is throttled.
         samples: See `Rate`.
         sample_ms: See `Rate`.
 
     Attributes:
-        covers: As given.
+        covers: The argument `covers`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Throttle:
         self._rate = Rate(samples, sample_ms)
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long throttled replicas that are behind must wait; 0 if the rate is below the limit."""
+        """How many milliseconds throttled replicas that are behind must wait; 0 if the rate is not above the limit."""
         limit = self._limit()
         return 0 if limit is None else min(self._rate.above_for_ms(limit, now_ms), WAIT_MS_MAX)
 
@@ -96,11 +96,11 @@ class Throttle:
 
 
 UNLIMITED = Throttle(lambda: None, lambda _: False, 1, 1)
-"""No limit: the default."""
+"""The default throttle, which has no limit."""
 
 
 def throttle_of(side: str, node_id: int, image: Image, samples: int, sample_ms: int) -> Throttle:
-    """The throttle of a node; its limit and replicas follow the current settings of the node and the topics.
+    """Make a throttle of a node; its limit and replicas follow the current settings of the node and the topics.
 
     Args:
         side: `FOLLOWER` or `LEADER`.
@@ -119,7 +119,7 @@ def throttle_of(side: str, node_id: int, image: Image, samples: int, sample_ms: 
 
 
 def move_throttle(node_id: int, image: Image, samples: int, sample_ms: int) -> Throttle:
-    """The throttle of copies between data directories of a node (KIP-113); every replica counts.
+    """Make the throttle of copies between data directories of a node (KIP-113); every replica counts.
 
     Args:
         samples, sample_ms: `alter.log.dirs.replication.quota.window.*`.
@@ -162,7 +162,7 @@ def _partitions_of(name: str, text: str, node_id: int) -> frozenset[int] | None:
 
 
 def _number(digits: str) -> int:
-    """-1 if there is no such node or partition: the digits may be very many."""
+    """Parse the digits of a node or partition; returns -1 if there are too many digits."""
     try:
         return parse_int(digits)
     except NotOfType:

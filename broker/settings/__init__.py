@@ -1,10 +1,12 @@
 """The settings of a node: a `server.properties` for Apache Kafka works unchanged.
 
-`load_config` merges the file, the environment (as the official Docker image spells it) and `--set`, fills in defaults,
-parses every value, checks the rules between settings, and returns a `NodeConfig` or raises a `ConfigError` that names
-all problems. Names, types, bounds and Kafka's defaults are declared in `minikafka.protocol.settings`.
+`load_config` merges the file, the environment variables (with the names of the official Docker image) and `--set`,
+fills in defaults, parses every value, checks the rules between settings, and returns a `NodeConfig` or raises a
+`ConfigError` that names all problems. Names, types, bounds and Kafka's defaults are declared in
+`minikafka.protocol.settings`.
 
-    node_config.py       NodeConfig, the few defaults that are not Kafka's, unknown names
+    node_config.py       NodeConfig, the few defaults that differ from Kafka's, unknown names
+    own_settings.py      the settings that Kafka does not have
     environment.py       settings in environment variables
     container.py         the defaults of a node in a container
     properties_file.py   Java's `.properties` format

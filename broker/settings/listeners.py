@@ -1,4 +1,4 @@
-"""Parses listeners: NAME://host:port, the security protocol of each name, and conflicts of ports.
+"""Parses lists of listeners (`NAME://host:port`) and their security protocols, and finds conflicts of ports.
 
 Source: `SocketServerConfigs.listenerListToEndPoints` and `KafkaConfig.validateValues`.
 """
@@ -19,10 +19,10 @@ class Listener:
     """An address to listen on or to advertise.
 
     Attributes:
-        name: In upper case, as Kafka normalizes it.
-        host: "" is all addresses of the machine; if advertised, the one that the client connected to.
-        port: 0 binds a free port.
-        protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
+        name: The name in upper case, as Kafka normalizes names.
+        host: "" stands for all addresses of the machine; if advertised, for the address that the client connected to.
+        port: The TCP port; 0 binds a free port.
+        protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL"; "HTTP" for `metrics.listener`.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Listener:
 
 
 class ListenerError(ValueError):
-    """A list of listeners is invalid; the text is the message of a `Problem`."""
+    """A list of listeners is invalid. The text is the message of a `Problem`."""
 
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -49,8 +49,12 @@ _HOST = re.compile(r"[0-9a-zA-Z%._:-]*")
 def parse_listeners(items: Iterable[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
     """Parse a list of listeners with distinct names.
 
+    Args:
+        items: The entries of the list, as `NAME://host:port`.
+        protocols: The security protocol of each listener name.
+
     Raises:
-        ListenerError: For the first invalid entry.
+        ListenerError: An entry is invalid (the first one is named), or two have the same name.
     """
     found = tuple(_parse(item, protocols) for item in items)
     twice = [name for name, count in Counter(listener.name for listener in found).items() if count > 1]
@@ -78,7 +82,7 @@ def check_ports(listeners: Sequence[Listener]) -> None:
     """Check that no two listeners share a port, unless one is IPv4 and the other IPv6.
 
     Raises:
-        ListenerError: The text names the port.
+        ListenerError: Two listeners share a port, which the text names.
     """
     by_port: dict[int, list[Listener]] = {}
     for listener in listeners:
@@ -100,7 +104,7 @@ def _family(listener: Listener) -> str:
 
 
 def protocol_map(text: str) -> dict[str, str]:
-    """`listener.security.protocol.map`: the security protocol by listener name in upper case.
+    """Parse `listener.security.protocol.map`: the security protocol by listener name, both in upper case.
 
     Raises:
         ListenerError: An entry is not NAME:PROTOCOL.

@@ -52,14 +52,14 @@ OWN_DEFAULTS: dict[str, tuple[str, str]] = {
     "log.dirs": ("minikafka-data/node-{node.id}", "/tmp may be emptied, and nodes must not share a directory"),
     "group.initial.rebalance.delay.ms": ("0", "the first consumer of a group starts without delay"),
 }
-"""Name: (our default, why it is not Kafka's). All other settings have Kafka's defaults.
+"""By name, (minikafka's default, why it differs from Kafka's). All other settings have Kafka's defaults.
 
-Replication factors and min.isr of internal topics have Kafka's defaults, too, but a default is lowered to the number of
-live brokers (`NodeConfig.for_internal_topic`).
+Replication factors and min.isr of internal topics have Kafka's defaults, too, but such a default is lowered to the
+number of live brokers (`NodeConfig.for_internal_topic`).
 """
 
 _IN_ANY_FILE = ("node.id", "process.roles", "controller.listener.names")
-"""Settings that Kafka requires: our defaults for them count as given in the file."""
+"""Settings that Kafka requires. If they are missing, minikafka's defaults are treated as given in the file."""
 
 
 class ConfigError(Exception):
@@ -79,13 +79,13 @@ class NodeConfig:
     """The checked settings of one node.
 
     Attributes:
-        static: Given texts and defaults, for decisions and DescribeConfigs.
-        listeners: The listeners of the node, and those that it advertises.
-        values: The parsed value of every Kafka setting, internal ones included.
-        unknown: Given names that are no settings of Kafka, each with the closest name, or "".
-        ignored: Given settings that minikafka does not support: they have no effect.
-        origins: The environment variable, or file and line, of each setting that is from one, in words.
-        metrics_listener: Where metrics are served; None for nowhere.
+        static: The given texts and the defaults, for decisions and DescribeConfigs.
+        listeners: The listeners of the node, and the advertised listeners.
+        values: The parsed value of every Kafka setting, including internal settings.
+        unknown: The given names that are no settings of Kafka, each with the closest known name, or "".
+        ignored: The given settings that minikafka does not support: they have no effect.
+        origins: The environment variable, or the file and line, of each setting that has one, in words.
+        metrics_listener: The address at which metrics are served; None if no metrics are served.
     """
 
     static: StaticSettings
@@ -107,7 +107,7 @@ class NodeConfig:
 
     @property
     def metadata_log_dir(self) -> str:
-        """Directory that holds `__cluster_metadata-0`."""
+        """The path of the directory that holds `__cluster_metadata-0`."""
         return self.text("metadata.log.dir") or self.log_dirs[0]
 
     @property
@@ -132,31 +132,31 @@ class NodeConfig:
         return not (names_quorum and self.listeners.for_controllers)
 
     def number(self, name: str) -> int:
-        """An integer that is not null."""
+        """The value of a setting that is an integer and not null."""
         value = self.values[name]
         assert isinstance(value, int), f"{name} is {value!r}"
         return value
 
     def flag(self, name: str) -> bool:
-        """A boolean."""
+        """The value of a setting that is a boolean."""
         value = self.values[name]
         assert isinstance(value, bool), f"{name} is {value!r}"
         return value
 
     def text(self, name: str) -> str | None:
-        """A string; None is null."""
+        """The value of a setting that is a string; None for null."""
         value = self.values[name]
         assert isinstance(value, str) or value is None, f"{name} is {value!r}"
         return value
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A list; null is the empty list."""
+        """The value of a setting that is a list; the empty list for null."""
         value = self.values[name]
         assert isinstance(value, tuple) or value is None, f"{name} is {value!r}"
         return value or ()
 
     def for_internal_topic(self, name: str, *, live_brokers: int) -> int:
-        """A replication factor or min.isr of an internal topic.
+        """The replication factor or min.isr of an internal topic, from the setting `name`.
 
         A given value is used unchanged; a default is lowered to the number of live brokers.
         """
@@ -164,7 +164,7 @@ class NodeConfig:
         return wanted if name in self.static.given else max(1, min(wanted, live_brokers))
 
     def warnings(self) -> Iterator[str]:
-        """Warnings for the log at start."""
+        """The warnings about the settings, for the log of the start."""
         name = "log.dir" if self.values["log.dirs"] is None else "log.dirs"
         named = [one.strip() for one in self.static.given.get(name, "").split(",")]
         if twice := [one for one in self.log_dirs if named.count(one) > 1]:
@@ -188,17 +188,17 @@ def load_config(
     in_container: bool = False,
     places: Mapping[str, str] | None = None,
 ) -> NodeConfig:
-    """The checked settings of a node.
+    """Merge and check the settings of a node.
 
     Args:
-        properties: Of the file (`properties_file.read_properties`).
-        environment: Of the process, see `environment.py`; overrides the file.
-        settings: From `--set` and other options; override all.
-        in_container: Use the defaults of the image (`container.py`).
-        places: Where each of `properties` is from, in words, for messages.
+        properties: The settings in the file (`properties_file.read_properties`).
+        environment: The environment variables of the process (`environment.py`); they override the file.
+        settings: The settings from `--set` and other options; they override the file and the environment.
+        in_container: Whether to use the defaults of the image (`container.py`).
+        places: The place of each of `properties` in words, for messages.
 
     Raises:
-        ConfigError: With all problems.
+        ConfigError: The settings are invalid; the error has all problems.
     """
     given = {**(properties or {}), **from_environment(environment or {}), **(settings or {})}
     if in_container:
@@ -235,13 +235,13 @@ def _checked(given: Mapping[str, str], origins: Mapping[str, str]) -> NodeConfig
 
 
 def _with_origins(problems: Iterable[Problem], origins: Mapping[str, str]) -> Iterator[Problem]:
-    """The problems, each with where its setting is from."""
+    """The problems, each with the origin of its setting."""
     for problem in problems:
         yield replace(problem, origin=origins.get(problem.name, ""))
 
 
 def _with_defaults(given: dict[str, str]) -> StaticSettings:
-    """The given settings, the ones that Kafka requires, and `broker.id`, the older name of node.id."""
+    """The given settings with minikafka's defaults, and with `broker.id`, the older name of `node.id`."""
     given = {**given}
     if "broker.id" in given and given["broker.id"].strip() != "-1":
         given.setdefault("node.id", given["broker.id"])
@@ -286,7 +286,10 @@ def _unknown(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _meant(name: str, known: Collection[str]) -> str:
-    """The setting of a node that was probably meant; for a topic's, the one with its default. "" if none is close."""
+    """The setting of a node with the most similar name; "" if no name is similar.
+
+    For the name of a topic config it is the setting with the default of that config.
+    """
     found = "".join(difflib.get_close_matches(name, (*known, *TOPIC_SETTINGS), 1, 0.85))
     return found if found in known or not found else TOPIC_SETTINGS[found].synonym or ""
 
@@ -297,7 +300,7 @@ def _is_of_security(name: str) -> bool:
 
 
 def _is_listener_setting(name: str) -> bool:
-    """Whether it is a setting with a `listener.name.<listener>.` prefix, with or without a SASL mechanism."""
+    """Whether the setting has a `listener.name.<listener>.` prefix, with or without a SASL mechanism."""
     base = listener_base_name(name)
     return base is not None and (base in NODE_SETTINGS or base.partition(".")[2] in NODE_SETTINGS)
 

@@ -1,4 +1,7 @@
-"""Settings of a node that Kafka does not have. They are read at the start, and DescribeConfigs does not show them."""
+"""Declares the settings of a node that Kafka does not have. DescribeConfigs does not show these settings.
+
+The settings are only read at the start of a node.
+"""
 
 import re
 
@@ -28,18 +31,18 @@ OWN_SETTINGS: dict[str, tuple[str, str]] = {
         "on a cluster that exists; `kafka-features upgrade` changes that one's.",
     ),
 }
-"""Name: (allowed values, documentation). None of them is set by default."""
+"""By name of the setting, (allowed values, documentation). No setting has a default."""
 
 _ADDRESS = re.compile(r"http://(?:\[(?P<bracketed>[0-9a-fA-F:.]+)\]|(?P<host>[0-9a-zA-Z._-]*)):(?P<port>\d{1,5})/?")
 PORT_MAX = 65535
 
 
 class InvalidAddress(ValueError):
-    """The text is no address to listen on."""
+    """The text is not an address to listen on."""
 
 
 def metrics_listener(text: str) -> Listener | None:
-    """`metrics.listener`; None if it is empty.
+    """Parse the text of `metrics.listener`; None if it is empty.
 
     Raises:
         InvalidAddress: The text is not `http://HOST:PORT`.
@@ -53,7 +56,7 @@ def metrics_listener(text: str) -> Listener | None:
 
 
 def why_no_metadata_version(text: str) -> str | None:
-    """Why `initial.metadata.version` cannot have this value, in words; None if it can."""
+    """Why `initial.metadata.version` cannot have this value, in words; None if the value is allowed."""
     if not text.strip():
         return None
     level = level_of_release(text)

@@ -1,7 +1,7 @@
 """Parses Java's `.properties` files as `java.util.Properties` does.
 
 A trailing backslash continues a line, `#` and `!` begin comments, keys end at `=`, `:` or a blank, and there are
-escapes such as `\\n` and `\\u20ac`. Of duplicate keys the last counts.
+escapes such as `\\n` and `\\u20ac`. If a key occurs several times, its last value counts.
 """
 
 import re
@@ -11,13 +11,13 @@ __all__ = ["PropertiesError", "lines_of", "read_properties"]
 
 
 class PropertiesError(ValueError):
-    """The file is malformed; the message names the line."""
+    """The file is malformed. The message names the line."""
 
 
 def read_properties(data: bytes | str) -> dict[str, str]:
     """The settings in a `.properties` file.
 
-    Bytes are UTF-8 or else Latin-1, as in Java.
+    Bytes are decoded as UTF-8, or as Latin-1 if they are not valid UTF-8, as in Java.
 
     Raises:
         PropertiesError: for a malformed `\\u` escape.
@@ -26,7 +26,7 @@ def read_properties(data: bytes | str) -> dict[str, str]:
 
 
 def lines_of(data: bytes | str) -> dict[str, int]:
-    """The number of the line that each setting is in, from 1. Raises PropertiesError."""
+    """The number of the line of each setting, counted from 1. Raises PropertiesError."""
     return {_key_and_value(line, number)[0]: number for number, line in _logical_lines(_decode(data))}
 
 
@@ -44,7 +44,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined with their continuations, without comments and blank lines, each with its first line number."""
+    """The lines without comments and blank lines, joined with their continuations, each with its first line number."""
     joined, first = "", 0
     for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_BLANKS)

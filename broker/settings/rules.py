@@ -1,7 +1,7 @@
-"""Rules between settings, beyond the bounds of each setting.
+"""Checks the rules between several settings of a node, beyond the bounds of each single setting.
 
-Each rule yields all problems that it finds, so that they are reported together. Source: `KafkaConfig.validateValues`,
-`GroupCoordinatorConfig`, `ShareGroupConfig`.
+Each rule yields all problems that it finds, so that all problems are reported together.
+Source: `KafkaConfig.validateValues`, `GroupCoordinatorConfig`, `ShareGroupConfig`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,10 +27,10 @@ class Problem:
     """An invalid setting.
 
     Attributes:
-        name: The setting.
-        value: Its text; None where it is missing.
+        name: The name of the setting.
+        value: The text of the setting; None if the setting is missing.
         message: The problem, and the allowed values.
-        origin: Where it is from: an environment variable, or a line of a file; or "".
+        origin: The environment variable, or the line of a file, that the setting is from; "" otherwise.
     """
 
     name: str
@@ -46,38 +46,44 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Parsed values of all settings, and which of them were given."""
+    """The values of all settings, for the rules.
+
+    Attributes:
+        parsed: The parsed value of each setting, by name.
+        given: The texts of the settings that were given, by name.
+    """
 
     parsed: Mapping[str, SettingValue]
     given: Mapping[str, str]
 
     def number(self, name: str) -> int:
-        """A numeric value that is not null."""
+        """The value of a setting that is an integer and not null."""
         value = self.parsed[name]
         assert isinstance(value, int), f"{name} is an integer with a default"
         return value
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A list; null is the empty list."""
+        """The value of a setting that is a list; the empty list for null."""
         value = self.parsed[name]
         assert isinstance(value, tuple) or value is None, f"{name} is a list"
         return value or ()
 
     def problem(self, name: str, message: str) -> Problem:
-        """The problem with the given value of `name`."""
+        """A problem with the given value of the setting `name`."""
         return Problem(name, self.given.get(name), message)
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """The listeners of a node, and those that it advertises.
+    """The listeners of a node, and the listeners that the node advertises.
 
     Attributes:
         all: All addresses to listen on.
-        advertised: What clients are given; an empty host stands for the address that the client connected to.
-        advertised_for_controllers: What other nodes are given to reach this controller.
-        controller_names: Names of controller listeners (`controller.listener.names`).
-        inter_broker: Name of the listener for traffic between brokers.
+        advertised: The addresses that clients are told; an empty host stands for the address that the client
+            connected to.
+        advertised_for_controllers: The addresses that other nodes are told to reach this controller.
+        controller_names: The names of the controller listeners (`controller.listener.names`).
+        inter_broker: The name of the listener for traffic between brokers.
     """
 
     all: tuple[Listener, ...]
@@ -98,7 +104,7 @@ class Listeners:
 
 
 def read_listeners(values: Values) -> Listeners:
-    """The listeners of a node.
+    """Read the listeners of a node from its settings.
 
     Raises:
         ListenerProblem: A setting is invalid.
@@ -137,7 +143,10 @@ def _read(values: Values, name: str, parse: Callable[[], T]) -> T:
 
 
 def _protocols(values: Values, controllers: tuple[str, ...]) -> dict[str, str]:
-    """The map as given, or Kafka's default with the controller listeners as PLAINTEXT."""
+    """The security protocol of each listener name.
+
+    If `listener.security.protocol.map` is not given, it is Kafka's default, with PLAINTEXT for controller listeners.
+    """
     protocols = protocol_map(str(values.parsed["listener.security.protocol.map"]))
     if "listener.security.protocol.map" not in values.given:
         protocols.update({name: "PLAINTEXT" for name in controllers if name not in protocols})
@@ -311,7 +320,8 @@ def _codecs_are_known(values: Values, _: Listeners) -> Iterator[Problem]:
 
 
 def _between(name: str) -> list[tuple[str, str]]:
-    """`group.consumer.{min,,max}.session.timeout.ms` and the like, in their order."""
+    """The pairs of a setting and its bounds, in order: for `group.consumer.session.timeout.ms` the bounds are
+    `group.consumer.min.session.timeout.ms` and `group.consumer.max.session.timeout.ms`."""
     group, kind, rest = name.split(".", 2)
     low, high = f"{group}.{kind}.min.{rest}", f"{group}.{kind}.max.{rest}"
     return [(low, high), (low, name), (name, high)]
@@ -334,7 +344,7 @@ _IN_ORDER = [
     ("group.share.heartbeat.interval.ms", "group.share.session.timeout.ms"),
     ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"),
 ]
-"""Pairs of settings: the first must not exceed the second."""
+"""Pairs of settings. The first setting of a pair must not exceed the second."""
 
 RULES: tuple[Callable[[Values, Listeners], Iterator[Problem]], ...] = (
     _node_ids_agree,

@@ -1,4 +1,4 @@
-"""`TelemetryClients`: the clients that push metrics: what each is to push, and which requests are refused. Pure.
+"""`TelemetryClients`: the clients that push metrics, their subscriptions, and the checks of their requests. Pure.
 
 Source: Kafka's `ClientMetricsManager`, `ClientMetricsInstance`.
 """
@@ -31,9 +31,9 @@ __all__ = ["TelemetryClients"]
 CLIENTS_MAX = 16_384
 Run = Callable[..., Awaitable[Any]]
 NIL, ONE = bytes(16), bytes(15) + b"\x01"
-"""Ids that no client has."""
+"""Instance ids that are reserved: no client has them."""
 CLIENTS_SIZE_BYTES_MAX = 16 << 20
-"""Of the names of the clients."""
+"""The bound on the memory that the names of the clients take."""
 ASKED_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 """After these errors a client may ask for its subscription at once."""
 
@@ -50,18 +50,20 @@ class _Instance:
 
 
 class TelemetryClients:
-    """The clients of a broker, at most `CLIENTS_MAX`, whose names take `CLIENTS_SIZE_BYTES_MAX` at most; of more, those
-    are forgotten that did nothing for longest.
+    """The clients that push metrics to this broker: returns their subscriptions, and takes their metrics.
+
+    There are at most `CLIENTS_MAX` clients, whose names take at most `CLIENTS_SIZE_BYTES_MAX`. Beyond these bounds the
+    clients whose last request is oldest are forgotten.
 
     Args:
         configs: Returns the subscriptions, by name.
         now_ms: The wall clock.
         size_bytes_max: `telemetry.max.bytes`.
         run: Calls a function in a worker thread, one at a time: matching patterns and reading metrics may take long.
-        random: For ids.
+        random: The source of new ids.
 
     Attributes:
-        pushed: What they pushed.
+        pushed: The metrics that the clients pushed.
     """
 
     def __init__(
@@ -85,11 +87,11 @@ class TelemetryClients:
 
     @property
     def size_bytes_max(self) -> int:
-        """The largest push, as sent."""
+        """The most bytes of a push, as sent (compressed)."""
         return self._size_bytes_max
 
     def new_id(self) -> bytes:
-        """An id for a client that has none."""
+        """Make an id for a client that has none."""
         while True:
             made = bytearray(self._random.randbytes(16))
             made[6], made[8] = made[6] & 0x0F | 0x40, made[8] & 0x3F | 0x80  # a random uuid, as in RFC 9562
@@ -97,10 +99,10 @@ class TelemetryClients:
                 return bytes(made)
 
     async def subscribe(self, instance_id: bytes, client: Client) -> Subscription:
-        """What a client is to push.
+        """Return the subscription of a client: which metrics to push, and how often.
 
         Raises:
-            ThrottlingQuotaExceededError: It asks again before its interval has passed.
+            ThrottlingQuotaExceededError: The client asks again before its interval has passed.
         """
         instance, now_ms = await self._instance(instance_id, client), self._now_ms()
         if now_ms - max(instance.asked_ms, instance.pushed_ms) >= instance.subscription.interval_ms:
@@ -111,10 +113,10 @@ class TelemetryClients:
         return instance.subscription
 
     async def push(self, request: PushTelemetryRequest, client: Client) -> None:
-        """Take what a client pushes.
+        """Take the metrics that a client pushes.
 
         Raises:
-            KafkaError: It is refused: INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SUBSCRIPTION_ID,
+            KafkaError: The push is refused: INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SUBSCRIPTION_ID,
                 UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE, INVALID_RECORD.
         """
         if request.client_instance_id in (NIL, ONE):
@@ -131,7 +133,7 @@ class TelemetryClients:
         instance.last_error = ErrorCode.NONE
 
     async def _instance(self, instance_id: bytes, client: Client) -> _Instance:
-        """The client, with its subscription as it is now. A changed one begins anew."""
+        """Return the instance of a client, with its current subscription; a new instance if subscriptions changed."""
         configs = self._configs()
         if configs != self._seen:
             self._seen = {name: dict(config) for name, config in configs.items()}
@@ -155,7 +157,7 @@ class TelemetryClients:
             self.pushed.forget(forgotten)
 
     def _check(self, request: PushTelemetryRequest, instance: _Instance, now_ms: int) -> None:
-        """The checks in Kafka's order. A push may follow the question for the subscription at once."""
+        """Check a push, in Kafka's order. The first push after a request for the subscription may come at once."""
         if instance.terminating:
             raise InvalidRequestError("the client said that it ends")
         in_time = instance.asked_ms > instance.pushed_ms
@@ -182,7 +184,7 @@ class TelemetryClients:
 
 
 def _read(codec: Codec, metrics: bytes, size_bytes_max: int) -> list[Point]:
-    """What a client pushed. Raises KafkaError."""
+    """Decompress and read pushed metrics. Raises KafkaError."""
     try:
         return read_metrics(memoryview(decompress(codec, metrics, size_bytes_max)))
     except TooMuchContent as error:

@@ -12,9 +12,9 @@ __all__ = ["MalformedMetrics", "Point", "read_metrics"]
 
 POINTS_MAX = 10_000
 FIELDS_MAX = 500_000
-"""What reading costs depends on the fields of messages rather than on their bytes: each takes about 1 µs."""
+"""The most fields of a push. The cost of reading depends on fields rather than on bytes: a field takes about 1 µs."""
 DELTA = 1
-"""Aggregation temporality: since the last push."""
+"""The aggregation temporality of values that count since the last push."""
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 DOUBLE, INT64 = Struct("<d"), Struct("<q")
 GAUGE, SUM, HISTOGRAM = 5, 7, 9
@@ -23,17 +23,17 @@ Value = int | memoryview
 
 
 class MalformedMetrics(ValueError):
-    """What a client pushed is no `MetricsData`."""
+    """Raised if the bytes that a client pushed are no `MetricsData`, or have too many values or fields."""
 
 
 class Point(NamedTuple):
     """A value of a metric.
 
     Attributes:
-        name: As the client has it: `org.apache.kafka.producer.record.send.total`.
-        labels: The attributes of the value, by name.
-        delta: Whether it is to be added to what was pushed before.
-        total: Whether it only grows.
+        name: The client's name of the metric, such as `org.apache.kafka.producer.record.send.total`.
+        labels: The attributes of the value as (name, text), sorted by name.
+        delta: Whether the value is to be added to the value that was pushed before.
+        total: Whether the metric only grows.
     """
 
     name: str
@@ -44,7 +44,11 @@ class Point(NamedTuple):
 
 
 def read_metrics(data: memoryview) -> list[Point]:
-    """All values. Raises MalformedMetrics, also for more than `POINTS_MAX` values or `FIELDS_MAX` fields."""
+    """Read all values of a push.
+
+    Raises:
+        MalformedMetrics: The bytes are malformed, or have more than `POINTS_MAX` values or `FIELDS_MAX` fields.
+    """
     points: list[Point] = []
     try:
         reader = _Reader()
@@ -91,7 +95,7 @@ class _Reader:
         return tuple(sorted(found.items()))
 
     def path(self, data: memoryview, *numbers: int) -> Iterator[memoryview]:
-        """The messages in fields of these numbers, one in the other."""
+        """Yield the messages at a path of nested fields: the field numbers from the outer to the inner message."""
         for number, value in self._fields(data):
             if number != numbers[0]:
                 continue
@@ -101,7 +105,7 @@ class _Reader:
                 yield from self.path(_message(value), *numbers[1:])
 
     def _fields(self, data: memoryview) -> Iterator[tuple[int, Value]]:
-        """The fields of a message: its number, and a varint or the bytes. Raises IndexError, MalformedMetrics."""
+        """Yield each field's number, and its varint or its bytes. Raises IndexError, MalformedMetrics."""
         position = 0
         while position < len(data):
             self._fields_left -= 1
@@ -126,7 +130,7 @@ class _Reader:
 
 
 def _any_text(value: dict[int, Value]) -> str:
-    """The text of an `AnyValue`: a string, a boolean, an integer or a double; "" of others."""
+    """Return the text of an `AnyValue`: a string, a boolean, an integer or a double; "" for other values."""
     if 1 in value:
         return _text(value[1])
     if 2 in value:

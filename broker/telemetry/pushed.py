@@ -1,4 +1,4 @@
-"""`PushedMetrics`: the latest value of each metric that clients pushed, until they are silent for too long. Pure."""
+"""`PushedMetrics`: keeps the latest value of each metric of a client, until the client is silent for too long. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ __all__ = ["SAMPLES_MAX", "PushedMetrics"]
 
 SAMPLES_MAX = 200_000
 SIZE_BYTES_MAX = 32 << 20
-"""Of all values together with their names and labels, and those of their clients, which are shown with each."""
+"""The bound on all values together, with their names and labels, and the names of the client shown with each value."""
 VALUE_SIZE_BYTES, LABEL_SIZE_BYTES = 300, 160
-"""What a value and a label take beside their letters."""
+"""The bytes that a value and a label take in addition to their letters."""
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -37,7 +37,7 @@ class PushedMetrics:
         self._size = self._size_bytes = 0
 
     def add(self, instance_id: bytes, client: Client, points: Iterable[Point], until_ms: int) -> None:
-        """A client pushed; its values are kept until then."""
+        """Add the values that a client pushed; they are kept until `until_ms`, on the wall clock."""
         self.pushes += 1
         known = self._clients.setdefault(instance_id, _Values(client))
         known.until_ms = until_ms
@@ -55,7 +55,7 @@ class PushedMetrics:
             known.values[key] = added + point.value, point.total
 
     def forget(self, instance_id: bytes) -> None:
-        """The client is not known any more."""
+        """Remove the values of a client that is no longer known."""
         forgotten = self._clients.pop(instance_id, None)
         if forgotten is not None:
             self._size -= len(forgotten.values)
@@ -67,14 +67,14 @@ class PushedMetrics:
             self.forget(instance_id)
 
     def samples(self) -> Iterator[tuple[Client, str, Labels, float, bool]]:
-        """Each value: its client, name and labels, and whether it only grows."""
+        """Yield each value as (client, name, labels, value, whether the metric only grows)."""
         for one in list(self._clients.values()):
             for (name, labels), (value, total) in list(one.values.items()):
                 yield one.client, name, labels, value, total
 
 
 def _size_bytes(client: Client, key: tuple[str, Labels]) -> int:
-    """About what a value takes: its text in memory, or on the page."""
+    """Estimate the bytes that a value takes, as text in memory or on the page."""
     name, labels = key
     letters = len(name) + len(client.client_id) + len(client.software_name)
     letters += sum(len(label) + len(text) for label, text in labels)

@@ -1,4 +1,4 @@
-"""Which metrics a client is to push: the subscriptions, resources of type client-metrics. Pure.
+"""`subscription_of`: finds which metrics a client is to push, from the resources of type client-metrics. Pure.
 
 Source: Kafka's `ClientMetricsManager`, `ClientMetricsConfigs`.
 """
@@ -26,7 +26,7 @@ SELECTORS = {
 
 @dataclass(slots=True, frozen=True)
 class Client:
-    """What patterns select clients by. `instance_id` as clients write it: base64."""
+    """The attributes by which patterns select clients. `instance_id` is in base64, as clients write it."""
 
     instance_id: str
     client_id: str
@@ -37,17 +37,18 @@ class Client:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory."""
+        """The bytes that the object takes in memory, estimated."""
         return 500 + 4 * (len(self.client_id) + len(self.software_name) + len(self.software_version))
 
 
 @dataclass(slots=True, frozen=True)
 class Subscription:
-    """What a client is to push.
+    """The metrics that a client is to push, and how often.
 
     Attributes:
-        id: Differs between clients, and when anything below changes.
-        metrics: Prefixes of names; `*` for all.
+        id: The subscription id; it differs between clients, and changes with `metrics` or `interval_ms`.
+        metrics: Prefixes of the names of metrics; `*` for all metrics.
+        interval_ms: The time between two pushes.
     """
 
     id: int
@@ -56,9 +57,9 @@ class Subscription:
 
 
 def subscription_of(client: Client, configs: Iterable[Mapping[str, str]]) -> Subscription:
-    """All subscriptions that match a client, together: the metrics of all, and the shortest interval.
+    """Combine all subscriptions that match a client: the metrics of all of them, and the shortest interval.
 
-    Each pattern takes at most 2 s, in which other threads run.
+    Matching a pattern takes at most 2 s, during which other threads run.
     """
     metrics: dict[str, None] = {}
     interval_ms = _number({}, "interval.ms")
@@ -88,7 +89,8 @@ def _number(config: Mapping[str, str], name: str) -> int:
 def _matches(client: Client, patterns: tuple[str, ...]) -> bool:
     """Whether a client matches all patterns: `client_id=regular expression`.
 
-    They were checked when they were set, maybe by a version that took others: one that is none matches no client.
+    The patterns were checked when they were set, but maybe by a version of minikafka that accepted other patterns: an
+    invalid pattern matches no client.
     """
     for pattern in patterns:
         selector, _, expression = pattern.partition("=")

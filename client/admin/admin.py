@@ -63,7 +63,7 @@ from minikafka.protocol.names import TopicPartition
 T = TypeVar("T")
 _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 _RESOURCES_AT_ONCE = 1000
-"""minikafka's brokers close connections whose requests name more than 10,000; answers stay small."""
+"""The number of resources in one request. minikafka's brokers close connections whose requests name over 10,000."""
 _FIRST_VERSION_WITH_STATES = 6
 _FIRST_VERSION_WITH_FENCED_BROKERS = 2
 
@@ -114,7 +114,7 @@ class Admin(ClusterAdmin):
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """Create several topics."""
+        """Create several topics. Return, by topic name, None or the KafkaError."""
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in topics],
             timeout_ms=self._options.request_timeout_ms,
@@ -128,7 +128,7 @@ class Admin(ClusterAdmin):
         _raise((await self.delete_topics([name]))[name])
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Delete several topics."""
+        """Delete several topics. Return, by topic name, None or the KafkaError."""
         names = list(names)
         connection = await self._retry(self.cluster.any_connection, "deleting topics")
         request = DeleteTopicsRequest(topic_names=names, timeout_ms=self._options.request_timeout_ms)
@@ -150,9 +150,10 @@ class Admin(ClusterAdmin):
         return described
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, Topic | KafkaError]:
-        """Describe several topics (None: all), as the broker knows them that responds.
+        """Describe several topics (None: all), from the metadata cache of whichever broker responds.
 
-        A broker that is cut off from the controller may lack topics and partitions that others have, as in Kafka.
+        A broker that is cut off from the controller may lack topics and partitions that other brokers know, as in
+        Kafka.
         """
         metadata = await self._describe(None if names is None else list(names))
         return {**metadata.topics, **metadata.errors}
@@ -186,7 +187,7 @@ class Admin(ClusterAdmin):
     ) -> dict[str, ConfigEntry]:
         """The configs of a "topic", "broker" (name: its id, "" for the cluster-wide default) or "group".
 
-        With `synonyms`, each with all values that there are for it.
+        With `synonyms`, each config also lists all values set for it, by source.
 
         Raises KafkaError, and ValueError for an unknown kind.
         """
@@ -272,7 +273,7 @@ class Admin(ClusterAdmin):
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """The first offset at or after each time: ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP.
 
-        Raises the KafkaError of a partition; `list_offsets_of_each` has those of the others all the same.
+        Raises the KafkaError of one partition. `list_offsets_of_each` returns the other partitions' offsets even then.
         """
 
         async def attempt() -> dict[TopicPartition, OffsetAndTimestamp]:
@@ -288,7 +289,7 @@ class Admin(ClusterAdmin):
     async def list_offsets_of_each(
         self, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-        """As `list_offsets`, with the KafkaError of each partition that has one, as Kafka's `Admin.listOffsets`.
+        """As `list_offsets`, but return the KafkaError of each partition that fails, like Kafka's `Admin.listOffsets`.
 
         A partition without a leader is asked for until `default_api_timeout_ms` has passed.
         """
@@ -331,7 +332,7 @@ class Admin(ClusterAdmin):
     # The cluster.
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """Describe the cluster: its id, controller and brokers; also fenced ones, by a broker of 4.0 or later."""
+        """Describe the cluster: its id, controller and brokers; `include_fenced` adds fenced ones (Kafka 4.0)."""
         connection = await self._retry(self.cluster.any_connection, "describing the cluster")
         request = DescribeClusterRequest()
         if connection.version_for(DescribeClusterRequest) >= _FIRST_VERSION_WITH_FENCED_BROKERS:
@@ -428,6 +429,6 @@ def _raise(error: KafkaError | None) -> None:
 
 
 def _node_of(kind: str, name: str) -> int | None:
-    """The broker to ask: a broker's own configs are requested from that broker."""
+    """The broker to which a configs request is sent: the named broker for its own configs; else None, any broker."""
     is_number = name.isascii() and name.isdigit() and len(name) <= 10
     return int(name) if kind in ("broker", "broker-logger") and is_number else None

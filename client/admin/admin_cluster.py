@@ -43,7 +43,7 @@ class ClusterAdmin(TransactionAdmin):
         ]
 
     async def describe_features(self, node_id: Int32 | None = None) -> FeaturesDescription:
-        """The levels that a broker (None: any) supports, and those that the cluster has finalized (KIP-584).
+        """The feature levels that a broker (None: any) supports, and the finalized levels of the cluster (KIP-584).
 
         Raises KafkaError.
         """
@@ -61,7 +61,7 @@ class ClusterAdmin(TransactionAdmin):
     async def update_features(
         self, levels: Mapping[str, Int16], *, upgrade_type: str = "upgrade", validate_only: bool = False
     ) -> None:
-        """Change the finalized level of features, all or none (KIP-1022); level 0 disables one.
+        """Change the finalized levels of features, all or none of them (KIP-1022); level 0 disables a feature.
 
         Args:
             upgrade_type: "upgrade", "safe_downgrade" or "unsafe_downgrade".
@@ -90,9 +90,10 @@ class ClusterAdmin(TransactionAdmin):
         """The quotas of clients, sorted (KIP-546).
 
         Args:
-            entity: only entities with these parts: a name, or None for the default, by type: "user", "client-id", "ip".
-            kinds: only entities that have a part of each of these types, whichever its name.
-            strict: only entities without other parts.
+            entity: only entities with these parts. Keys are types: "user", "client-id", "ip"; values are names, or
+                None for the default entity of the type.
+            kinds: only entities that have a part of each of these types, with any name.
+            strict: only entities that have no parts other than those in `entity` and `kinds`.
 
         Raises KafkaError.
         """
@@ -120,7 +121,7 @@ class ClusterAdmin(TransactionAdmin):
         delete: Iterable[str] = (),
         validate_only: bool = False,
     ) -> None:
-        """Change some quotas of one entity, and keep the others; a part of the entity is None for its default.
+        """Change some quotas of one entity, and keep its other quotas. A part's name None means the type's default.
 
         Raises InvalidRequestError …
         """
@@ -163,7 +164,7 @@ class ClusterAdmin(TransactionAdmin):
 
 
 def resource_type(kind: str) -> int:
-    """Raises ValueError."""
+    """The number of a config resource type by its name. Raises ValueError for an unknown name."""
     if kind not in RESOURCE_TYPES:
         known = ", ".join(map(repr, RESOURCE_TYPES))
         raise ValueError(f"unknown config resource type {shown(kind)}: must be one of {known}")

@@ -41,7 +41,7 @@ class GroupAdmin(ClusterClient):
     """The group methods of `Admin`."""
 
     async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups of all brokers, sorted by id; or those in the given states ("Stable", …) and of the given types.
+        """The groups of all brokers, sorted by id; only groups in the given states ("Stable", …) and types, if given.
 
         Types are "classic" and "consumer". Raises UnsupportedVersionError if a broker is too old for a filter.
         """
@@ -66,7 +66,7 @@ class GroupAdmin(ClusterClient):
         return await self.cluster.retry(attempt, f"describing group {group_id!r}")
 
     async def _describe_consumer_group(self, group_id: str) -> GroupDescription:
-        """Describe a group of the consumer protocol. Raises UnsupportedVersionError by brokers without it."""
+        """Describe a group of the consumer protocol. Raises UnsupportedVersionError if the broker lacks it."""
         request = ConsumerGroupDescribeRequest(group_ids=[group_id])
         response, node_id = await self._coordinator(group_id, request)
         group = answer_to(request, response)
@@ -122,7 +122,7 @@ class GroupAdmin(ClusterClient):
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[PartitionArgument] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """A group's committed offsets (None: of all partitions)."""
+        """A group's committed offsets of the given partitions (None: all partitions)."""
         chosen = None if partitions is None else [TopicPartition(*one) for one in partitions]
         return await self.cluster.retry(
             lambda: committed_offsets(self.cluster, group_id, chosen, require_stable=False),
@@ -149,7 +149,7 @@ class GroupAdmin(ClusterClient):
         await self.cluster.retry(attempt, f"altering the offsets of group {group_id!r}")
 
     def _error(self, group_id: str, code: int, text: str | None = None) -> KafkaError:
-        """The error of a response. The coordinator is looked up again if it is another one."""
+        """The error of a response. If the group has moved to another coordinator, the cached one is forgotten."""
         error = error_for(code, f"group {group_id!r}: {text or error_for(code)}")
         if isinstance(error, _MOVED):
             self.cluster.forget_coordinator(group_id)

@@ -47,8 +47,8 @@ class ReplicaAdmin(GroupAdmin):
     ) -> dict[TopicPartition, KafkaError | None]:
         """Elect the preferred replica (KIP-183) or, with `unclean`, any live replica if there is no leader (KIP-460).
 
-        None means all partitions that need an election; the result then omits the others. Otherwise the value of a
-        partition that needs none is an ElectionNotNeededError.
+        `partitions` None means all partitions that need an election; the result then omits the others. Otherwise the
+        value of a partition that needs no election is an ElectionNotNeededError.
         """
         request = ElectLeadersRequest(
             election_type=_UNCLEAN if unclean else _PREFERRED,
@@ -70,7 +70,7 @@ class ReplicaAdmin(GroupAdmin):
         *,
         allow_replication_factor_change: bool = True,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Start moving partitions to other replicas, given in order of preference (KIP-455); None cancels a move.
+        """Start reassigning partitions to replicas, in order of preference (KIP-455); None cancels a reassignment.
 
         Returns when the reassignments have started; `list_partition_reassignments` lists those in progress.
         """
@@ -92,7 +92,7 @@ class ReplicaAdmin(GroupAdmin):
     async def list_partition_reassignments(
         self, partitions: Iterable[PartitionArgument] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The reassignments in progress, of some partitions or (None) of all."""
+        """The reassignments in progress of the given partitions (None: all partitions)."""
         topics = None
         if partitions is not None:
             topics = [
@@ -132,15 +132,15 @@ class ReplicaAdmin(GroupAdmin):
     async def add_raft_voter(
         self, node_id: Int32, directory_id: str, endpoints: Mapping[str, str], *, cluster_id: str | None = None
     ) -> None:
-        """Make a controller that follows the metadata log a voter of its quorum (KIP-853); done once it is committed.
+        """Make a controller that follows the metadata log a voter of the quorum (KIP-853); return once committed.
 
         Args:
-            directory_id: of its metadata directory (`directory.id` in `meta.properties`), 22 characters.
-            endpoints: `host:port` of its controller listeners, by the name of the listener.
-            cluster_id: if given, the request is refused by any other cluster.
+            directory_id: of the controller's metadata directory (`directory.id` in `meta.properties`), 22 characters.
+            endpoints: `host:port` of the controller's listeners, by the name of the listener.
+            cluster_id: if given, a cluster with another id refuses the request.
 
-        Raises ValueError for an invalid id or address; DuplicateVoterError, UnsupportedVersionError where the voters
-        are fixed, RequestTimedOutError if it does not catch up in time …
+        Raises ValueError for an invalid id or address; DuplicateVoterError, UnsupportedVersionError if the voters
+        are fixed, RequestTimedOutError if the controller does not catch up in time …
         """
         request = AddRaftVoterRequest(
             cluster_id=cluster_id,
@@ -152,9 +152,9 @@ class ReplicaAdmin(GroupAdmin):
         await self._ask_about(request, f"adding voter {node_id}", final={ErrorCode.REQUEST_TIMED_OUT})
 
     async def remove_raft_voter(self, node_id: Int32, directory_id: str, *, cluster_id: str | None = None) -> None:
-        """Remove a voter from the quorum of the metadata log; it may be the leader. Arguments: see `add_raft_voter`.
+        """Remove a voter, which may be the leader, from the metadata quorum. Arguments: see `add_raft_voter`.
 
-        Raises ValueError for an invalid id; VoterNotFoundError, UnsupportedVersionError where the voters are fixed …
+        Raises ValueError for an invalid id; VoterNotFoundError, UnsupportedVersionError if the voters are fixed …
         """
         directory = uuid_from_text(directory_id)
         request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory)
@@ -172,7 +172,7 @@ class ReplicaAdmin(GroupAdmin):
         """Send a request to any broker, which forwards it. Raises the response's top-level KafkaError.
 
         Args:
-            final: errors after which the request is not repeated, though they may pass: whoever answers has waited.
+            final: retriable errors that are raised at once, because the broker has itself waited before responding.
         """
 
         async def attempt() -> Any:

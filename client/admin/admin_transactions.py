@@ -1,4 +1,4 @@
-"""The part of `Admin` for transactions: listing, describing, finding and ending those that hang (KIP-664)."""
+"""The part of `Admin` for transactions: lists and describes them, finds and aborts hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -43,9 +43,13 @@ class TransactionAdmin(ReplicaAdmin):
     async def list_transactions(
         self, *, states: Iterable[str] = (), producer_ids: Iterable[int] = ()
     ) -> list[TransactionListing]:
-        """The transactional ids of all brokers, or those in the given states ("Ongoing", …), sorted by id.
+        """The transactional ids of all brokers, sorted by id.
 
-        Raises KafkaError if a broker does not answer, as the list would not be complete.
+        Args:
+            states: only ids in these states ("Ongoing", …), if any are given.
+            producer_ids: only ids with one of these producer ids, if any are given.
+
+        Raises KafkaError if a broker does not respond, because the list would be incomplete.
         """
         await self.cluster.retry(self.cluster.refresh, "finding brokers")
         request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
@@ -117,7 +121,7 @@ class TransactionAdmin(ReplicaAdmin):
     async def abort_transaction(
         self, partition: PartitionArgument, producer_id: int, producer_epoch: Int16, coordinator_epoch: Int32
     ) -> None:
-        """Write an abort marker into one partition, whatever the coordinator says: for transactions that hang only.
+        """Write an abort marker into one partition without asking the coordinator; only for hanging transactions.
 
         Raises InvalidProducerEpochError, TransactionCoordinatorFencedError …
         """
@@ -142,10 +146,11 @@ class TransactionAdmin(ReplicaAdmin):
     async def find_hanging_transactions(
         self, partitions: Iterable[PartitionArgument], *, older_than_ms: Natural = 900_000
     ) -> list[HangingTransaction]:
-        """Open transactions in these partitions that no coordinator knows, so that nobody will end them.
+        """The open transactions in these partitions that no coordinator knows, and that therefore never end.
 
         Args:
-            older_than_ms: Only transactions without a record for so long; brokers' `transaction.max.timeout.ms`.
+            older_than_ms: only transactions whose last record is at least this old, in ms; the brokers'
+                `transaction.max.timeout.ms`.
         """
         before_ms = self._seams.now_ms() - older_than_ms
         candidates: list[HangingTransaction] = []
@@ -160,7 +165,7 @@ class TransactionAdmin(ReplicaAdmin):
         return [one for one in candidates if not await self._is_coordinated(one, known)]
 
     async def _is_coordinated(self, one: HangingTransaction, known: dict[int, str]) -> bool:
-        """Whether the coordinator's transaction of this producer has the partition."""
+        """Whether a coordinator's transaction of the producer includes the partition."""
         transactional_id = known.get(one.producer.producer_id)
         if transactional_id is None:
             return False
@@ -174,7 +179,7 @@ class TransactionAdmin(ReplicaAdmin):
         return await self.cluster.retry(lambda: self.cluster.request(request, node_id), what)
 
     async def _ask_leader(self, tp: TopicPartition, request: Any) -> Any:
-        """Raises KafkaError; retriable if there is no leader."""
+        """Send a request to a partition's leader. Raises KafkaError, LeaderNotAvailableError if there is no leader."""
         await self.cluster.topic(tp.topic, self._client_options.default_api_timeout_ms)
         leader = self.cluster.metadata.leader(*tp)
         if leader < 0:

@@ -16,7 +16,7 @@ BROKER = 4
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 means the cluster's default; `assignments` are replicas by partition."""
+    """A topic to create; -1 means the cluster's default; `assignments` maps partitions to the ids of their replicas."""
 
     name: str
     partitions: Int32 = -1
@@ -27,7 +27,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A value that a config has at one of its places; the first one counts. `source` as of `ConfigEntry`."""
+    """A value of a config at one level (topic, broker, default …). `source` has the values of `ConfigEntry.source`."""
 
     name: str
     value: str | None
@@ -39,7 +39,7 @@ class ConfigEntry:
     """A config; `source` as in Kafka's protocol: 1 topic, 2-4 broker, 5 default, 8 group.
 
     Attributes:
-        synonyms: all values, the one that counts first, where they were asked for.
+        synonyms: all values set for the config, the effective value first; empty unless requested.
     """
 
     name: str
@@ -59,8 +59,8 @@ class ClusterDescription:
     """The result of `describe_cluster`.
 
     Attributes:
-        brokers: those that are live, and fenced ones where they were asked for.
-        fenced: the ids of fenced brokers among them.
+        brokers: the live brokers, and the fenced brokers if they were requested.
+        fenced: the ids of the fenced brokers in `brokers`.
     """
 
     cluster_id: str
@@ -71,7 +71,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionRange:
-    """An API that a broker offers: Kafka's name of it, and the versions."""
+    """An API that a broker offers: its key, Kafka's name for it, and its first and last version."""
 
     key: int
     name: str
@@ -81,9 +81,9 @@ class ApiVersionRange:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature: the levels that a broker supports (None: it does not know the feature), and the finalized one, or 0.
+    """A feature: the levels that a broker supports (None: it does not know the feature), and the finalized level.
 
-    The levels of features that the cluster has not finalized are 0.
+    The `level` of a feature that the cluster has not finalized is 0.
     """
 
     name: str
@@ -102,7 +102,7 @@ class FeaturesDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClientQuota:
-    """The quotas of an entity, whose parts are a name or None (the default) by type: "user", "client-id", "ip"."""
+    """The quotas of an entity: `entity` maps types ("user", "client-id", "ip") to names, or to None for the default."""
 
     entity: Mapping[str, str | None]
     values: Mapping[str, float]
@@ -143,7 +143,7 @@ class QuorumReplica:
 
     Attributes:
         addresses: `host:port` of each of its controller listeners; empty for an observer.
-        directory_id: of its metadata directory, 22 characters; None where the leader does not know it, as of voters
+        directory_id: id of the metadata directory, 22 characters; None if the leader does not know it, as for voters
             that are fixed by settings (KIP-853).
     """
 
@@ -182,7 +182,7 @@ class GroupMember:
 
     Attributes:
         epoch: the member's epoch under the consumer protocol, -1 under the classic one.
-        target: the partitions that it is to have under the consumer protocol, when others have given them up.
+        target: the member's target assignment under the consumer protocol, reached once others have revoked it.
     """
 
     member_id: str
@@ -239,7 +239,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """What a partition's leader knows of a producer; `transaction_start_offset` is None if no transaction is open."""
+    """A producer's state at a partition's leader; `transaction_start_offset` is None if no transaction is open."""
 
     producer_id: int
     producer_epoch: int

@@ -13,13 +13,13 @@ record into an inbox, which the loop empties. Several threads may share a client
 Consumer.
 
 A call that is interrupted, by Ctrl-C or by a signal handler that raises, is cancelled, and the client can be used
-further. A client does not outlive a fork: each process opens its own. One that is never closed does not keep the
-interpreter from ending, which waits for five seconds at most: for deliveries, to abort transactions, to leave groups.
+further. A client cannot be used in a forked child process: each process opens its own. A client that is never closed
+delays the end of the interpreter by at most five seconds: for deliveries, to abort transactions, to leave groups.
 
     blocking_client.py `BlockingClient`: a `with` block, and calls into the event loop
     loop_thread.py     the event loop's thread
     producer.py        Producer, with its inbox of records, and BlockingDelivery
-    refusals.py        errors of records that were queued, for those who look, or for the log
+    refusals.py        errors of records that were refused after they were queued; logged unless the application asks
     consumer.py        Consumer, which iterates over records taken in advance
     listener.py        Listener, whose callbacks are called on the application's thread
     admin.py           Admin
@@ -27,8 +27,8 @@ interpreter from ending, which waits for five seconds at most: for deliveries, t
 Inside async code use `minikafka.client`: these clients would block the event loop.
 
 Caveats:
-    * Ctrl-C in a `transaction()` block tries to abort first: with the brokers away it takes five seconds until
-      KeyboardInterrupt is raised, and a line says so. A second Ctrl-C ends that.
+    * Ctrl-C in a `transaction()` block aborts the transaction first: if no broker can be reached, it takes five seconds
+      until KeyboardInterrupt is raised, and a log line says so. A second Ctrl-C ends the wait.
 """
 
 from minikafka.client.blocking.admin import Admin

@@ -26,12 +26,12 @@ _logger = escaped(logging.getLogger("minikafka.client"))
 EXIT_TIMEOUT_S = 5
 """How long the end of the interpreter waits for clients that were never closed: for deliveries, and to leave groups."""
 _LEAVING_S = 1
-"""The part of it that is left for leaving, when deliveries take longer."""
+"""The part of `EXIT_TIMEOUT_S` that is reserved for leaving groups, if deliveries take longer."""
 
 
 @knows_arguments()
 class BlockingClient(MixedWithAsync):
-    """The base of the blocking clients: a `with` block that opens and closes the async client on its thread."""
+    """The base class of the blocking clients: a `with` block that opens and closes the async client on its thread."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._async_client = client
@@ -67,17 +67,17 @@ class BlockingClient(MixedWithAsync):
         return None
 
     def _abandon(self) -> None:
-        """As `__exit__`, without waiting."""
+        """Leave the client's block like `__exit__`, but without waiting."""
         self._open_thread().abandon()
         self._end()
 
     def metrics(self) -> dict[MetricName, float]:
-        """As the async `metrics`."""
+        """The client's metrics, by name; see the async `metrics`."""
         return self._run(self._async_client.metrics)
 
     def _end(self, unusable: str = "") -> None:
-        """Every call raises this from now on; by default, that the client is closed."""
-        _open_clients.pop(self, None)  # first, as what comes next may be interrupted
+        """Make every later call raise RuntimeError with this message; by default, that the client is closed."""
+        _open_clients.pop(self, None)  # first, as the next lines may be interrupted
         self._is_open = False
         self._unusable = unusable or f"this {type(self).__name__} is closed: create a new one"
 
@@ -92,14 +92,14 @@ class BlockingClient(MixedWithAsync):
         return result
 
     def _open_thread(self) -> LoopThread:
-        """Raises RuntimeError outside of the `with` block, and in a forked process."""
+        """The client's `LoopThread`. Raises RuntimeError outside of the `with` block, and in a forked process."""
         if not self._is_open:
             raise RuntimeError(self._unusable)
         assert self._thread is not None
         return self._thread
 
     async def _finish(self) -> None:
-        """What is still to be done when the interpreter ends and the client was never closed."""
+        """Complete pending work of a client that was never closed, when the interpreter ends. Overridden."""
 
     async def _leave_at_exit(self) -> None:
         with anyio.move_on_after(EXIT_TIMEOUT_S - _LEAVING_S):
@@ -112,7 +112,7 @@ _open_clients: dict[BlockingClient, None] = {}
 
 
 def _close_open_clients() -> None:
-    """At the end of the interpreter, whose daemon threads would just stop: leave all clients, for a bounded time."""
+    """Close all open clients at the end of the interpreter, within `EXIT_TIMEOUT_S`: daemon threads would just stop."""
     deadline = time.monotonic() + EXIT_TIMEOUT_S
     left = list(_open_clients)
     for client in left:
@@ -123,7 +123,7 @@ def _close_open_clients() -> None:
 
 
 def _forget_open_clients() -> None:
-    """In a forked process, which has none of the threads: calls would wait for ever."""
+    """Make open clients unusable in a forked process, which has none of their threads: calls would wait for ever."""
     for client in list(_open_clients):
         name = type(client).__name__
         client._end(f"this {name} was opened before the fork: each process needs a {name} of its own, so open one here")

@@ -40,7 +40,7 @@ _FOREVER_MS = 1 << 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reading:
-    """A thread iterates or polls."""
+    """The entry of a thread that currently iterates over the consumer or polls it."""
 
     thread: int
 
@@ -69,12 +69,12 @@ class Consumer(IteratedWithAsync, BlockingClient):
             *topics, bootstrap_servers=bootstrap_servers, seams=seams, **options
         )
         super().__init__(self._consumer)
-        self._consumer._reader.by_task = False  # By thread, see `_reading`: each call is a task of its own.
+        self._consumer._reader.by_task = False  # `_begin_reading` checks threads: each call is a task of its own.
         self._readers: dict[_Reading, None] = {}
         self._taken: deque[ConsumerRecord] = deque()
         self._yielded: ConsumerRecord | None = None
         self._batch: Any = None
-        """What `batches` or `arrow_batches` took, and has not yielded."""
+        """The batch that `batches` or `arrow_batches` has taken and not yet yielded."""
         self._has_listener = False
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -120,19 +120,19 @@ class Consumer(IteratedWithAsync, BlockingClient):
                 self._readers.pop(mine, None)
 
     async def _take(self, timeout_ms: float, max_records: Positive | None = None) -> None:
-        """Poll, and keep the records in the loop: an interrupted call that ended all the same has no result here."""
+        """Poll, and store the records in `_taken` within the loop: an interrupted call could lose a returned result."""
         records = await self._consumer.poll(timeout_ms, max_records)
-        self._taken.extend(records)  # a callback of the poll may have replaced it
+        self._taken.extend(records)  # a callback of the poll may have replaced `_taken`
 
     async def _take_batch(self, batches: AsyncIterator[Any]) -> bool:
-        """As `_take`; returns whether there is one."""
+        """Store the next batch in `_batch`; return False if there is none. In the loop, for the reason of `_take`."""
         self._batch = await anext(batches, None)
         return self._batch is not None
 
     def _begin_reading(self, mine: _Reading) -> None:
-        """Raises RuntimeError if another thread has begun before: records would come twice.
+        """Enter a reading thread. Raises RuntimeError if another thread reads: records would be returned twice.
 
-        The caller removes the entry in a `finally` that begins with that: no signal is handled before.
+        The caller removes the entry as the first statement of a `finally` block, before any signal is handled.
         """
         self._readers[mine] = None
         before = takewhile(lambda one: one is not mine, list(self._readers))
@@ -257,14 +257,14 @@ class Consumer(IteratedWithAsync, BlockingClient):
         return super()._run(self._after_returning, partial(function, *args, **kwargs))
 
     def _after_returning(self, function: Callable[[], T]) -> T:
-        """In the loop, after the end of calls that were interrupted, which may have taken records until then."""
+        """Call a function in the loop after returning taken records; interrupted calls, which take some, end before."""
         self._return_taken()
         return function()
 
     def _return_taken(self) -> None:
-        """In the loop: seek back to the first record of each partition that was taken but not yielded, also in a batch.
+        """Seek back to the first record of each partition that was taken but not yielded, also in a batch; in the loop.
 
-        The record that was yielded last may still be being processed: it does not count as processed.
+        The record that was yielded last may still be in process, and does not count as processed.
         """
         if not self._taken and self._yielded is None and self._batch is None:
             return

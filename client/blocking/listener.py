@@ -1,4 +1,4 @@
-"""`Listener` of a blocking consumer, whose callbacks run on the thread of the application, in its calls."""
+"""`Listener` of a blocking consumer: its callbacks run on the application's thread, during calls of the consumer."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from minikafka.protocol.names import TopicPartition
 class Listener:
     """Callbacks for rebalances; override those you need.
 
-    As `minikafka.client.Listener`, but plain methods, which are called on the application's thread, in its call of the
-    consumer. They may use the consumer, as in `consumer.commit()`, but not request records.
+    Like `minikafka.client.Listener`, but with plain methods, which run on the application's thread while it calls the
+    consumer. They may use the consumer, as in `consumer.commit()`, but may not request records.
     """
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are consumed from now on; seeking is possible."""
+        """Called when these partitions were assigned, before they are consumed; seeking is possible."""
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are about to be revoked; committing is still possible."""
+        """Called before these partitions are revoked; committing is still possible."""
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions may belong to other members already; commits would be rejected."""
+        """Called after these partitions were lost: other members may own them already; commits would be rejected."""
 
 
 EitherListener = Listener | async_listener.Listener
-"""What a blocking consumer accepts: the methods of an async one run in its event loop, where they must not use it."""
+"""The listeners that a blocking consumer accepts. Async methods run in its event loop, and may not use the consumer."""
 
 
 class OnApplicationThread(async_listener.Listener):
-    """The async listener that has the methods of a blocking one called on the application's thread."""
+    """An async listener that calls the methods of a blocking `Listener` on the application's thread."""
 
     def __init__(self, listener: Listener, thread: LoopThread) -> None:
         self._listener = listener
@@ -52,7 +52,10 @@ class OnApplicationThread(async_listener.Listener):
         await self._call(partial(self._listener.on_partitions_lost, partitions))
 
     async def _call(self, callback: Callable[[], None]) -> None:
-        """Raises what the callback raises, NoException for what is none. Cancellation does not end the callback."""
+        """Run the callback on the application's thread, and raise its error; cancellation does not end the callback.
+
+        A BaseException that is no Exception is raised as NoException.
+        """
         done, failures, context = anyio.Event(), list[Exception](), contextvars.copy_context()
 
         def call() -> None:
@@ -61,7 +64,7 @@ class OnApplicationThread(async_listener.Listener):
             except ENDS_PROGRAM:
                 failures.append(RuntimeError("a callback of a Listener was interrupted"))
                 raise
-            except Exception as error:  # noqa: BLE001 (the application's; its call of the consumer raises it)
+            except Exception as error:  # noqa: BLE001 (the application's error; its call of the consumer raises it)
                 failures.append(error)
             except BaseException as error:  # noqa: BLE001 (likewise)
                 failures.append(NoException(error))

@@ -1,12 +1,12 @@
-"""`LoopThread`: an async client that is open in an event loop on a thread of its own, and calls from other threads.
+"""`LoopThread`: runs an async client in an event loop on a thread of its own, and passes other threads' calls to it.
 
 The thread is a daemon: it does not keep the interpreter from ending. A call that is interrupted (by Ctrl-C, or a signal
 handler that raises) is cancelled in the loop, and calls that still wait when the client is closed end with an error.
 
-A signal handler may raise between any two instructions of a call, and may make calls itself. So threads share no locks
-here, nor what has locks inside, as `concurrent.futures.Future`: a handler that raises would leave them locked, and
-one that makes a call would wait for itself. The loop writes attributes, and wakes the thread that waits by a
-`SimpleQueue`, which is made for that.
+A signal handler may raise between any two instructions of a call, and may make calls itself. Therefore threads share
+neither locks nor objects that contain locks, such as `concurrent.futures.Future`: a handler that raises would leave a
+lock locked, and a handler that makes a call would wait for itself. The loop writes attributes, and wakes the waiting
+thread through a `SimpleQueue`, which is reentrant.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ import sniffio
 from minikafka.client.user_code import ENDS_PROGRAM, NoException, of_thread
 
 _CANCEL_TIMEOUT_S = 1
-"""How long an interrupted call may take to end; it goes on in the background after that."""
+"""How long an interrupted call may take to end; after that, the call continues in the background."""
 _INTERRUPTED_CLOSE_TIMEOUT_S = 6
-"""The same for a client that is being closed: a bit more than it takes to abort a transaction or to leave a group."""
+"""How long an interrupted `close` may take: a little more than aborting a transaction or leaving a group takes."""
 
 Todo = SimpleQueue[Callable[[], None] | None]
 todo: contextvars.ContextVar[Todo] = contextvars.ContextVar("todo")
-"""In a call in the loop: what the thread that waits for it is to do meanwhile; None at the end."""
+"""Within a call in the loop: the queue of functions that the waiting thread runs meanwhile; None ends the wait."""
 
 
 class _Call:
-    """What a thread waits for in the loop: a call, or another event.
+    """A call, or another event in the loop, for which a thread waits.
 
     Attributes:
-        is_left: whether nobody waits for it any more.
-        is_over: whether it has ended, or will not begin.
-        value: what the function returned.
-        error: what it raised; None also if it was cancelled, or never began.
-        has_value: whether it has returned.
+        is_left: whether the thread has stopped waiting for the call.
+        is_over: whether the call has ended, or will not begin.
+        value: the return value of the function.
+        error: the exception that the function raised; None also if the call was cancelled, or never began.
+        has_value: whether the function has returned.
     """
 
     def __init__(self, function: Callable[[], Any] = lambda: None) -> None:
@@ -58,11 +58,11 @@ class _Call:
         self.has_value = False
 
     def begin(self) -> None:
-        """It will `run`. Called in the loop, as `cancel`, `run`, `gone` and `end`."""
+        """Prepare the call for `run`. Called in the loop, like `cancel`, `run`, `gone` and `end`."""
         self._scope, self._ended = anyio.CancelScope(), anyio.Event()
 
     async def run(self) -> None:
-        """Raises KeyboardInterrupt and SystemExit, which end the loop; the rest is kept for the thread that waits."""
+        """Run the function. KeyboardInterrupt and SystemExit are raised, and end the loop; `error` keeps the others."""
         assert self._scope is not None
         try:
             todo.set(self._todo)
@@ -82,21 +82,21 @@ class _Call:
             self.end()
 
     def cancel(self) -> None:
-        """Have it end soon; at once if it was not to begin yet."""
+        """Cancel the call; a call that has not begun ends at once."""
         if self._scope is None:
             self.end()
         elif not self.is_over:
             self._scope.cancel()
 
     def end(self) -> None:
-        """Wake up who waits for it."""
+        """Mark the call as ended, and wake the thread and the tasks that wait for its end."""
         self.is_over = True
         self._todo.put(None)
         if self._ended is not None:
             self._ended.set()
 
     def interrupt(self, error: BaseException) -> None:
-        """Have the thread that waits raise this, as if a signal handler did."""
+        """Make the waiting thread raise this error, as a signal handler would."""
 
         def raise_it() -> None:
             raise error
@@ -104,40 +104,40 @@ class _Call:
         self._todo.put(raise_it)
 
     async def gone(self) -> None:
-        """Wait until it has ended, in the loop."""
+        """Wait in the loop until the call has ended."""
         if self._ended is not None:
             await self._ended.wait()
 
     def wait(self) -> None:
-        """Wait until it has ended, and do meanwhile what there is to do. Raises what that raises."""
+        """Wait until the call has ended, and run the functions of `todo` meanwhile. Raises the errors of these."""
         while (one := self._todo.get()) is not None:
             one()
 
     def wait_for(self, timeout_s: float) -> None:
-        """Wait until it has ended, for a time, and do nothing meanwhile."""
+        """Wait until the call has ended, for a limited time, without running queued functions."""
         with suppress(Empty):
             while not self.is_over:
                 self._todo.get(timeout=timeout_s)
 
 
 class LoopThread:
-    """One open client.
+    """The thread and event loop of one open client.
 
     Args:
         client: the async client; it is entered and left on the thread.
-        name: the class, for messages.
+        name: the name of the client's class, for messages.
     """
 
     def __init__(self, client: Any, name: str) -> None:
         self._client = client
         self._name = name
         self._calls: dict[_Call, None] = {}
-        """Those that threads wait for. It is written before `_is_over` is read, and read after that was written."""
+        """The calls for which threads wait. Written before `_is_over` is read, and read after `_is_over` is written."""
         self._ends: list[_Call] = []
-        """What waits for the end of the loop; likewise."""
+        """The waits for the end of the loop. Written and read in the same order as `_calls`."""
         self._interruptions: deque[BaseException] = deque()
-        """What callbacks have raised to end the program, and no thread has raised yet. A call is in `_calls` before it
-        looks here."""
+        """The exceptions with which callbacks end the program, and that no thread has raised yet. A call is added to
+        `_calls` before it reads this queue."""
         self._opening = _Call()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_abandoned = False
@@ -148,7 +148,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=f"minikafka {name}", daemon=True)
 
     def open(self) -> None:
-        """Start the thread, and enter the client. Raises what that raises."""
+        """Start the thread, and enter the client. Raises the error of entering the client."""
         try:
             self._thread.start()
             self._opening.wait()
@@ -160,10 +160,10 @@ class LoopThread:
             raise self._failure
 
     def close(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Leave the client as a block that ends with this exception, and end the thread. Raises what that raises.
+        """Leave the client's block with the given exception or None, and end the thread. Raises the client's error.
 
-        An interruption cancels that, and waits for a few seconds until it has ended. It waits for nothing if an
-        interruption of the same type has ended the block.
+        An interruption cancels the closing, and waits for a few seconds until it has ended. If an interruption of the
+        same type has ended the block already, it does not wait.
         """
         try:
             self.soon(self.leave, kind, error, trace)
@@ -176,17 +176,17 @@ class LoopThread:
         self._raise_interruption()
 
     def abandon(self) -> None:
-        """Leave the client in the background, if the program goes on, and nothing else has done so."""
+        """Cancel the client in the background, without waiting, unless it was cancelled before."""
         if not self._is_abandoned:
             self._cancel(0)
 
     def leave(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """As `close`, in the loop, without waiting."""
+        """Leave the client's block like `close`, but without waiting. Called in the loop."""
         self._left = kind, error, trace
         self._leave.set()
 
     def is_current(self) -> bool:
-        """Whether the calling thread is that of the loop, as in callbacks of the application."""
+        """Whether the calling thread is the loop's thread, as it is in callbacks of the application."""
         return threading.get_ident() == self._thread.ident
 
     def join(self, timeout_s: float) -> bool:
@@ -195,11 +195,11 @@ class LoopThread:
         return self._is_over
 
     def call(self, function: Callable[[], Any], *, cancel_timeout_s: float = _CANCEL_TIMEOUT_S) -> Any:
-        """Call a function or coroutine function in the loop, and wait for its result; do meanwhile what is in `todo`.
+        """Call a function or coroutine function in the loop, and wait for its result; run `todo` functions meanwhile.
 
-        Raises what either raises, what a callback has raised to end the program, and RuntimeError on the loop's own
-        thread, or if the client is closed meanwhile. What interrupts this thread cancels the call, and waits for its
-        end for `cancel_timeout_s`. The next call does so if that is interrupted in turn.
+        Raises the errors of the function and of functions in `todo`, exceptions with which a callback ends the program,
+        and RuntimeError on the loop's own thread, or if the client is closed meanwhile. An interruption of this thread
+        cancels the call, and waits `cancel_timeout_s` for its end. If this wait is interrupted, the next call cancels.
         """
         if self.is_current():
             raise RuntimeError(
@@ -222,17 +222,17 @@ class LoopThread:
                 call.wait_for(cancel_timeout_s)
             raise
         finally:
-            call.is_left = True  # This is done always: no signal is handled before.
-            call.error = None  # It has this frame, which has the call.
+            call.is_left = True  # This always runs: no signal is handled before.
+            call.error = None  # Breaks a reference cycle: the traceback has this frame, which has the call.
             if call.is_over:
                 self._calls.pop(call, None)
 
     def start(self, function: Callable[[], Awaitable[None]]) -> None:
-        """Call a coroutine function in the loop, without waiting; what it raises is dropped."""
+        """Call a coroutine function in the loop, without waiting; its error is dropped."""
         self.soon(self._begin, _Call(function), [])
 
     def soon(self, function: Callable[..., None], *args: Any) -> None:
-        """Call a function that neither waits nor raises in the loop, unless that has ended. From any thread."""
+        """Schedule a function that neither waits nor raises in the loop, unless the loop has ended. From any thread."""
         if self._loop is None:
             return
         try:
@@ -268,7 +268,7 @@ class LoopThread:
         await call.run()
 
     def _interrupt(self, error: BaseException) -> None:
-        """In the loop: a thread that waits raises this, or else the next call, or `close`."""
+        """Make a waiting thread raise this error; if none waits, the next call or `close` raises it. In the loop."""
         self._interruptions.append(error)
         waiting = next((one for one in list(self._calls) if not (one.is_left or one.is_over)), None)
         if waiting is not None:
@@ -277,11 +277,11 @@ class LoopThread:
 
     def _raise_interruption(self) -> None:
         if self._interruptions:
-            with suppress(IndexError):  # Another thread may have taken it.
+            with suppress(IndexError):  # Another thread may have taken the interruption.
                 raise self._interruptions.popleft()
 
     def _awaited_end(self) -> _Call:
-        """Ends with the loop."""
+        """A `_Call` that ends when the loop ends, for threads that wait for the end of the loop."""
         waiting = _Call()
         self._ends.append(waiting)
         if self._is_over:
@@ -289,7 +289,7 @@ class LoopThread:
         return waiting
 
     def _cancel(self, timeout_s: float) -> None:
-        """Have what the thread does end soon, and wait for that for a time."""
+        """Cancel everything in the loop, and wait `timeout_s` for its end."""
         self._is_abandoned = True
         if self._loop is not None and not self._is_over:
             self.soon(self._scope.cancel)

@@ -43,7 +43,7 @@ from minikafka.protocol.records.record import Headers
 INBOX_SIZE_MAX = 10_000
 """When the inbox holds this many records, `send` waits until it is empty."""
 INBOX_SIZE_BYTES_MAX = 16 << 20
-"""When so many bytes were sent, or `buffer_memory` if that is less, `send` waits as well if the inbox is not empty."""
+"""After this many bytes, or `buffer_memory` if that is less, `send` waits until the inbox is empty."""
 
 
 class BlockingDelivery(Awaited):
@@ -77,10 +77,10 @@ class BlockingDelivery(Awaited):
 class Producer(BlockingClient):
     """`minikafka.client.Producer` with the same arguments.
 
-    `send` returns at once unless the inbox is full: of records (`INBOX_SIZE_MAX`), or of 16 MiB of them, or
-    `buffer_memory` if that is less. It waits for the thread that calls `on_delivery` then: do not call it while holding
-    a lock that a callback takes as well. Errors, such as an unknown topic, are raised by
-    the delivery's `result()`, or logged. Leaving the block waits for all deliveries; an exception drops them.
+    `send` returns at once unless the inbox is full: it holds at most `INBOX_SIZE_MAX` records, and 16 MiB or
+    `buffer_memory`, whichever is less. If the inbox is full, `send` waits for the thread that calls `on_delivery`: do
+    not call `send` while holding a lock that a callback takes as well. Errors, such as an unknown topic, are raised by
+    the delivery's `result()`, or logged. Leaving the block waits for all deliveries; an exception drops the records.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class Producer(BlockingClient):
         ] = deque()
         self._inbox_size_bytes_max = min(INBOX_SIZE_BYTES_MAX, self._producer._options.buffer_memory)
         self._left_bytes = self._inbox_size_bytes_max
-        """Of that, since `send` last looked whether to wait; about, where several threads send."""
+        """The bytes that `send` may queue before it checks whether to wait; approximate if several threads send."""
         self._emptying = False
-        """Whether a task was asked for that empties the inbox; a wrong guess costs a task that does nothing."""
+        """Whether a task that empties the inbox was requested. If this is wrong, a task starts and does nothing."""
         self._has_task = False
-        """Whether there is such a task, in the loop."""
+        """Whether a task that empties the inbox runs in the loop."""
         self._sending: BlockingDelivery | None = None
-        """That of the record that has left the inbox last."""
+        """The delivery of the record that has left the inbox last."""
         self._refusals = Refusals()
         self._producer.drop_ahead = self._drop
         self._on_empty: anyio.Event | None = None
@@ -120,9 +120,9 @@ class Producer(BlockingClient):
         on_delivery: OnDelivery | None = None,
         **unknown: Never,
     ) -> BlockingDelivery:
-        """Queue a record; arguments, and errors of them, of serializers and transactions, as for the async `send`.
+        """Queue a record. Arguments, and errors of arguments, serializers and transactions: as for the async `send`.
 
-        The delivery raises what a partitioner raises. In `on_delivery`, on the loop's thread, calls but this one raise.
+        `result()` raises a partitioner's error. `on_delivery` runs on the loop's thread, where only `send` is allowed.
         """
         if unknown:
             refuse("send", unknown, SENT)
@@ -175,7 +175,7 @@ class Producer(BlockingClient):
         headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
     ) -> RecordMetadata:
-        """`send`, and wait until the record is delivered. Raises the KafkaError of the delivery."""
+        """Call `send`, and wait until the record is delivered. Raises the KafkaError of the delivery."""
         delivery = self.send(
             topic,
             value,
@@ -208,7 +208,7 @@ class Producer(BlockingClient):
         self._wait(self._flush)
 
     def transaction(self) -> AbstractContextManager[None]:
-        """As the async `transaction`."""
+        """Like the async `transaction`: a block whose records are committed together, or aborted if it raises."""
         return self._transaction()
 
     @contextmanager
@@ -236,21 +236,21 @@ class Producer(BlockingClient):
             raise
 
     def begin(self) -> None:
-        """As the async `begin`."""
+        """Begin a transaction. Behaves and raises like the async `begin`."""
         self._wait(self._after_emptying, self._producer.begin)
 
     def commit(self) -> None:
-        """As the async `commit`."""
+        """Deliver all queued records, and commit the transaction. Behaves and raises like the async `commit`."""
         self._wait(self._after_emptying, self._producer.commit)
 
     def abort(self) -> None:
-        """As the async `abort`."""
+        """Drop the queued records, and abort the transaction. Behaves and raises like the async `abort`."""
         self._wait(self._after_emptying, self._producer.abort)
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, Natural | OffsetAndMetadata], group: GroupMetadata | str
     ) -> None:
-        """As the async `send_offsets_to_transaction`."""
+        """Commit a group's offsets as a part of the open transaction, like the async `send_offsets_to_transaction`."""
         self._wait(self._producer.send_offsets_to_transaction, offsets, group)
 
     def partitions_for(self, topic: TopicName) -> list[int]:
@@ -327,7 +327,7 @@ class Producer(BlockingClient):
                 return
 
     def _take_behind(self, topic: str, error: KafkaError) -> list[BlockingDelivery]:
-        """Remove a topic's records from the inbox: they have waited for what did not come, and each would again."""
+        """Remove a topic's records from the inbox: they have waited as long as the record that failed with `error`."""
         count = len(self._inbox)
         waiting = [self._inbox.popleft() for _ in range(count)]
         self._inbox.extendleft(reversed([one for one in waiting if one[1] != topic]))
@@ -351,7 +351,7 @@ class Producer(BlockingClient):
         self._refusals.clear()
 
     def _drop(self, error: KafkaError) -> int:
-        """The producer is being closed: drop what it has not got yet, and return how many records that are."""
+        """Drop the records that the async producer has not received yet, as it is being closed; return their number."""
         count = 0
         if self._sending is not None and self._sending._delivery is None:
             self._sending._refusal = dropped("", error)
@@ -365,7 +365,7 @@ class Producer(BlockingClient):
 
     async def _emptied(self) -> None:
         while self._has_task or self._inbox:
-            if not self._has_task:  # An interruption may have kept `send` from starting it.
+            if not self._has_task:  # An interruption may have kept `send` from starting the task.
                 self._open_thread().start(self._empty)
             self._on_empty = self._on_empty or anyio.Event()
             with anyio.move_on_after(0.1):
@@ -397,7 +397,7 @@ class Producer(BlockingClient):
 
 
 def _refuse_interceptors(on_delivery: OnDelivery | None, error: Exception) -> None:
-    """Tell interceptors, if there are any, that their record is not sent."""
+    """Tell the interceptors, if there are any, that the record is not sent."""
     if isinstance(on_delivery, Acknowledgement):
         on_delivery.acknowledge(None, error)
 

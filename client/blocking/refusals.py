@@ -1,7 +1,7 @@
-"""`Refusals`: records of a blocking producer that were queued, and then refused: each error is looked at, or logged.
+"""`Refusals`: errors of records that a blocking producer queued and then refused; logged unless the application asks.
 
-Those of one topic with the same error are counted together for a second. The line is logged once the application can
-look at none of their deliveries any more.
+Records of one topic with the same error are counted together for a second. One line is logged for them, once the
+application has no reference to any of their deliveries.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from minikafka.protocol.errors import KafkaError
 
 _logger = escaped(logging.getLogger("minikafka.client.producer"))
 TOGETHER_S = 1
-"""For how long records are counted together."""
+"""How long refused records of one topic with the same error are counted together, in seconds."""
 
 
 class Refusal:
-    """Why records were not sent."""
+    """The error of refused records. When a `Refusal` is deleted, the error is logged unless `error()` was called."""
 
     __slots__ = ("_count", "_error", "_is_told", "_topic", "_trace")
 
@@ -30,11 +30,11 @@ class Refusal:
         self._count = 0
 
     def add(self, count: int) -> None:
-        """So many more records were refused for the same reason."""
+        """Add the number of further records that were refused with the same error."""
         self._count += count
 
     def error(self) -> Exception:
-        """The error, which the application looks at."""
+        """The error, for the application; it is not logged after this call."""
         self._is_told = True
         return self._error.with_traceback(self._trace)
 
@@ -44,7 +44,7 @@ class Refusal:
 
 
 class Refusals:
-    """The refusals of the last second."""
+    """The refusals of the last second, by topic and error."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, str], Refusal] = {}
@@ -53,7 +53,7 @@ class Refusals:
         return bool(self._of)
 
     def add(self, topic: str, error: Exception, count: int) -> Refusal:
-        """So many records of a topic were refused."""
+        """Add refused records of a topic; return the refusal that they share."""
         key = topic, str(error)
         if (refusal := self._of.get(key)) is None:
             refusal = self._of[key] = Refusal(topic, error, is_told=False)
@@ -61,10 +61,10 @@ class Refusals:
         return refusal
 
     def clear(self) -> None:
-        """Log those that nobody will look at."""
+        """Forget the refusals. Those to which no delivery refers are deleted, and thereby logged."""
         self._of.clear()
 
 
 def dropped(topic: str, error: KafkaError) -> Refusal:
-    """That of records that waited when the producer was closed, which logs their number."""
+    """The refusal of records that still waited when the producer was closed; the producer itself logs their number."""
     return Refusal(topic, error, is_told=True)

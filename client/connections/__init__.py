@@ -18,7 +18,7 @@ with backoff; a background task closes connections whose requests have timed out
     trio_socket.py         the socket under trio
     seams.py               clock, randomness and network, replaceable in tests
     retry_backoff.py       exponential backoff of retries and reconnections
-    waits.py               what a client waits for: logged if it lasts
+    waits.py               what a client waits for; long waits are logged
     broker_troubles.py     the brokers that cannot be reached or do not answer
     stalled_requests.py    detects connections to brokers that do not respond
     traffic.py             counts connections, requests and bytes, for metrics

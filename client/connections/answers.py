@@ -1,7 +1,8 @@
-"""Checks that a response answers about all that its request asked for, and about nothing else. Pure.
+"""Checks that a response covers every item that its request names (topics, groups …), and no others. Pure.
 
-What a response lacks may have happened or not, as with a response that was lost: NetworkError, and callers ask again.
-Requests whose callers look up each partition themselves, as they use those that were answered, are not listed.
+If an item is missing, it is unknown whether the broker has acted on it, as if the response had been lost. The check
+therefore raises NetworkError, and callers retry. Requests whose callers use the partitions that were answered, and look
+up each partition themselves, are not checked.
 """
 
 from __future__ import annotations
@@ -73,18 +74,19 @@ _ASKED_AND_ANSWERED: dict[type, tuple[str, str]] = {
     OffsetCommitRequest: (_TOPICS, _TOPICS),
     TxnOffsetCommitRequest: (_TOPICS, _TOPICS),
 }
-"""By request, where it and its response name things: fields of lists, each with the fields of its elements.
+"""By request class, the paths to the names of items in the request and in the response.
 
-A list that is None in a request asks about all there are.
+A path lists nested list fields, each followed by the fields that name its elements. A list that is None in a request
+asks for all items that exist.
 """
 
 Key = tuple[Any, ...]
 
 
 def check_answers(request: Any, response: Any) -> None:
-    """Raises NetworkError if a response, unless it is an error as a whole, answers about other things than its request.
+    """Raise NetworkError if the items in a response are not those of its request; a top-level error is not checked.
 
-    One thing may be answered about several times.
+    An item may occur several times in a response.
     """
     places = _ASKED_AND_ANSWERED.get(type(request))
     if places is None or getattr(response, "error_code", None):
@@ -100,12 +102,12 @@ def check_answers(request: Any, response: Any) -> None:
 
 
 def answer_to(request: Any, response: Any) -> Any:
-    """What a checked response says about the one thing that its request asked for."""
+    """The element of a checked response for the single item of its request."""
     return next(one for _, one in _found(response, _ASKED_AND_ANSWERED[type(request)][1]))
 
 
 def _found(message: Any, place: str) -> Iterator[tuple[Key, Any]]:
-    """The names of things, and the elements that say something about them."""
+    """The items at a path in a message: the name of each, and the element about it."""
     field, names, inner = _level(place)
     for one in getattr(message, field) or ():
         key = tuple(getattr(one, name) for name in names) if names or inner else (one,)
@@ -116,7 +118,7 @@ def _found(message: Any, place: str) -> Iterator[tuple[Key, Any]]:
 
 
 def _level(place: str) -> tuple[str, list[str], str]:
-    """A list's field, the fields of its elements that name them, and the place within each."""
+    """Split off the first step of a path: the list's field, the fields that name its elements, and the other steps."""
     level, _, inner = place.partition(" ")
     field, *names = level.split(".")
     return field, names, inner

@@ -1,4 +1,4 @@
-"""The client's sockets under asyncio: a `BufferedProtocol`, as anyio's streams cost a task switch and a copy per read.
+"""The client's sockets under asyncio. A `BufferedProtocol` avoids a task switch and a copy per read of anyio's streams.
 
 Received data is handled outside of any task, where anyio cannot detect the running event loop (`asyncio.run`, unlike
 `anyio.run`, does not set it). Each stream therefore handles data in a context that names asyncio.
@@ -19,7 +19,7 @@ _SCRATCH_SIZE_BYTES = 1 << 16
 
 
 async def open_stream(host: str, port: int, receiver: Receiver) -> Stream:
-    """Connect. Raises OSError."""
+    """Connect to a broker. Raises OSError."""
     loop = asyncio.get_running_loop()
     _, protocol = await loop.create_connection(lambda: _Stream(receiver), host, port)
     return protocol
@@ -56,7 +56,7 @@ class _Stream(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # That of uvloop is of no class of asyncio's.
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport has no asyncio class.
 
     def get_buffer(self, sizehint: int) -> memoryview:
         self._target = self._receiver.frames.target
@@ -75,7 +75,7 @@ class _Stream(asyncio.BufferedProtocol):
                 for frame in self._receiver.frames.feed(self._scratch[:nbytes]):
                     self._receiver.on_frame(frame)
                 return
-            self._target = None  # Not released: uvloop still holds it, until this call returns.
+            self._target = None  # The memoryview is not released: uvloop holds it until this call returns.
             whole = self._receiver.frames.received(nbytes)
             if whole is not None:
                 self._receiver.on_frame(whole)

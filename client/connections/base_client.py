@@ -1,4 +1,4 @@
-"""`ClusterClient`, the base class of Producer, Consumer and Admin: a block with a task group and a `Cluster`."""
+"""`ClusterClient`, the base class of Producer, Consumer and Admin: an async context manager with a `Cluster`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minikafka.client.options import ClientOptions
 
 
 class ClusterClient(MixedWithBlocking, Measured):
-    """The base of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`.
+    """The base class of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`.
 
     An exception leaves the `async with` block as it was raised, never in an exception group.
 
@@ -31,12 +31,12 @@ class ClusterClient(MixedWithBlocking, Measured):
         self._is_closed = False
         self._block: TaskGroup | None = None
         self._tasks: TaskGroup | None = None
-        """In a task of their own, so that the block can be left by another task than the one that has entered it."""
+        """The group of the background tasks. It runs in its own task, so that any task can leave the client's block."""
         self._cluster: Cluster | None = None
 
     @property
     def cluster(self) -> Cluster:
-        """Raises RuntimeError outside of `async with`, and in another event loop, thread or process."""
+        """The client's `Cluster`. Raises RuntimeError outside of the block, or in another loop, thread or process."""
         name = type(self).__name__
         if self._cluster is None:
             raise RuntimeError(f"this {name} is not open: use it inside `async with {name}(…) as …:`")
@@ -105,9 +105,11 @@ class ClusterClient(MixedWithBlocking, Measured):
             raise_alone(sole(others) or group)
 
     async def _leave_elsewhere(self, *, is_trio: bool) -> None:
-        """End the tasks. The block's own scope stays with the task that has entered it, and would cancel that task.
+        """End the background tasks, if another task leaves the block than the one that entered it.
 
-        Raises RuntimeError under trio, which has each nursery end in the task that has begun it.
+        The block's own cancel scope belongs to the task that entered it, and would cancel that task.
+
+        Raises RuntimeError under trio, which requires that the task that opened a nursery closes it.
         """
         assert self._tasks is not None
         self._tasks.cancel_scope.cancel()

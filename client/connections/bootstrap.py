@@ -1,9 +1,9 @@
-"""`Bootstrap`: the addresses at which a client finds its cluster, and begins again if need be (KIP-899, KIP-1102).
+"""`Bootstrap`: the addresses at which a client finds its cluster, at first and again later (KIP-899, KIP-1102).
 
 With `metadata_recovery_strategy="rebootstrap"` the bootstrap addresses are tried whenever no broker of the metadata can
 be reached. A client whose brokers accept connections but give no metadata for
-`metadata_recovery_rebootstrap_trigger_ms`, or answer REBOOTSTRAP_REQUIRED, drops all connections and what it knows of
-brokers: they may belong to another cluster. With "none" the bootstrap addresses are used until the first metadata
+`metadata_recovery_rebootstrap_trigger_ms`, or answer REBOOTSTRAP_REQUIRED, drops all connections and cached brokers:
+the brokers may belong to another cluster. With "none" the bootstrap addresses are used only until the first metadata
 arrive.
 
 Source: Kafka's `NetworkClient.DefaultMetadataUpdater`.
@@ -23,20 +23,20 @@ from minikafka.client.options import ClientOptions
 from minikafka.protocol.errors import KafkaError, NetworkError
 
 _CONNECT_STAGGER_S = 0.05
-"""How long an address is tried alone before the next one is tried in parallel: what a dead first address costs.
+"""How long one address is tried before the next one is tried in parallel: the delay that a dead first address causes.
 
-A few round trips in a data centre; where brokers are farther away, two of them are tried, and one connection is kept.
+The value is a few round trips in a data centre. If brokers are farther away, two are tried, and one connection is kept.
 """
 
 Address = tuple[str, int]
 
 
 class Bootstrap:
-    """The bootstrap addresses of a client, and since when it has tried to get metadata.
+    """The bootstrap addresses of a client, and the time since which it has tried to get metadata.
 
     Attributes:
-        begins_again: whether it may begin with these addresses again.
-        rounds: how often it did; what began to connect in an earlier round is too late.
+        begins_again: whether the client may bootstrap again (`metadata_recovery_strategy="rebootstrap"`).
+        rounds: how often the client has bootstrapped again. Connection attempts of an earlier round are discarded.
     """
 
     def __init__(self, options: ClientOptions) -> None:
@@ -47,14 +47,14 @@ class Bootstrap:
         self.rounds = 0
 
     def addresses(self, brokers: Iterable[Broker], silent: Container[str]) -> list[Address]:
-        """Where to look for a broker, in order: these brokers, then the bootstrap addresses; `silent` ones last."""
+        """The addresses to try, in order: those of `brokers`, then the bootstrap addresses; silent ones come last."""
         known = [(one.host, one.port) for one in brokers]
         if not known or self.begins_again:
             known += self._addresses
         return sorted(dict.fromkeys(known), key=lambda one: f"{one[0]}:{one[1]}" in silent)
 
     def attempt(self, now: float) -> bool:
-        """Count an attempt to get metadata; return whether it is time to begin with the bootstrap addresses again."""
+        """Note an attempt to get metadata at `now`, in seconds; return whether it is time to bootstrap again."""
         if self._tried_since is None:
             self._tried_since = now
         if not self.begins_again or now - self._tried_since <= self._trigger_s:
@@ -72,16 +72,16 @@ async def connect_to_first(
     connect: Callable[[str, int], Awaitable[Connection]],
     pause_s: Callable[[int], float],
 ) -> Connection:
-    """A connection to the first address that accepts; attempts start `_CONNECT_STAGGER_S` apart, in order.
+    """Connect to the first address that accepts; attempts start `_CONNECT_STAGGER_S` apart, in order.
 
-    While another address neither accepts nor refuses, as that of a frozen broker, those that refused are tried again:
-    a broker that is being restarted comes back meanwhile.
+    While an address neither accepts nor refuses, such as that of a frozen broker, the addresses that refused are tried
+    again, because a broker that is being restarted may come back meanwhile.
 
     Args:
-        connect: raises KafkaError.
-        pause_s: how long to wait after so many failed attempts at an address.
+        connect: opens a connection to a host and port; raises KafkaError.
+        pause_s: returns the pause in seconds after the given number of failed attempts at an address.
 
-    Raises NetworkError that names all addresses once an attempt at each has failed. Cancellation closes them all.
+    Raises NetworkError that names all addresses once an attempt at each has failed. Cancellation closes connections.
     """
     found: list[Connection] = []
     failures: dict[Address, KafkaError] = {}
@@ -119,7 +119,7 @@ async def connect_to_first(
 
 
 def _failure(failures: Sequence[KafkaError]) -> KafkaError:
-    """What no address being reachable means: the first error that is not of the network, or one that names all."""
+    """The error if no address can be reached: the first that is no NetworkError, or one that names all addresses."""
     for error in failures:
         if not isinstance(error, NetworkError):
             return error

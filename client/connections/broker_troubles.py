@@ -1,4 +1,4 @@
-"""`BrokerTroubles`: the brokers that a client cannot reach, or that do not answer, for logs and errors."""
+"""`BrokerTroubles`: the brokers that a client cannot reach or that do not answer, for log lines and error messages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from minikafka.protocol.errors import KafkaError, NetworkError
 from minikafka.protocol.shortened import shortened
 
 _SILENT_S = 1
-"""An address at which nobody has answered for this long is silent; others are tried meanwhile."""
+"""An address that has not answered for this long counts as silent; other addresses are tried meanwhile."""
 _NAMED_MAX = 3
-"""Of the brokers that cannot be reached; a line of a log names no more."""
+"""The maximum number of unreachable brokers, and of silent ones, that one message names."""
 
 
 class BrokerTroubles:
-    """By address ("host:port"), the last error of connecting, until a connection is open."""
+    """The last connection error of each address ("host:port"), kept until a connection to the address is open."""
 
     def __init__(self) -> None:
         self._connecting: Counter[str] = Counter()
@@ -27,7 +27,7 @@ class BrokerTroubles:
 
     @contextmanager
     def connecting(self, address: str) -> Iterator[None]:
-        """The block connects to this address, or raises KafkaError, or is cancelled."""
+        """Record the outcome of the block, which connects to the address, raises KafkaError, or is cancelled."""
         began = anyio.current_time()
         self._connecting[address] += 1
         try:
@@ -45,18 +45,18 @@ class BrokerTroubles:
             self._connecting -= Counter((address,))
 
     def keep(self, addresses: Iterable[str]) -> None:
-        """Forget what is not one of these: other addresses are not needed to reach the cluster."""
+        """Forget the errors of all addresses but these: other addresses are not needed to reach the cluster."""
         kept = set(addresses)
         self._errors = {address: error for address, error in self._errors.items() if address in kept}
 
     def explain(self, last: KafkaError | str | None, silent: Iterable[str]) -> str:
-        """One line: the last error of what is waited for, the addresses that cannot be reached, those that are silent.
+        """One line that names the last error, the addresses that cannot be reached, and the silent addresses.
 
-        "" if there are none.
+        Returns "" if there are none.
 
         Args:
-            last: None if there is none.
-            silent: the addresses with a connection whose broker does not answer.
+            last: the last error of the operation that waits, or None.
+            silent: the addresses with an open connection whose broker does not answer.
         """
         waiting = [one for one in dict.fromkeys((*silent, *self._connecting)) if one not in self._errors]
         reasons = [] if last is None else [str(last)]

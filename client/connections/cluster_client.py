@@ -51,11 +51,11 @@ _WATCH_INTERVAL_WHERE_BROKERS_WAIT_S = 0.5
 _METADATA_PATIENCE_S = 0.5
 """How long to wait for one broker's metadata before asking another broker."""
 _REPEATED_SOON_MAX = 10
-"""Of equal responses in a row, after which the next one is asked for later: an election takes less time than that."""
+"""After this many equal metadata responses in a row, refreshes back off: an election takes less time than these."""
 
 
 class CoordinatorType(IntEnum):
-    """What a coordinator coordinates; the values are those of FindCoordinator."""
+    """The kinds of coordinators; the values are the key types of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -66,13 +66,13 @@ class Cluster:
 
     Attributes:
         metadata: the cached metadata; changed by `refresh` and by the background task.
-        topics: the topics that refreshes request; None: all topics. Those that do not exist are forgotten, unless the
+        topics: the topics that refreshes request; None: all topics. Topics that do not exist are removed, unless the
             client waits for them.
-        is_wanted: whether the client uses a topic, also if it does not exist.
+        is_wanted: returns whether the client uses a topic, even if the topic does not exist.
         on_update: called after every change of `metadata`.
-        features: the levels of the cluster's finalized features, as the newest connection knows them (KIP-584).
-        waits: what the client waits for; logged if it lasts.
-        home: where the client may be used.
+        features: the levels of the cluster's finalized features, as of the newest connection (KIP-584).
+        waits: the waits of the client; long ones are logged.
+        home: the task, event loop, thread and process in which the client may be used.
     """
 
     def __init__(self, options: ClientOptions, seams: Seams, task_group: TaskGroup) -> None:
@@ -109,7 +109,7 @@ class Cluster:
     async def start(self, *, lazily: bool = False) -> None:
         """Connect to a broker, and start the background tasks. Raises NetworkError.
 
-        `lazily`: connecting is one of these tasks. It does not end before a broker is reached, and nothing is raised.
+        With `lazily`, a background task connects: it retries until a broker is reached, and `start` raises nothing.
         """
         self._stream_tasks.start_soon(self.waits.report)
         if lazily:
@@ -127,11 +127,11 @@ class Cluster:
     async def _connect_in_background(self) -> None:
         try:
             await self.retry(self.refresh, "connecting", timeout_ms=float("inf"))
-        except KafkaError as error:  # Calls that need the cluster try it again, and raise it.
+        except KafkaError as error:  # Calls that need the cluster connect again, and raise the error.
             _logger.warning("client not connected: %s", error)
 
     def close(self) -> None:
-        """Close all connections, also those that are being opened; nothing is retried any longer."""
+        """Close all connections, also those that are being opened, and stop retrying."""
         self._closed = True
         for _, connection in self._open():
             connection.close()
@@ -143,7 +143,7 @@ class Cluster:
         return connection if connection is not None and not connection.closed else None
 
     def is_unreachable(self, node_id: int) -> bool:
-        """Whether the last attempt to connect failed, so that leaders may have changed."""
+        """Whether the last attempt to connect to a broker failed, so that leaders may have changed."""
         return node_id in self._failures
 
     async def connection(self, node_id: int, purpose: str = "") -> Connection:
@@ -230,7 +230,7 @@ class Cluster:
         """Call `attempt` until it succeeds or fails with an error that is not retriable, with exponential backoff.
 
         Raises that error or, after `timeout_ms` (default: `default_api_timeout_ms`), an error of the last error's
-        class; RequestTimedOutError if no attempt has finished. It is logged if it lasts.
+        class; RequestTimedOutError if no attempt has finished. A long wait is logged as `what`.
         """
         limit_ms = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         failures, last = 0, None
@@ -250,12 +250,12 @@ class Cluster:
     def waiting(
         self, what: str, last: Callable[[], KafkaError | None] = lambda: None
     ) -> AbstractContextManager[None]:
-        """The block waits for `what`, which is logged if it lasts, with `last()`, the last error."""
+        """A block that waits for `what`. If the wait is long, it is logged with the last error, `last()`."""
         began = anyio.current_time()
         return self.waits.during(lambda: Awaited(what, self.why(last()), began))
 
     def why(self, last: KafkaError | str | None, *, otherwise: str = "no response yet") -> str:
-        """Why what is waited for has not come: the last error, and which brokers cannot be reached or do not answer."""
+        """Why a wait has not ended: the last error, and the brokers that cannot be reached or do not answer."""
         silent = [one.address for purpose, one in self._open() if one in self._stalled and not purpose]
         return self._troubles.explain(last, silent) or otherwise
 
@@ -284,9 +284,9 @@ class Cluster:
         self.on_update()
 
     def _requests(self) -> list[tuple[list[str] | None, bool]]:
-        """The topics to request, None for all, and whether brokers may create them.
+        """The Metadata requests to send: for each, the topics (None: all) and whether brokers may create them.
 
-        They may only create topics that somebody waits for: one that was deleted would come back else.
+        Brokers may only create topics for which the client waits: otherwise a deleted topic would come back.
         """
         if self.topics is None:
             return [(None, False)]
@@ -299,7 +299,7 @@ class Cluster:
         return is_wanted and (self._awaited[name] > 0 or self.is_wanted(name))
 
     def forget(self, topic: str) -> None:
-        """Ask no more for a topic, unless somebody waits for it."""
+        """Stop requesting metadata of a topic, unless a caller waits for it or the client uses it."""
         if self.topics is not None and not (self._awaited[topic] or self.is_wanted(topic)):
             self.topics.pop(topic, None)
             self.metadata.topics.pop(topic, None)
@@ -307,7 +307,7 @@ class Cluster:
     async def _request_from_any(self, message: Any) -> tuple[Connection, Any]:
         """The response of the first broker that answers, asking another one every `_METADATA_PATIENCE_S`.
 
-        Others than those whose last responses were older than what is known, if there are any.
+        Brokers whose last responses were older than the cached metadata are only asked if there are no others.
 
         Raises KafkaError.
         """
@@ -326,7 +326,7 @@ class Cluster:
         raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")
 
     def _check(self, response: MetadataResponse) -> None:
-        """Raise NetworkError if a response has no metadata that could be used."""
+        """Raise NetworkError if a response has no usable metadata."""
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             if self._bootstrap.begins_again:
                 self._begin_again("the broker requires it")
@@ -345,7 +345,7 @@ class Cluster:
         self._failures.clear()
 
     def refresh_soon(self) -> None:
-        """Have the background task refresh metadata, as something in it has proven wrong."""
+        """Make the background task refresh metadata, because part of the cached metadata has proven wrong."""
         self._refresh_wanted.set()
 
     async def topic(self, name: str, timeout_ms: float) -> Topic:
@@ -401,7 +401,7 @@ class Cluster:
         return found.node_id
 
     def forget_coordinator(self, key: str, kind: CoordinatorType = CoordinatorType.GROUP) -> None:
-        """Look the coordinator up again next time: it has moved or is unreachable."""
+        """Remove a cached coordinator that has moved or is unreachable; `coordinator` then looks it up again."""
         self._coordinators.pop((kind, key), None)
 
     async def _connect(self, host: str, port: int) -> Connection:
@@ -431,9 +431,9 @@ class Cluster:
         return [(purpose, one) for purpose, one in known if not one.closed]
 
     async def _keep_fresh(self) -> None:
-        """Refresh metadata when it is old, or has proven wrong: more and more rarely while it stays the same for long.
+        """Refresh metadata that is old or has proven wrong, at growing intervals while responses stay the same.
 
-        Source: Kafka's `Metadata.timeToAllowUpdate`, equivalent responses; there the second one is later already.
+        Source: Kafka's `Metadata.timeToAllowUpdate`, which already delays the request after the first equal response.
         """
         failures = repeated = 0
         while True:
@@ -456,7 +456,7 @@ class Cluster:
             await anyio.sleep(self._backoff.delay_ms(failures) / 1000)
 
     def _forget_missing(self) -> None:
-        """Ask no more for topics that do not exist, such as deleted ones, and that nobody waits for."""
+        """Stop requesting topics that do not exist, such as deleted ones, unless the client uses or awaits them."""
         errors = self.metadata.errors
         for name in list(self.topics or ()):
             missing = isinstance(errors.get(name), UnknownTopicOrPartitionError)
@@ -464,7 +464,7 @@ class Cluster:
                 del self.topics[name], errors[name]
 
     async def _watch(self) -> None:
-        """Close connections with a request that has timed out, and detect stalled ones."""
+        """Close connections with a request that has timed out, and detect stalled connections."""
         while True:
             await self._rest_from_watching()
             now = anyio.current_time()

@@ -21,19 +21,19 @@ from minikafka.protocol.messages.metadata import (
 from minikafka.protocol.types import NIL_UUID
 
 BEHIND_MAX = 20
-"""Responses that may know an older leader epoch than a committed offset has; then the offset is of another topic. An
-epoch that metadata have named of the topic with this id is never given up."""
+"""How many responses in a row may have an older leader epoch than a committed offset names. After that, the offset
+belongs to another topic of the same name. An epoch that metadata has named for the current topic id is kept."""
 MISSING_PATIENCE_S = 5
-"""How long a topic may be unknown before the application is told: a new one is not known to all brokers at once."""
+"""How long a topic may be unknown before the application gets an error: brokers learn of a new topic one by one."""
 
 
 def missing_patience_s(default_api_timeout_ms: float) -> float:
-    """`MISSING_PATIENCE_S`, or less: the application is told before its request times out, which explains nothing."""
+    """`MISSING_PATIENCE_S`, or less, so that the application gets this error before an unspecific timeout."""
     return min(MISSING_PATIENCE_S, default_api_timeout_ms / 2000)
 
 
 def missing_topics(names: Sequence[str]) -> UnknownTopicOrPartitionError:
-    """The error for the application."""
+    """The error that tells the application which topics do not exist."""
     quoted = ", ".join(map(repr, names))
     return UnknownTopicOrPartitionError(
         f"topic {quoted} does not exist: create it, or have brokers create it with allow_auto_create_topics=True"
@@ -41,7 +41,7 @@ def missing_topics(names: Sequence[str]) -> UnknownTopicOrPartitionError:
 
 
 def _error_of(name: str, topic: MetadataResponseTopic) -> KafkaError | None:
-    """Why the metadata of a topic cannot be used: its error, or partitions that are not those from 0 to the last."""
+    """Why the metadata of a topic cannot be used: its error code, or partition numbers that have gaps; else None."""
     if topic.error_code:
         error = error_for(topic.error_code, f"topic {name!r}: {error_for(topic.error_code)}")
         return missing_topics([name]) if isinstance(error, UnknownTopicOrPartitionError) else error
@@ -95,9 +95,9 @@ class Metadata:
     """The cached metadata, and the errors of requested topics.
 
     Attributes:
-        behind: how many responses since the last one that is current were older than what is known of a partition.
-        learned: By topic and partition, the leader epoch of a position, as long as no broker has named it.
-        withdrawn: Of these, the leader epoch that no broker knew, and that is no longer waited for.
+        behind: how many responses in a row were older than the cached metadata of some partition.
+        learned: by topic and partition, the leader epoch of a consumer's position that no broker has named yet.
+        withdrawn: by topic and partition, the last `learned` epoch that was given up because no broker knew it.
     """
 
     cluster_id: str | None = None
@@ -113,7 +113,7 @@ class Metadata:
         """Apply a response about the topics `requested` (None: all topics).
 
         Args:
-            of_new: it is about topics of which nothing is known, and one about the others follows.
+            of_new: the response is about topics that are not cached; a response about the other topics follows.
 
         Raises the response's top-level KafkaError.
         """
@@ -156,7 +156,7 @@ class Metadata:
     ) -> Partition:
         """The partition of the response, unless a later leader epoch is known already (KIP-320).
 
-        If no broker has named this later epoch, older responses are `believed` after a while.
+        If no broker has named this later epoch, older responses are accepted (`believed`) after `BEHIND_MAX` of them.
         """
         partition = Partition(
             one.partition_index,
@@ -200,9 +200,10 @@ class Metadata:
         return True
 
     def learn_epoch(self, topic: str, partition: int, leader_epoch: int) -> bool:
-        """Forget a leader of an earlier epoch than this one, of the batch at a position; return whether there was one.
+        """Forget the leader if its epoch is before `leader_epoch`, that of a position; return whether it was forgotten.
 
-        Such a leader may be isolated: its log may end before the offset. Source: KIP-320, `updateLastSeenEpochIfNewer`.
+        Such a leader may be isolated, and its log may end before the position. Source: KIP-320,
+        `updateLastSeenEpochIfNewer`.
         """
         known, withdrawn = self.leader_epoch(topic, partition), self.withdrawn.get((topic, partition), -1)
         if not 0 <= known < leader_epoch or leader_epoch <= withdrawn:
@@ -214,15 +215,15 @@ class Metadata:
         return True
 
     def lacks(self, topics: Iterable[str]) -> bool:
-        """Whether one of these does not exist yet."""
+        """Whether one of these topics has a retriable error, as a topic that does not exist yet."""
         return any(name in self.errors and self.errors[name].retriable for name in topics)
 
     def nonexistent(self, topics: Sequence[str]) -> list[str]:
-        """Those that do not exist, as far as is known."""
+        """Those of the given topics that do not exist according to the cached metadata."""
         return [name for name in topics if isinstance(self.errors.get(name), UnknownTopicOrPartitionError)]
 
     def missing(self, topic: str, partition: int) -> UnknownTopicOrPartitionError | None:
-        """The error of a partition that does not exist, as far as is known: a new one may exist soon."""
+        """The error if a partition does not exist according to the cached metadata; a new partition may exist soon."""
         error, known = self.errors.get(topic), self.topics.get(topic)
         if isinstance(error, UnknownTopicOrPartitionError):
             return error
@@ -233,7 +234,7 @@ class Metadata:
         )
 
     def leader(self, topic: str, partition: int) -> int:
-        """The leader's node id; -1 if there is none, or it is unknown, or no broker of the cluster."""
+        """The leader's node id; -1 if there is no leader, or it is unknown, or it is not in `brokers`."""
         known = self.topics.get(topic)
         if known is None or not 0 <= partition < len(known.partitions):
             return -1
@@ -253,5 +254,5 @@ class Metadata:
         return known.topic_id if known else NIL_UUID
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """The name of the topic with this id."""
+        """The name of the topic with this id, or None."""
         return next((one.name for one in self.topics.values() if one.topic_id == topic_id), None)

@@ -30,7 +30,7 @@ _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4
 """Apache Kafka 4.3 implements version 5 but does not advertise it."""
 _METADATA_KEY, _BROKER_REGISTRATION_KEY = 3, 62
-"""Controllers have the second only, brokers the first only."""
+"""API keys that tell controllers from brokers: only brokers offer Metadata, only controllers BrokerRegistration."""
 _UNSUPPORTED_VERSION = 35
 _CORRELATION_ID_MAX = (1 << 31) - 1
 
@@ -61,9 +61,9 @@ class Connection:
         versions: (lowest, highest) version that the broker supports, by API key.
         features: the level of each finalized feature, such as transaction.version.
         features_epoch: increases when features change; -1: not known.
-        closed: the reason why it is closed, or "" while it is open.
-        responses, sent_bytes, received_bytes: since it was opened, lengths of frames included.
-        on_post: called before the next request is sent, to be set by its owner.
+        closed: the reason why the connection is closed, or "" while it is open.
+        responses, sent_bytes, received_bytes: counts since the connection was opened; bytes include frame lengths.
+        on_post: called before each request is sent; set by the owner of the connection.
     """
 
     def __init__(self, host: str, port: int, client_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Exceptions without the groups that the client's own task groups put around them: callers know nothing of these."""
+"""Unwraps exceptions from the exception groups of the client's own task groups, which callers do not know about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 @asynccontextmanager
 async def task_group() -> AsyncIterator[TaskGroup]:
-    """A task group whose exception is raised as it was, if it is the only one, or ends the program."""
+    """A task group that raises its exception without a group, if it is the only one or ends the program."""
     try:
         async with anyio.create_task_group() as tasks:
             yield tasks
@@ -21,7 +21,7 @@ async def task_group() -> AsyncIterator[TaskGroup]:
 
 
 def sole(errors: Iterable[BaseException]) -> BaseException | None:
-    """The only exception in these, and in the groups among them; or the one that ends the program, as Ctrl-C."""
+    """The only exception in `errors` and their nested groups, or the first that ends the program (Ctrl-C); or None."""
     leaves = list(_leaves(errors))
     ending = [one for one in leaves if isinstance(one, KeyboardInterrupt | SystemExit)]
     if ending:
@@ -30,7 +30,7 @@ def sole(errors: Iterable[BaseException]) -> BaseException | None:
 
 
 def raise_alone(error: BaseException) -> Never:
-    """Raise the error of a group that is being handled, with the cause and the context that it had in the group."""
+    """Raise an error of the group that is being handled, and keep the cause and context that it had in the group."""
     context, suppressed = error.__context__, error.__suppress_context__
     try:
         raise error
@@ -39,7 +39,7 @@ def raise_alone(error: BaseException) -> Never:
 
 
 def without(group: BaseExceptionGroup[BaseException], error: BaseException | None) -> list[BaseException]:
-    """What is in a group beside this error; trio makes other groups of those that leave a block."""
+    """The exceptions of a group other than `error`. Leaves are compared, as trio regroups exceptions of a block."""
     known = set() if error is None else {id(one) for one in _leaves([error])}
     return [one for one in group.exceptions if not {id(leaf) for leaf in _leaves([one])} <= known]
 

@@ -1,4 +1,4 @@
-"""A client's clock, randomness and network in one object, which tests and simulations replace.
+"""`Seams`: a client's clock, randomness and network in one object, which tests and simulations replace.
 
 In this package only this file, `trio_socket.py` and `asyncio_socket.py` use a clock, a source of randomness or a
 socket.
@@ -22,14 +22,14 @@ _PORT_MAX = (1 << 16) - 1
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970."""
+    """The current time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any) -> Stream:
     """Connect with the socket implementation for the running event loop. Raises OSError.
 
-    Also for addresses that cannot exist, which a broker may name: systems connect to port 65536 + n at port n.
+    OSError is also raised for invalid ports, which a broker may name: systems would use port n for port 65536 + n.
     """
     if not 0 < port <= _PORT_MAX:
         raise OSError(f"no port has that number: must be 1 to {_PORT_MAX}")
@@ -49,8 +49,8 @@ class Home:
     """The task in which a client is opened, and its event loop, in its thread and process.
 
     Attributes:
-        is_trio: whether that is trio's.
-        on_fork: called in a forked process: it has nothing there that leaves out `check`.
+        is_trio: whether the event loop is trio's.
+        on_fork: called in a forked child process, so that the client disables calls there that do not use `check`.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Home:
         return self._current_task() is self._task
 
     def check(self) -> None:
-        """Raise RuntimeError elsewhere, where nobody would do what is waited for."""
+        """Raise RuntimeError in another event loop, thread or process, where a call would wait for ever."""
         if self._running_loop() is not self._loop or os.getpid() != self._process:
             raise RuntimeError(
                 "this client was opened in another event loop, thread or process, where its tasks are: use it there,"
@@ -90,9 +90,10 @@ os.register_at_fork(after_in_child=_tell_homes)
 
 
 def reason_of(error: BaseException) -> str:
-    """The system's words for the failure of a connection, "" if there are none.
+    """The operating system's error text for a failed connection, "" if there is none.
 
-    asyncio adds the address, which messages have already; trio names it alone, with the reason as the cause.
+    asyncio's text repeats the address, which messages already have; trio's text has only the address, and the reason
+    is in its cause.
     """
     causes = [error]
     for one in causes:

@@ -15,7 +15,7 @@ from minikafka.client.connections.connection import Connection
 PATIENCE_S = 0.5
 """A connection is stalled when the same request has been the oldest for this long."""
 PATIENCE_WHERE_BROKERS_WAIT_S = 1.5
-"""The same for fetch and group connections, where brokers delay responses on purpose."""
+"""`PATIENCE_S` for fetch and group connections, where brokers delay responses on purpose."""
 
 
 class _Oldest(NamedTuple):
@@ -27,7 +27,7 @@ class _Oldest(NamedTuple):
 
 
 class StalledRequests:
-    """The oldest request of each connection and since when. Times are seconds on the caller's clock."""
+    """The oldest request of each connection, and the time since it is the oldest, in seconds on the caller's clock."""
 
     def __init__(self) -> None:
         self._seen: dict[Connection, _Oldest] = {}

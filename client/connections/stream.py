@@ -1,4 +1,4 @@
-"""The interfaces between a connection and its socket: `Stream` sends bytes, `Receiver` is passed frames."""
+"""The interfaces between a connection and its socket: `Stream` sends bytes, `Receiver` handles received frames."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Receiver(Protocol):
     frames: FrameReader
 
     def on_frame(self, frame: bytearray) -> None:
-        """Handle a whole frame. Raises MalformedMessage where the connection must be closed."""
+        """Handle a whole frame. Raises MalformedMessage if the connection must be closed."""
 
     def on_lost(self, why: str) -> None:
-        """The stream is closed, for any reason; no call follows this one."""
+        """Handle the end of the stream, whatever the reason. This is the last call of the receiver."""
 
 
 OpenStream = Callable[[str, int, Receiver, Any], Awaitable[Stream]]

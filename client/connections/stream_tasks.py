@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 
 
 class StreamTasks:
-    """Runs the tasks of streams, which only `close` ends.
+    """Runs the background tasks of streams until `close`, shielded from cancellation.
 
     A client whose block is cancelled still commits offsets and leaves its group, and needs its connections until then.
     """
@@ -38,7 +38,7 @@ class StreamTasks:
                 del self._scopes[number]
 
     def close(self) -> None:
-        """End all tasks, and those that are started later."""
+        """Cancel all tasks, also those that are started later."""
         self._closed = True
         for scope in self._scopes.values():
             scope.cancel()

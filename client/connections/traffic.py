@@ -1,4 +1,4 @@
-"""Counts the connections of a client, their requests, responses and bytes."""
+"""`Traffic`: counts the connections of a client, and their requests, responses and bytes, for its metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minikafka.client.metrics import MetricName, Readings, Window
 
 
 class Traffic:
-    """The connections of one client, those that are closed included; and what its metrics were before."""
+    """The counts of all connections of one client, open and closed, and the metrics `Window` for computing rates."""
 
     def __init__(self, client_id: str) -> None:
         self.client_id = client_id
@@ -28,7 +28,7 @@ class Traffic:
         self._open.append(connection)
 
     def measure(self, readings: Readings) -> None:
-        """The metrics that all clients have."""
+        """Add the metrics that all clients have to `readings`."""
         self._settle()
         requests, responses, sent, received = map(sum, zip(self._closed, *map(_counts, self._open), strict=True))
         readings.gauge("connection-count", len(self._open))
@@ -41,7 +41,7 @@ class Traffic:
         readings.average("request-size", sent, requests)
 
     def _settle(self) -> None:
-        """Keep the counts of connections that were closed, and forget these."""
+        """Add the counts of closed connections to the totals, and drop these connections."""
         for one in self._open:
             if one.closed:
                 self._closed = [sum(pair) for pair in zip(self._closed, _counts(one), strict=True)]
@@ -54,7 +54,7 @@ def _counts(connection: Connection) -> tuple[int, int, int, int]:
 
 @checks_arguments()
 class Measured:
-    """A client that has metrics: the base of `ClusterClient`, which has the cluster."""
+    """The `metrics` method of a client; a base class of `ClusterClient`, which provides `cluster`."""
 
     _metrics_kind = "admin-client"
 
@@ -64,7 +64,7 @@ class Measured:
         raise NotImplementedError
 
     def metrics(self) -> dict[MetricName, float]:
-        """The metrics of the JVM client, as far as there are any: docs/client.md lists them.
+        """The client's metrics, a subset of the JVM client's: docs/client.md lists them.
 
         Raises RuntimeError outside of `async with`.
         """

@@ -28,7 +28,7 @@ class Socket(Protocol):
 
 
 class Waits(Protocol):
-    """The waits for a socket, as in `trio.lowlevel`; a simulation has its own."""
+    """The functions of `trio.lowlevel` that wait for a socket; a simulation provides its own."""
 
     async def wait_readable(self, sock: Any, /) -> None: ...
 
@@ -38,7 +38,7 @@ class Waits(Protocol):
 
 
 async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any) -> Stream:
-    """Connect. Raises OSError."""
+    """Connect to a broker. Raises OSError."""
     connected = await trio.open_tcp_stream(host, port)
     raw = socket.socket(fileno=connected.socket.detach())
     raw.setblocking(False)
@@ -53,7 +53,7 @@ def current_task() -> object:
 
 
 def running_loop() -> object:
-    """What identifies the run of trio in this thread, or None."""
+    """The token of the trio run in this thread, or None."""
     try:
         return trio.lowlevel.current_trio_token()
     except RuntimeError:

@@ -1,10 +1,10 @@
-"""`Waits`: what a client waits for. A wait that lasts for two seconds is logged, and again every ten seconds.
+"""`Waits`: logs what a client waits for, once a wait has lasted two seconds, and again every ten seconds.
 
     with waits.during(lambda: Awaited("committing offsets", why(), began)):
         …
 
-Every wait of a client for its cluster is entered here, whoever waits. A background task of the client looks at them all
-and logs one line about all that have lasted: an application may wait in a thousand tasks for one broker.
+Every wait of a client for its cluster is entered here. A background task of the client checks all waits, and logs one
+line about all long ones: an application may wait for one broker in a thousand tasks.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _logger = escaped(logging.getLogger("minikafka.client"))
 PATIENCE_S = 2
 """A wait is logged once it has lasted for this long."""
 INTERVAL_S = 10
-"""How often it is logged after that."""
+"""The interval at which a wait is logged after that."""
 _TICK_S = 0.5
 _NAMED_MAX = 3
-"""Of the things that are waited for; a line of the log names no more."""
+"""The maximum number of awaited things that one log line names."""
 
 
 class Awaited(NamedTuple):
-    """What is waited for ("committing offsets"), why it has not come, and since when, on the event loop's clock."""
+    """A wait: what is awaited ("committing offsets"), why it is late, and since when, on the event loop's clock."""
 
     what: str
     why: str
@@ -37,21 +37,21 @@ class Awaited(NamedTuple):
 
 
 Look = Callable[[], Awaited | None]
-"""What is waited for now; None: nothing, at present."""
+"""A function that returns the current wait, or None if there is none at present."""
 
 
 class Waits:
-    """The waits of one client."""
+    """The current waits of one client."""
 
     def __init__(self) -> None:
         self._told: dict[Look, float] = {}
-        """When each was logged last, on the event loop's clock."""
+        """When each wait was logged last, on the event loop's clock."""
         self._said_at = float("-inf")
         self._wake = anyio.Event()
 
     @contextmanager
     def during(self, look: Look) -> Iterator[None]:
-        """The block waits for what `look` returns."""
+        """A block that waits for what `look` returns."""
         self.begin(look)
         try:
             yield
@@ -59,27 +59,27 @@ class Waits:
             self.end(look)
 
     def begin(self, look: Look) -> None:
-        """Ask `look` from now on; nothing if it is asked already."""
+        """Start to call `look` regularly; do nothing if that has begun already."""
         if look not in self._told:
             self._told[look] = float("-inf")
             self._wake.set()
 
     def end(self, look: Look) -> None:
-        """Ask `look` no longer."""
+        """Stop calling `look`."""
         self._told.pop(look, None)
 
     async def report(self) -> None:
-        """Log the waits that last, until cancelled. It sleeps while there are none."""
+        """Log long waits, until cancelled. The task sleeps while there are no waits."""
         while True:
             if not self._told:
                 self._wake = anyio.Event()
                 await self._wake.wait()
             is_waiting = self._report(anyio.current_time())
-            # Also a wait that begins right now is found before it has lasted for `PATIENCE_S`.
+            # A wait that begins right now is found before it has lasted `PATIENCE_S`.
             await anyio.sleep(_TICK_S if is_waiting else PATIENCE_S - _TICK_S)
 
     def _report(self, now: float) -> bool:
-        """Whether anything is waited for at present."""
+        """Log the long waits if that is due; return whether there are any waits."""
         found = {look: awaited for look in list(self._told) if (awaited := look()) is not None}
         lasting = {look: one for look, one in found.items() if now - one.since >= PATIENCE_S and look in self._told}
         is_due = any(now - self._told[look] >= INTERVAL_S for look in lasting)
@@ -100,7 +100,7 @@ def essential(reasons: Iterable[str]) -> list[str]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first few distinct ones, and how many more there are."""
+    """The first `_NAMED_MAX` distinct names, and how many more there are, as one text."""
     distinct = list(dict.fromkeys(names))
     more = len(distinct) - _NAMED_MAX
     return ", ".join(distinct[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -9,43 +9,43 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
 `Subscriptions`.
 
     consumer.py            `Consumer`: iteration, `poll`, seeks, offsets, commits
-    consumer_metrics.py    what `metrics()` says of a consumer
+    consumer_metrics.py    the metrics of a consumer
     subscription.py        assigned partitions, by `assign`, subscription or group; commits
     listener.py            `Listener`: callbacks for rebalances, called where the application requests records
     background_fetch.py    the background task: Fetch requests, errors
     missing_offsets.py     start offsets, and the ends to stop at
-    failures.py            errors of the background for the next request, unless a seek makes them moot
+    failures.py            errors of background tasks, raised by the application's next request unless obsolete
     fetch_state.py         planned fetches and buffered chunks
-    fetched_chunks.py      what the bytes of a response become; aborted transactions
+    fetched_chunks.py      splits the bytes of a response into chunks, without aborted transactions
     fetch_session.py       fetch sessions: requests that contain only changes (KIP-227)
-    partition_state.py     the positions of one partition, and what fetches of it have to respect
+    partition_state.py     the positions of one partition, and the conditions for fetching it
     chunk.py               records of one partition from a fetch response, decoded on first access
     position_validation.py detects truncated logs after elections (KIP-320): `LogTruncationError`
     interception.py        calls interceptors (KIP-42)
-    deserialization.py     deserializers; `RecordDeserializationError` names a record that has no value
+    deserialization.py     applies deserializers; `RecordDeserializationError` names the record that fails
     arrow_batches.py       records as Arrow columns, for pandas, polars and Spark (requires pyarrow and numpy)
 
-With `stop_at="end"` each partition has a `stop_offset`, its end when it was assigned: batches from there on are neither
-fetched nor returned, and iterations end when all partitions are there. A position beyond it is fetched once, as only
-the broker knows whether it is out of range.
+With `stop_at="end"` each partition has a `stop_offset`, its end offset when it was assigned. Batches from there on are
+neither fetched nor returned, and iterations end when all partitions have reached it. A position beyond the
+`stop_offset` is fetched once, as only the broker knows whether that position is out of range.
 
 Caveats:
-    * `stop_at`: if an unclean election shortens a log below the end that was found, the iteration waits until the log
-      is as long again. A member of a group under the consumer protocol ends without partitions after two heartbeats.
+    * `stop_at`: if an unclean election shortens a log below the `stop_offset`, the iteration waits until the log is as
+      long again. A group member that has no partitions under the consumer protocol ends after two heartbeats.
     * Records are decoded up to 50,000 at a time, also for `poll(max_records=1)`, and those of a larger batch in slices.
-      A compressed batch is decompressed as a whole, once; it may have 256 MiB then, and is corrupt above.
+      A compressed batch is decompressed as a whole, once. If it has more than 256 MiB then, it counts as corrupt.
     * A member under the consumer protocol whose cluster was replaced by an empty one does not join again: it logs a
       warning every ten seconds. A member under the classic protocol joins again.
     * Batches of magic 0 or 1, which brokers before Kafka 4 may still have, are not read: CorruptMessageError.
-    * A closed consumer keeps what it had buffered until Python's collector of garbage runs. That is up to two responses
-      for each partition, which `fetch_max_bytes` does not bound together.
-    * `unsubscribe()` in `on_partitions_revoked` calls that listener again, until Python raises RecursionError.
+    * A closed consumer keeps its buffered records until Python's garbage collector runs: up to two responses for each
+      partition, whose total size `fetch_max_bytes` does not bound.
+    * `unsubscribe()` in `on_partitions_revoked` calls that callback again, until Python raises RecursionError.
     * Up to ten partitions of a broker are fetched without a session: the request is short, and it needs none of the
       broker's slots.
     * Offsets that `Producer.send_offsets_to_transaction` commits carry a leader epoch only if they are given as
-      `OffsetAndMetadata`: without one, a truncation before the next start is not detected, and a leader that was
-      isolated may be asked, whose log ends before the offset.
-    * With `auto_offset_reset="none"`, that there is no committed offset, or that the log was truncated, is raised once
-      for each partition, which has no position then until a `seek`; the JVM client raises it at each poll. An offset
-      that is out of range is raised by each request, and the position stays, as there.
+      `OffsetAndMetadata`. Without a leader epoch, a truncation before the next start is not detected, and the consumer
+      may fetch from an isolated leader whose log ends before the offset.
+    * With `auto_offset_reset="none"`, a missing committed offset or a truncated log raises an error once for each
+      partition, which then has no position until a `seek`; the JVM client raises the error at each poll. An offset out
+      of range raises an error at each request, and the position stays, as in the JVM client.
 """

@@ -4,13 +4,13 @@
         frame = batch.to_pandas()
 
 The columns are those of Spark's Kafka source: key, value, topic, partition, offset, timestamp, timestampType (0
-CreateTime, 1 LogAppendTime), headers; a record without headers has null there.
+CreateTime, 1 LogAppendTime), headers (null for a record without headers).
 
-Used by `Consumer.arrow_batches` (for pandas and polars) and by the Spark data source. Nothing is copied record by
+`Consumer.arrow_batches` (for pandas and polars) and the Spark data source use this module. Nothing is copied record by
 record. The start and end of every field are computed for all records at once (`protocol.records`: `batch_table`,
 `numpy_codec`) and checked against the bounds of their record. Then keys, values and headers are gathered: the positions
-[start, end, start, end, …] serve as the offsets of a binary array over the response's bytes, of which every other
-element is taken, in one pass.
+[start, end, start, end, …] serve as the offsets of a binary array over the response's bytes, and every other element of
+that array is taken, in one pass.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TimestampOverflow(ValueError):
 
 
 class Decoded(NamedTuple):
-    """Records in columns; `timestamps` in ms since 1970. Columns that were not requested are None."""
+    """Decoded records in columns; `timestamps` are in ms since 1970. Columns that were not requested are None."""
 
     offsets: Array
     timestamps: Array
@@ -67,17 +67,17 @@ class Decoded(NamedTuple):
 def decode(
     batches: Sequence[Batch], columns: Collection[str] = COLUMNS, *, max_size_bytes: int = MAX_SIZE_BYTES
 ) -> Decoded:
-    """The records of `batches`, in the order of `Batch.records`; see `decode_table`."""
+    """Decode the records of `batches`, in the order of `Batch.records`; see `decode_table`."""
     return decode_table(table_of(batches), columns, max_size_bytes=max_size_bytes)
 
 
 def decode_table(
     table: BatchTable, columns: Collection[str] = COLUMNS, *, max_size_bytes: int = MAX_SIZE_BYTES
 ) -> Decoded:
-    """The records of a table of batches, for many small batches nearly as quickly as for few large ones.
+    """Decode the records of a table of batches; many small batches take hardly longer than few large ones.
 
     Raises CorruptRecords if any of the batches is damaged, TooMuchContent if compressed records exceed
-    `max_size_bytes` together. Bytes of a record behind the last requested column are not checked, nor are
+    `max_size_bytes` together. Bytes of a record after the last requested column are not checked, nor are
     checksums (see `BatchTable.check_crcs`).
     """
     found = locate_records(table, max_size_bytes)
@@ -113,13 +113,13 @@ def _fields(
 
 
 def _check_within(position: Array, ends: Array) -> None:
-    """Check the last position of each record; sizes are -1 or more, so earlier positions are within it as well."""
+    """Check that the last position read is within each record. Sizes are -1 or more, so earlier positions are too."""
     if (position > ends).any():
         raise CorruptRecords("a record does not end where its length says")
 
 
 def _blob_array(data: Buffer, starts: Array, ends: Array) -> pa.Array:
-    """Slices of `data`; null where one ends before it starts. Positions must be within `data` and increasing."""
+    """Slices of `data`; null for a slice that ends before it starts. Positions must be within `data` and increasing."""
     count = len(starts)
     nulls = ends < starts
     if nulls.all():
@@ -133,7 +133,7 @@ def _blob_array(data: Buffer, starts: Array, ends: Array) -> pa.Array:
 
 
 class _Headers:
-    """The headers of many records: first their positions, which yield `ends`, then, once checked, the arrays."""
+    """The headers of many records. The constructor finds positions and `ends`; once checked, `array` builds arrays."""
 
     def __init__(self, data: Buffer, buffer: Array, counts: Array, position: Array, after: Array) -> None:
         if counts.min(initial=0) < 0 or counts.sum() > len(data) // 2:
@@ -157,7 +157,7 @@ class _Headers:
             raise CorruptRecords("a record's headers exceed its batch") from None
 
     def _locate(self, buffer: Array, after: Array) -> None:
-        """Find the positions of the first header of every record that has one, then of the second, and so on."""
+        """Find the position of each record's first header, if it has one, then of each second header, and so on."""
         firsts = np.cumsum(self._counts) - self._counts
         self._bounds = np.empty((4, int(self._counts.sum())), np.int64)
         self.ends = after
@@ -171,7 +171,7 @@ class _Headers:
             self._bounds[:, firsts[having] + number] = starts, ends, value_starts, value_ends
 
     def array(self) -> pa.Array:
-        """A list of (key, value) for each record, null if it has none. Call only after `ends` was checked."""
+        """A list of (key, value) for each record, null if it has no headers. Call only after `ends` was checked."""
         if self._plain is not None:
             rows = [[{"key": key, "value": value} for key, value in one] or None for one in self._plain]
             return pa.array(rows, SCHEMA.field("headers").type)
@@ -188,7 +188,7 @@ class _Headers:
 
 
 def _texts(names: pa.Array) -> pa.Array:
-    """Bytes as text, with replacement characters for invalid UTF-8, as Java decodes them."""
+    """Decode UTF-8 bytes as text, with replacement characters for invalid bytes, as Java does."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:
@@ -235,7 +235,7 @@ def records_from(
 
 
 def checked_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
-    """The requested columns, all for None. Raises ValueError for an unknown column."""
+    """The requested columns; all columns if `columns` is None. Raises ValueError for an unknown column."""
     wanted = COLUMNS if columns is None else tuple(columns)
     for name in wanted:
         if name not in COLUMNS:
@@ -258,7 +258,7 @@ def _microseconds(decoded: Decoded, topic: str, partition: int) -> pa.Array:
 def to_arrow(batch: RecordBatch) -> pa.RecordBatch:
     """Convert a `RecordBatch` from `Consumer.batches` to an Arrow record batch with all columns.
 
-    `Consumer.arrow_batches` returns the same two to three times as fast, as it creates no objects in between.
+    `Consumer.arrow_batches` returns the same data two to three times as fast, as it creates no object per record.
 
     Keys and values must be bytes, as they are without deserializers; otherwise pyarrow raises ArrowTypeError.
     Raises TimestampOverflow.

@@ -1,7 +1,7 @@
 """The consumer's background task: sends Fetch requests to leaders, one per broker at a time.
 
-Fetches use separate connections, as a broker may delay each for `fetch_max_wait_ms`. Which partitions to fetch, and the
-records received, are kept by `fetch_state.py`; `missing_offsets.py` finds where to begin.
+Fetches use separate connections, as a broker may delay each for `fetch_max_wait_ms`. `fetch_state.py` decides which
+partitions to fetch, and keeps the records received; `missing_offsets.py` finds the offsets at which to start.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _PURPOSE = "fetch"
 _VERSION_WITH_SESSIONS, _VERSION_WITH_IDS = 7, 13
 _VAIN_MAX = 2
-"""So many responses in a row may come early without bringing anything; the next requests are sent after a backoff."""
+"""How many responses in a row may come early and bring nothing, before further requests are sent after a backoff."""
 
 
 class FetchLoop:
     """Sends the requests that a `Fetcher` plans, and passes it the responses.
 
     Attributes:
-        polled_at: when the application has asked for records last, on the event loop's clock; infinite while it waits.
+        polled_at: when the application requested records last, on the event loop's clock; infinite while it waits.
     """
 
     def __init__(
@@ -71,23 +71,23 @@ class FetchLoop:
         self._wake = anyio.Event()
         self._arrival = anyio.Event()
         self._in_flight: dict[int, float] = {}
-        """By node, when the Fetch request without a response was sent, on the event loop's clock."""
+        """By node, when the Fetch request in flight was sent, on the event loop's clock."""
         self._in_vain: dict[int, int] = {}
-        """By node, how many of its last responses came before their time, and brought nothing."""
+        """By node, how many responses in a row came early and brought nothing."""
         self._connecting: dict[int, None] = {}
         self._sessions: dict[int, FetchSession] = {}
         self._missing = MissingOffsets(cluster, fetcher, options, tasks, self._backoff, failures, self._changed)
         self._validating: dict[int, None] = {}
-        """The leaders that are asked whether their logs contain the positions."""
+        """The leaders with whose logs positions are being compared."""
         self.fetches = 0
         self.latencies_ms = Distribution()
-        """Of the fetches that were answered."""
+        """The latencies of fetches that were answered."""
         self._missing_partitions: dict[TopicPartition, float] = {}
         self._unavailable_since: float | None = None
-        """Since when records cannot be fetched that the application asks for, on the event loop's clock."""
+        """Since when requested records cannot be fetched, on the event loop's clock; None if they can."""
 
     def close_sessions(self) -> None:
-        """Have the brokers forget the fetch sessions, without waiting for it: they keep a limited number."""
+        """Ask the brokers, which keep a limited number of fetch sessions, to close these; do not wait for responses."""
         deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
         for node_id, session in self._sessions.items():
             connection = self._cluster.connected(node_id) or self._cluster.connected(node_id, _PURPOSE)
@@ -96,7 +96,7 @@ class FetchLoop:
                 connection.post(request, lambda reply: None, deadline=deadline)
 
     def wake(self) -> None:
-        """Look for partitions to fetch now."""
+        """Make the task look for partitions to fetch now."""
         self._wake.set()
 
     def arrived(self) -> None:
@@ -108,7 +108,7 @@ class FetchLoop:
         self.wake()
 
     def unavailable(self) -> Awaited | None:
-        """The records that the application asks for and that cannot be fetched, for `Waits`; not if there are none."""
+        """The wait for requested records that cannot be fetched, for `Waits`; None if there are just no new records."""
         now = anyio.current_time()
         if now - self.polled_at > PATIENCE_S:
             self._cluster.waits.end(self.unavailable)
@@ -130,7 +130,7 @@ class FetchLoop:
         return Awaited(f"records of {listed(map(str, stuck))}", why, self._unavailable_since)
 
     def _why_stuck(self, state: PartitionState, now: float) -> str | None:
-        """Why records of a partition do not come, "" if its broker cannot be reached; None if there may be none."""
+        """Why a partition's records do not arrive: "" if its broker cannot be reached; None if it may have none."""
         metadata = self._cluster.metadata
         replica = state.preferred_replica
         node_id = replica if replica >= 0 else metadata.leader(*state.tp)
@@ -152,7 +152,7 @@ class FetchLoop:
         await self._arrival.wait()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Plan and send fetches, look up missing offsets and validate positions, until cancelled."""
         while True:
             self._wake = anyio.Event()
             self._missing.look()
@@ -172,7 +172,7 @@ class FetchLoop:
                 await self._wake.wait()
 
     def _leader(self, topic: str, partition: int) -> int:
-        """The leader; -1 if it is unknown, or is one of before the batch at the position (KIP-320)."""
+        """The node id of a leader; -1 if unknown, or of an earlier epoch than the batch at the position (KIP-320)."""
         metadata, state = self._cluster.metadata, self._fetcher.states[TopicPartition(topic, partition)]
         metadata.learn_epoch(topic, partition, state.fetch_epoch)
         leader = metadata.leader(topic, partition)
@@ -267,7 +267,7 @@ class FetchLoop:
                 self._handle_failure(PartitionFailure(state, error))
 
     def _accept(self, fetch: PendingFetch, reply: Any) -> bool:
-        """Whether the response has brought anything: records, an error, the name of another replica."""
+        """Apply a response; return whether it has brought anything: records, an error, or a replica to fetch from."""
         before, is_of_use = len(self._fetcher.chunks), False
         names = fetch.session.names() if reply.responses else {}
         for topic in reply.responses:
@@ -287,7 +287,7 @@ class FetchLoop:
         return is_of_use or len(self._fetcher.chunks) > before
 
     def _answered_in_vain(self, node_id: int, fetch: PendingFetch) -> None:
-        """A broker that answers at once and brings nothing, again and again, is asked after a backoff."""
+        """Count an early response without content; after `_VAIN_MAX` in a row, delay the broker's next fetch."""
         count = self._in_vain[node_id] = self._in_vain.get(node_id, 0) + 1
         if count <= _VAIN_MAX:
             return
@@ -315,9 +315,9 @@ class FetchLoop:
             self._failures.of_topic(state, error)
 
     def _handle_out_of_range(self, state: PartitionState) -> None:
-        """What was fetched before is returned first, and the offset asked for again then.
+        """Handle an offset out of range: return the records fetched before first, then fetch the offset again.
 
-        Without a reset it is asked for again once the error was raised, until the application seeks.
+        With `auto_offset_reset="none"`, the offset is fetched again after the error was raised, until a seek.
         """
         offset, reset = state.fetch_offset, self._options.auto_offset_reset
         if state.buffered:
@@ -334,7 +334,7 @@ class FetchLoop:
                 state.not_before = anyio.current_time() + self._backoff.delay_ms(state.resets - 2) / 1000
 
     def _unvalidated(self) -> dict[int, list[PartitionState]]:
-        """By leader, the partitions whose positions are to be compared with its log."""
+        """By leader, the partitions whose positions must be compared with the leader's log."""
         found: dict[int, list[PartitionState]] = {}
         for state in self._fetcher.unvalidated(self._cluster.metadata.leader_epoch):
             found.setdefault(self._cluster.metadata.leader(*state.tp), []).append(state)
@@ -342,7 +342,7 @@ class FetchLoop:
         return found
 
     async def _validate_positions(self, leader: int) -> None:
-        """Compare positions with the log of a new leader. One that does not answer holds up no other."""
+        """Compare positions with the log of a new leader. Each leader has its own task, so none delays another."""
         what = f"comparing positions with the log of broker {leader}"
         try:
             while leader in self._unvalidated():
@@ -362,7 +362,7 @@ class FetchLoop:
             await validate(self._cluster, self._fetcher, leader, states, self._options.auto_offset_reset)
 
     def _report_missing_partition(self, tp: TopicPartition) -> None:
-        """Have the application's next request raise that a partition it reads from does not exist, at intervals."""
+        """Make requests raise, at intervals of `default_api_timeout_ms`, that an assigned partition does not exist."""
         now, error = anyio.current_time(), self._cluster.metadata.missing(*tp)
         if error is None:
             self._missing_partitions.pop(tp, None)

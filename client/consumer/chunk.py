@@ -25,9 +25,9 @@ T = TypeVar("T")
 CHUNK_SIZE_BYTES = 512 << 10
 """The approximate size of the batches decoded at once, which should stay in a processor's cache."""
 CHUNK_COUNT_MAX = 50_000
-"""The records decoded at once. Each takes some hundred bytes, however small it is on the wire."""
+"""The maximum number of records decoded at once. Each takes some hundred bytes, however small it is on the wire."""
 SLICE_COUNT_MAX = 20_000
-"""The records of a slice of a batch that has more."""
+"""The maximum number of records in one slice of a large batch."""
 
 
 class Chunk:
@@ -35,12 +35,12 @@ class Chunk:
 
     Attributes:
         next_offset: the offset after the chunk, including records that are hidden from the user.
-        ends_response: whether it is the last chunk of a fetch response.
-        size_bytes: the size of the batches that end in it, as they were received.
+        ends_response: whether the chunk is the last one of a fetch response.
+        size_bytes: the size of the batches that end in the chunk, as they were received.
         taken: the number of records returned to the user.
-        by_list: whether the records were taken as a list, all of which may still be being processed.
-        failure: why the records end before the chunk does: the next one cannot be deserialized.
-        corruption: why the chunk has no records: its batch is damaged.
+        by_list: whether the records were taken as a list; the application may still be processing all of them.
+        failure: the error of the first record that cannot be deserialized, where `records` end; None if all can.
+        corruption: why the chunk has no records, because its batch is damaged; else None.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Chunk:
         self.failure: RecordDeserializationError | None = None
 
     def split(self) -> tuple[Chunk, Chunk]:
-        """Two chunks in place of one too large to be decoded at once; records already taken precede the position.
+        """Split a chunk that is too large to be decoded at once in two. Records already taken precede the position.
 
         Raises CorruptMessageError.
         """
@@ -89,7 +89,7 @@ class Chunk:
         )
 
     def _cut(self) -> tuple[Chunk, Chunk]:
-        """A slice of the only batch, and the rest; slices before the position are dropped."""
+        """Cut the next slice off the only batch; return it and the rest. Slices before the position are dropped."""
         large = self._large or LargeBatch(self._batches[0], MAX_SIZE_BYTES, SLICE_COUNT_MAX)
         start = self.state.position or 0
         piece = large.cut()
@@ -154,7 +154,10 @@ class Chunk:
         return self._checked(lambda: decode(TOGETHER_SIZE_BYTES), may_split=True)
 
     def _checked(self, decode: Callable[[], T], *, may_split: bool) -> T:
-        """Call `decode`. The error has no cause, as that one's traceback would keep the content of the batches."""
+        """Call `decode`, and raise its CorruptRecords as CorruptMessageError.
+
+        The error has no cause, because the cause's traceback would keep the content of the batches in memory.
+        """
         why = str(self.corruption)
         try:
             if self.corruption is None:
@@ -177,9 +180,9 @@ class Chunk:
 
     @property
     def processed(self) -> int:
-        """The position before the records that may still be being processed: the last one, or those of a list.
+        """The position before the records that the application may still be processing: the last one, or a whole list.
 
-        It is never before what was settled explicitly.
+        The result is never before an offset that was settled explicitly.
         """
         settled = self.state.processed
         if self.by_list and settled is not None:
@@ -188,9 +191,9 @@ class Chunk:
 
 
 def portions(some: list[Batch]) -> Iterator[list[Batch]]:
-    """Consecutive batches in portions of about CHUNK_SIZE_BYTES, and of CHUNK_COUNT_MAX records at most.
+    """Group consecutive batches into portions of about CHUNK_SIZE_BYTES and at most CHUNK_COUNT_MAX records.
 
-    A batch that has more is a portion by itself.
+    A batch with more records is a portion by itself.
     """
     portion: list[Batch] = []
     size_bytes = count = 0

@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-_CLOSE_TIMEOUT_S, _LAST_COMMIT_TIMEOUT_MS = 5, 4_000  # The rest of it is for leaving the group.
+_CLOSE_TIMEOUT_S, _LAST_COMMIT_TIMEOUT_MS = 5, 4_000  # The remaining second is for leaving the group.
 _LOOK_FOR_END_S = 0.1
-"""How often `stop_at` looks whether the group's assignment is known; all else that ends a wait is noticed at once."""
+"""How often a wait with `stop_at` checks whether the group's assignment is known; other events wake it at once."""
 
 
 @checks_arguments()
@@ -70,8 +70,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             consumer reads all of them.
         bootstrap_servers: "host1:9092,host2:9092", or a list of such addresses.
         options: Kafka's consumer settings with underscores, each described in `ConsumerArguments`: group_id,
-            auto_offset_reset, enable_auto_commit, key_deserializer, value_deserializer … Ours alone: stop_at="end" has
-            iterations end at the ends that the partitions had when they were assigned.
+            auto_offset_reset, enable_auto_commit, key_deserializer, value_deserializer … Kafka does not have
+            stop_at="end": iterations end at the end offsets that the partitions had when they were assigned.
         seams: clock, randomness and network, for tests.
 
     Raises InvalidOption, and on entering NetworkError if no broker can be reached.
@@ -109,9 +109,9 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         self._failures = Failures(self._arrived)
         self._has_raised = False
         self._records_first = False
-        """Whether records come before errors: an error that comes again and again holds up no other partition."""
+        """Whether records are returned before errors, so that a repeated error does not hold up other partitions."""
         self._polls_ms = Distribution()
-        """The times between two requests for records."""
+        """The times between two consecutive requests for records."""
         self._loop: FetchLoop | None = None
         self._subscriptions: Subscriptions | None = None
 
@@ -131,8 +131,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         """Subscribe to topics by name, or to all topics whose whole name matches `pattern`.
 
         The group's members share the partitions; without group_id this consumer reads all of them. `listener` is
-        notified of assigned and revoked partitions. With group_protocol="consumer" the coordinator matches the pattern,
-        a regular expression of RE2; else it is one of `re`.
+        notified of assigned and revoked partitions. With group_protocol="consumer" `pattern` is an RE2 expression that
+        the coordinator matches; otherwise it is a regular expression of Python's `re`.
 
         Raises ValueError without topics and pattern, with both, and for an invalid pattern; TypeError if `topics` is a
         single string.
@@ -144,7 +144,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         await self._open_subscriptions().unsubscribe()
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are assigned now."""
+        """The partitions that are currently assigned."""
         return list(self._fetcher.states)
 
     def pause(self, *partitions: PartitionArgument) -> None:
@@ -190,7 +190,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
                 self.seek(tp, first.offset)
 
     async def position(self, partition: PartitionArgument) -> int:
-        """The offset after the last record returned; waits until it is known, `default_api_timeout_ms` at most.
+        """The offset after the last record returned; waits at most `default_api_timeout_ms` until it is known.
 
         Raises KafkaError.
         """
@@ -227,13 +227,13 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
 
     @property
     def settled(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the application has settled, per assigned partition, in the form that `commit` takes.
+        """The offset up to which each assigned partition has been processed, in the form that `commit` takes.
 
-        That is the offset after the records that were returned before the last step (a request for a record, a batch or
-        a list) or that `commit(record)` has settled, with the leader epoch of the record before it (-1 if it is
-        unknown). Before the first record it is where the partition began or was sought to; partitions whose position is
-        not known yet are omitted. Partitions that were lost since the last request for records are included as
-        far as they are not committed. Automatic commits, and `commit()` in a `Listener`, commit these offsets.
+        A request for a record, a batch or a list settles all records returned before; `commit(record)` settles that
+        record. Each offset has the leader epoch of the record before it (-1 if unknown). Before the first record, the
+        offset is where the partition began or the last seek went; partitions without a known position are omitted.
+        Partitions that were lost since the last request for records are included if they are not committed.
+        Automatic commits, and `commit()` in a `Listener`, commit these offsets.
         """
         offsets = self._fetcher.positions(processed_only=True)
         states = self._fetcher.states
@@ -244,23 +244,23 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
     async def commit(
         self, offsets: ConsumerRecord | Mapping[TopicPartition, Natural | OffsetAndMetadata] | None = None
     ) -> None:
-        """Commit for the group: `offsets`, each the next one to read; by default the positions of all partitions.
+        """Commit offsets for the group; by default the positions of all partitions.
 
         Args:
-            offsets: also a record: the offset after it is committed for its partition, with its leader epoch if the
-                partition is still assigned and was not sought since. The partition counts as settled up to there at
-                once, also if the commit then fails or is cancelled. Or `settled`.
+            offsets: the next offset to read of each partition, such as `settled`. Or a record: the offset after it is
+                committed, with its leader epoch if the partition is still assigned and was not sought since. The record
+                counts as settled at once, even if the commit then fails or is cancelled.
 
-        In a `Listener`, the default are the positions after the records that are processed. Offsets are committed for
-        the generation of the group in which their partition's records were returned. A partition that fails keeps no
-        other from being committed. Errors that may pass are retried, with what was committed last for the partition.
-        Deleted partitions are left out by default, with a warning; in `offsets`: UnknownTopicOrPartitionError. After a
-        lost connection a request is sent again; the coordinator may carry out the first one late, after a later commit,
-        as with Kafka's client. Cancellation leaves open whether the offsets are committed.
+        In a `Listener`, the default is `settled`. Offsets are committed for the generation of the group in which their
+        partition's records were returned. A partition that fails does not keep others from being committed. Retriable
+        errors are retried with the offset that was committed last for the partition. Deleted partitions are left out by
+        default, with a warning; in `offsets` they raise UnknownTopicOrPartitionError. After a lost connection a request
+        is sent again; the coordinator may carry out the first one late, after a later commit, as with Kafka's client.
+        After cancellation, the offsets may or may not be committed. Positions of partitions that were lost since the
+        last request for records are committed as well, if that is still allowed.
 
-        Raises KafkaError, that of the first partition that failed: RebalanceInProgressError, IllegalGenerationError and
+        Raises the KafkaError of the first partition that failed: RebalanceInProgressError, IllegalGenerationError and
         UnknownMemberIdError mean that the partitions may belong to other members now.
-        Positions of partitions that were lost since the last request for records are committed as well, if they may be.
         """
         self._group_id("commit()")
         if isinstance(offsets, ConsumerRecord):
@@ -299,11 +299,11 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         return self._reader.iterates(many.intercepted if self._options.interceptors else many.records)
 
     def batches(self) -> AsyncIterator[RecordBatch]:
-        """Batches of records, each of one partition; processed when the next batch is requested."""
+        """Iterate over batches of records of one partition each; a batch counts as processed at the next request."""
         return self._reader.iterates(self._iterations.batches)
 
     def arrow_batches(self, columns: Sequence[str] | None = None) -> AsyncIterator[pa.RecordBatch]:
-        """As `batches`, but as Arrow record batches, for pandas and polars: creates no object per record.
+        """Iterate over batches like `batches`, but as Arrow record batches, without creating an object per record.
 
         Args:
             columns: a selection of key, value, topic, partition, offset, timestamp, timestampType and headers
@@ -318,8 +318,8 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         """Buffered records, at most `max_records` (default: max_poll_records); waits up to `timeout_ms` for one.
 
         The records of the previous poll count as processed. A listener's callbacks are called here, and are not limited
-        by the timeout. With `stop_at` an empty list comes at once at the end. Raises KafkaError, what a callback
-        raises, and RuntimeError while another task reads.
+        by the timeout. At the end of `stop_at`, an empty list is returned at once. Raises KafkaError, errors of the
+        callbacks, and RuntimeError while another task reads.
         """
         self._reader.check()
         limit = self._options.max_poll_records if max_records is None else max_records
@@ -342,15 +342,15 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         self._fetcher.mark_processed()
 
     def at_end(self) -> bool:
-        """With `stop_at`, whether all records up to the ends of the assigned partitions were returned."""
+        """Whether all records up to the `stop_at` ends of the assigned partitions were returned."""
         return self._fetcher.at_end() and self._open_subscriptions().is_settled()
 
     async def _wait_for(self, look: Callable[[], T | None]) -> T | None:
-        """Wait until `look` returns something other than None; None at the end, with `stop_at`. Raises KafkaError."""
+        """Wait until `look` returns a value other than None, or for the end of `stop_at` (None). Raises KafkaError."""
         return await self._look_for(look, float("inf"))
 
     async def _look_for(self, look: Callable[[], T | None], deadline: float) -> T | None:
-        """As `_wait_for` until a deadline, on the event loop's clock; None then. Makes a listener's calls before."""
+        """Like `_wait_for`, but return None after a deadline on the event loop's clock; call the listener first."""
         self._reader.check_waiting()
         loop, subscriptions = self._open_loop(), self._open_subscriptions()
         loop.polled_at, subscriptions.is_requested = float("inf"), True
@@ -384,7 +384,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         try:
             return look()
         except KafkaError as error:
-            self._failures.of_position(self._fetcher.skip(), error.with_traceback(None))  # which keeps the records
+            self._failures.of_position(self._fetcher.skip(), error.with_traceback(None))  # It would keep the records.
             return None
 
     # Internals.
@@ -407,7 +407,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         return [TopicPartition(*one) for one in partitions] or self.assignment()
 
     def _chosen(self, what: str, partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
-        """The partitions to seek in, all of which are assigned. Raises ValueError."""
+        """The partitions to seek in (default: all). Raises ValueError if one is not assigned, or none is."""
         chosen = self._or_assigned(partitions)
         for tp in chosen:
             self._state(tp)

@@ -1,4 +1,4 @@
-"""A consumer's metrics.
+"""The metrics of a consumer: fetches, records, lag, polls, commits, heartbeats and rebalances.
 
 Source: Kafka's `FetchMetricsRegistry`, `ConsumerCoordinatorMetrics` and `KafkaConsumerMetrics`.
 """
@@ -22,7 +22,7 @@ def measure_fetching(
     consumed: Mapping[str, tuple[int, int]],
     lags: Mapping[TopicPartition, int],
 ) -> None:
-    """`consumed` has the number and bytes of the records that were returned, by topic."""
+    """Add the metrics of fetching; `consumed` has the number and bytes of the records returned, by topic."""
     readings.total("fetch", loop.fetches, FETCHES)
     readings.distribution("fetch-latency", loop.latencies_ms, FETCHES)
     readings.total("records-consumed", sum(records for records, _ in consumed.values()), FETCHES)
@@ -36,13 +36,13 @@ def measure_fetching(
 
 
 def measure_polls(readings: Readings, polls_ms: Distribution) -> None:
-    """`polls_ms` are the times between two requests for records."""
+    """Add the metrics of polls; `polls_ms` are the times between two requests for records."""
     readings.distribution("time-between-poll", polls_ms)
     readings.gauge("last-poll-seconds-ago", polls_ms.seconds_ago())
 
 
 def measure_membership(readings: Readings, counts: GroupCounts, assigned: int) -> None:
-    """`assigned` is the number of assigned partitions."""
+    """Add the metrics of group membership; `assigned` is the number of assigned partitions."""
     readings.gauge("assigned-partitions", assigned, GROUP)
     readings.total("commit", counts.commits_ms.count, GROUP)
     readings.distribution("commit-latency", counts.commits_ms, GROUP)

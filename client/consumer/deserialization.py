@@ -1,4 +1,4 @@
-"""Applies the deserializers of a consumer; `RecordDeserializationError` names the first record that has no value."""
+"""Applies the deserializers of a consumer; `RecordDeserializationError` names the first record for which one fails."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from minikafka.protocol.records.record import Headers
 
 
 class RecordDeserializationError(KafkaError):
-    """A deserializer raised an exception, which is the cause. The records before were returned.
+    """A deserializer raised an exception, which is the cause. All earlier records were returned.
 
-    The consumer stays at this record, and the next request for records raises again: seek to `offset` + 1 to skip it.
-    As in the JVM client (KIP-334, KIP-1036).
+    The consumer stays at this record, and the next request for records raises again, as in the JVM client (KIP-334,
+    KIP-1036). To skip the record, seek to `offset` + 1.
 
     Attributes:
-        topic_partition, offset, timestamp, headers: of the record.
+        topic_partition, offset, timestamp, headers: those of the record.
         origin: "key" or "value".
-        key, value: as they were received.
+        key, value: the bytes received.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class RecordDeserializationError(KafkaError):
 
 
 class Deserialized(NamedTuple):
-    """The objects of a column; `error` is what the deserializer raised for the one after the last."""
+    """The deserialized objects of a column, up to the first field that failed; `error` is the exception for it."""
 
     objects: Sequence[Any]
     error: BaseException | None = None
@@ -65,7 +65,7 @@ def deserialized(
     topic: str,
     headers: Sequence[Headers] | None,
 ) -> Deserialized:
-    """The column from index `first` on, as objects; `headers` is None if no record has any."""
+    """Deserialize a column from index `first` on; `headers` is None if no record has any."""
     if deserializer is None:
         return Deserialized(column[first:] if first else column)
     objects: list[Any] = []

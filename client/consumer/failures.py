@@ -1,6 +1,6 @@
-"""`Failures`: errors found in the background, which the application's next requests raise unless they are moot by then.
+"""`Failures`: errors of a consumer's background tasks, which the application's next requests raise if still relevant.
 
-A seek, another assignment or another subscription makes them moot, or that the topic exists meanwhile.
+A seek, another assignment or another subscription makes an error obsolete, and so does the creation of the topic.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.protocol.errors import KafkaError
 
 _ROOM_MIN = 100
-"""So many errors may wait before those that are moot are looked for, or twice as many as mattered the last time."""
+"""Obsolete errors are removed once more errors wait than this, or twice as many as remained the last time."""
 
 
 class Failures:
-    """The errors that wait to be raised, the oldest first: one about each thing, and those of many partitions.
+    """The errors that wait to be raised, the oldest first; at most one for each subject (`about`).
 
     Args:
-        added: called with each new one, as the application may be waiting.
+        added: called after each new error, as the application may be waiting.
     """
 
     def __init__(self, added: Callable[[], None]) -> None:
@@ -33,9 +33,12 @@ class Failures:
         matters: Callable[[], bool] = lambda: True,
         raised: Callable[[], None] = lambda: None,
     ) -> None:
-        """Have the next request raise this error if it matters then; not if another one about the same thing does.
+        """Make the application's next request raise this error, unless a relevant error with the same subject waits.
 
-        `raised` is called when it is.
+        Args:
+            about: the subject of the error, such as a node or a partition.
+            matters: returns whether the error is still relevant; otherwise it is dropped.
+            raised: called when the error is raised.
         """
         known = self._about.get(about)
         if known is None or not known[1]():
@@ -48,18 +51,18 @@ class Failures:
     def of_position(
         self, state: PartitionState, error: KafkaError, raised: Callable[[], None] = lambda: None
     ) -> None:
-        """As `add`, for an error that any other position of the partition makes moot, and the loss of the partition."""
+        """Add an error that becomes obsolete when the partition's position is changed or the partition is lost."""
         self.of_positions([state], error, raised)
 
     def of_topic(self, state: PartitionState, error: KafkaError) -> None:
-        """As `of_position`, for an error that is found again: not if one of the kind waits for another of the topic."""
+        """Add a recurring error of a position, unless an error of that class waits for any partition of the topic."""
         era = state.era
         self.add(error, (state.tp.topic, type(error)), lambda: state.era == era)
 
     def of_positions(
         self, states: Sequence[PartitionState], error: KafkaError, raised: Callable[[], None] = lambda: None
     ) -> None:
-        """As `of_position`, for an error of any of these partitions. One of another kind does not take its place."""
+        """Add an error of several positions; it is obsolete when all have changed. Errors of other classes are kept."""
         eras = [(one, one.era) for one in states]
         self.add(error, (type(error), *states), lambda: any(state.era == era for state, era in eras), raised)
 
@@ -67,7 +70,7 @@ class Failures:
         return bool(self._about) and self._oldest() is not None
 
     def take(self) -> KafkaError | None:
-        """The next one that matters, which is raised once."""
+        """Remove and return the oldest relevant error; None if there is none."""
         about = self._oldest()
         if about is None:
             return None

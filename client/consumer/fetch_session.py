@@ -1,17 +1,18 @@
-"""`FetchSession`: a fetch session with one broker, in which requests name only what has changed (KIP-227). Pure.
+"""`FetchSession`: a fetch session with one broker, in which requests name only changed partitions (KIP-227). Pure.
 
     no session ──full request──► session, epoch 1 ──incremental request──► epoch 2 …
          ▲                            │
          └── session error, lost connection, response without a session id
 
-The broker remembers the partitions of the session with their fetch offsets; a request contains those that are new or
-have another offset, and those that are no longer to be fetched. A response omits partitions without news. A request
-whose response is lost leaves open what the broker knows, so the next request is full and closes that session.
+The broker remembers the partitions of the session with their fetch offsets. A request contains the partitions that are
+new or have another offset, and those that are no longer fetched. A response omits partitions without news. If a
+response is lost, the client does not know what the broker remembers, so the next request is full and closes the
+session.
 
-Sessions are a broker's to give (`max.incremental.fetch.session.cache.slots`): without one every request is full. A few
-partitions are fetched without a session, as the whole request is hardly longer than an incremental one.
+A broker may refuse a session (`max.incremental.fetch.session.cache.slots`); then every request is full. A few
+partitions are fetched without a session, as a full request is hardly longer than an incremental one.
 
-Source: Kafka's `FetchSessionHandler`, which asks for a session with every number of partitions.
+Source: Kafka's `FetchSessionHandler`, which requests a session for any number of partitions.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from minikafka.protocol.types import NIL_UUID
 
 NO_SESSION = 0
 FULL, FINAL = 0, -1
-"""Epochs of requests: the first one of a session, and one without a session or that closes it."""
+"""Epochs of requests: `FULL` opens a session; `FINAL` closes one, or is a request without a session."""
 EPOCH_MAX = (1 << 31) - 1
 WITHOUT_SESSION_MAX = 10
-"""As many partitions are fetched without a session."""
+"""Up to this number of partitions, no session is opened."""
 SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -38,11 +39,11 @@ SESSION_ERRORS = (
 )
 
 TopicIds = Callable[[str], bytes]
-"""A topic's id by its name."""
+"""A function that returns a topic's id by its name."""
 
 
 class _Sent(NamedTuple):
-    """What the broker was last told about a partition; `topic_id` is nil where requests use names."""
+    """The last request's data about a partition; `topic_id` is nil if requests use names."""
 
     topic_id: bytes
     fetch_offset: int
@@ -54,11 +55,11 @@ class FetchSession:
 
     Args:
         without_session_max: the number of partitions up to which no session is opened.
-        partition_max_bytes: of every partition.
+        partition_max_bytes: the maximum size of the records of each partition in a response.
 
     Attributes:
-        id: that of the broker; `NO_SESSION` if there is none.
-        epoch: that of the next request.
+        id: the session id that the broker has chosen; `NO_SESSION` if there is none.
+        epoch: the epoch of the next request.
     """
 
     def __init__(self, partition_max_bytes: int, without_session_max: int = WITHOUT_SESSION_MAX) -> None:
@@ -120,11 +121,11 @@ class FetchSession:
         return list(topics.values())
 
     def names(self) -> dict[bytes, str]:
-        """The topics of the last request by id."""
+        """The names of the last request's topics, by topic id."""
         return {one.topic_id: tp.topic for tp, one in self._sent.items()}
 
     def answered(self, response: Any) -> None:
-        """Follow a response without an error. A full one that lacks partitions, as under a quota, begins no session."""
+        """Apply a response without an error. A full one that lacks partitions, as under a quota, begins no session."""
         full = self.epoch == FULL
         if full:
             self.id = response.session_id
@@ -135,19 +136,19 @@ class FetchSession:
             self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
 
     def refused(self, error_code: int) -> bool:
-        """Follow a response with an error; return whether a full request is worth while at once."""
+        """Apply a response with an error; return whether a full request should be sent at once."""
         was_incremental = self.epoch != FULL
         self.reset(keep_id=error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return was_incremental and error_code in SESSION_ERRORS
 
     def reset(self, *, keep_id: bool = True) -> None:
-        """Begin with a full request again, as the response is lost. `keep_id`: it closes the session with this id."""
+        """Make the next request full, after a lost response. With `keep_id`, that request closes the old session."""
         self.epoch = FULL
         if not keep_id:
             self.id = NO_SESSION
 
     def closing(self) -> FetchRequest | None:
-        """The request that closes the session; None without one."""
+        """The request that closes the session; None if there is no session."""
         if self.id == NO_SESSION:
             return None
         request = FetchRequest(session_id=self.id, session_epoch=FINAL)

@@ -1,9 +1,9 @@
 """A consumer's fetch state: positions, planned fetches and buffered records of each assigned partition. Pure.
 
 Each assigned partition has a `PartitionState`: the user's position, the offset of the next fetch (ahead of the position
-by what is buffered), and the offsets that the broker last reported. Fetch responses become `Chunk`s of records, kept in
-order of arrival. A seek or a new assignment increments the partition's `era`; chunks and responses of an older era are
-dropped. `background_fetch.py` sends the requests.
+by the buffered records), and the offsets that the broker last reported. Fetch responses become `Chunk`s of records,
+kept in order of arrival. A seek or a new assignment increments the partition's `era`; chunks and responses of an older
+era are dropped. `background_fetch.py` sends the requests.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ T = TypeVar("T")
 RESPONSES_AHEAD = 2
 """The number of responses that may be buffered for one partition: the one being read, and one ahead."""
 _BUSY_WAIT_MS = 20
-"""The `max_wait_ms` of a fetch that had to leave out partitions whose buffers are full: they may be taken meanwhile."""
-_OF_IDLE_TIME = 10  # Or such a part of the time since records were asked for last, if that is longer.
+"""The `max_wait_ms` of a fetch that omits partitions whose buffers are full: their records may be taken meanwhile."""
+_OF_IDLE_TIME = 10  # If longer, `max_wait_ms` is the time since the last request for records, divided by this.
 NOT_CHOSEN = "no topics or partitions are chosen: call subscribe() or assign(), or name topics in Consumer(…)"
 NO_RESET = "none"
 
@@ -57,14 +57,14 @@ class Fetcher:
     """The states of all assigned partitions, and the chunks received for them.
 
     Attributes:
-        current: the chunk that records are currently taken from.
-        replaced: topics that have replaced deleted ones of their names, which were read.
-        left: the partitions that were given up since the last request for records, with what was returned of them and
-            not committed.
-        anew: their partitions that have had no position yet.
+        current: the chunk from which records are currently taken.
+        replaced: topics that were created anew with the name of a deleted topic that had been read.
+        left: the partitions that were given up since the last request for records, with their offsets that are
+            returned but not committed.
+        anew: the partitions of `replaced` topics that have had no position yet.
         missing: subscribed topics that do not exist.
-        why_nothing: why there is nothing to read by what the application has chosen; "" if there may be something, and
-            if it has chosen no partition.
+        why_nothing: why the application's choice of topics or partitions leaves nothing to read; "" if there may be
+            records, and if the application has assigned no partition.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
@@ -80,7 +80,7 @@ class Fetcher:
         self._options = options
         self._turn = 0
         self._consumed: dict[str, list[int]] = {}
-        """Per topic, how many records of finished chunks were returned, and the bytes of these chunks."""
+        """By topic, the number of returned records of finished chunks, and the bytes of these chunks."""
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that stay assigned keep their state."""
@@ -92,9 +92,9 @@ class Fetcher:
         self._drop_stale()
 
     def give_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign these no more. What was returned of them and is not committed is noted until `left` is cleared.
+        """Remove partitions from the assignment. `left` keeps their uncommitted offsets until it is cleared.
 
-        The current chunk is put back, so that the next record is a request.
+        The current chunk is put back, so that the next record is a new request.
         """
         self.put_back()
         positions, processed = self.positions(), self.positions(processed_only=True)
@@ -104,29 +104,30 @@ class Fetcher:
         self.assign([tp for tp in self.states if tp not in partitions])
 
     def note_left(self, tp: TopicPartition, left: Left) -> None:
-        """Note what is not committed of a partition that was given up."""
+        """Store the offsets of a partition that was given up in `left`, unless all are committed."""
         if left.position != left.resumes_at:
             self.left[tp] = left
         else:
             self.left.pop(tp, None)
 
     def left_positions(self, *, processed_only: bool = False) -> dict[TopicPartition, int]:
-        """As `positions`, of the partitions that were given up, as far as they are not committed."""
+        """Like `positions`, for the partitions that were given up and whose offsets are not committed."""
         offsets = {tp: one.processed if processed_only else one.position for tp, one in self.left.items()}
         return {tp: one for tp, one in offsets.items() if one is not None and one != self.left[tp].resumes_at}
 
     def committed(self, tp: TopicPartition, offset: int) -> None:
-        """The group's next reader begins at `offset`."""
+        """Note that `offset` was committed: the group's next reader begins there."""
         if (state := self.states.get(tp)) is not None:
             state.resumes_at = offset
         if (left := self.left.get(tp)) is not None:
             self.note_left(tp, left._replace(resumes_at=offset))
 
     def follow(self, topics: Mapping[str, Topic], *, held: bool) -> list[str]:
-        """Give up the positions in topics that have replaced deleted ones of their names; return their names.
+        """Drop the positions in topics that were deleted and created anew with the same name; return the names.
 
         Args:
-            held: Whether no new position is looked for, as these partitions will be revoked.
+            topics: the topics of the metadata, by name.
+            held: whether no new positions are looked up, because these partitions will be revoked.
         """
         replaced: list[str] = []
         for name in {tp.topic for tp in (*self.states, *self.left)} & topics.keys():
@@ -137,7 +138,7 @@ class Fetcher:
                 replaced.append(name)
         for state in self.states.values():
             if state.tp.topic in replaced:
-                wanted = None if state.reset == NO_RESET else state.reset  # It had failed, as it may here.
+                wanted = None if state.reset == NO_RESET else state.reset  # NO_RESET is an earlier failure: try again.
                 state.move(None)
                 state.reset = NO_RESET if held else wanted
                 state.stop_offset = None
@@ -147,12 +148,12 @@ class Fetcher:
         return replaced
 
     def is_of_deleted_topic(self, tp: TopicPartition, offset: int) -> bool:
-        """Whether an offset must be of a deleted topic whose name is in use again: there it was not read yet."""
+        """Whether an offset belongs to a deleted topic whose name is in use again: the new topic is not read so far."""
         return tp.topic in self.replaced and tp in self.states and offset > self.positions().get(tp, 0)
 
     def seek(self, tp: TopicPartition, offset: int | None, reset: str | None = None, epoch: int = -1) -> None:
-        """Continue at `offset`, after a batch of leader epoch `epoch`; None: as `reset` says, else at the committed
-        offset. Raises KeyError."""
+        """Continue at `offset`, after a batch of leader epoch `epoch`. With `offset` None, continue as `reset` says, or
+        at the committed offset without `reset`. Raises KeyError."""
         state = self.states[tp]
         state.move(offset, epoch)
         self.anew.discard(tp)
@@ -160,7 +161,7 @@ class Fetcher:
         self._drop_stale()
 
     def consumed(self) -> dict[str, tuple[int, int]]:
-        """Per topic, the number of records returned, and the bytes of the chunks that were read to their end."""
+        """By topic, the number of records returned, and the bytes of the chunks that were read to their end."""
         found = {topic: (records, size_bytes) for topic, (records, size_bytes) in self._consumed.items()}
         for chunk in [*self.chunks, *([self.current] if self.current else [])]:
             records, size_bytes = found.get(chunk.state.tp.topic, (0, 0))
@@ -181,27 +182,27 @@ class Fetcher:
             self.current = None
 
     def without_position(self, now: float) -> list[PartitionState]:
-        """The partitions whose position is to be found now: without those that wait for a seek after a failure."""
+        """The partitions whose position must be looked up now, except those that wait for a seek after a failure."""
         lacking = [one for one in self.states.values() if one.fetch_offset is None and one.reset != NO_RESET]
         return [one for one in lacking if one.not_before <= now]
 
     def without_end(self) -> list[PartitionState]:
-        """With `stop_at`, the partitions whose end is to be found."""
+        """The partitions whose end must be looked up for `stop_at`; empty without it."""
         if self._options.stop_at is None:
             return []
         return [one for one in self.states.values() if one.stop_offset is None]
 
     def at_end(self) -> bool:
-        """With `stop_at`, whether all records before the ends of the assigned partitions were taken."""
+        """Whether all records before the `stop_at` ends of the assigned partitions were taken; False without it."""
         return self._options.stop_at is not None and all(one.is_at_stop(one.position) for one in self.states.values())
 
     def readable_end(self, state: PartitionState) -> int:
-        """The offset up to which records may be read, as far as the broker has said; -1 if it has not."""
+        """The offset up to which records may be read, as last reported by the broker; -1 if it is unknown."""
         committed_only = self._options.isolation_level == READ_COMMITTED
         return state.last_stable_offset if committed_only else state.high_watermark
 
     def unvalidated(self, epoch_of: Callable[[str, int], int]) -> list[PartitionState]:
-        """The partitions whose position is to be compared with the log of a new leader (KIP-320)."""
+        """The partitions whose position must be compared with the log of a new leader (KIP-320)."""
         return [one for one in self.states.values() if one.needs_validation(epoch_of(*one.tp))]
 
     def pause(self, tp: TopicPartition) -> None:
@@ -220,9 +221,9 @@ class Fetcher:
             self.chunks.appendleft(chunk)
 
     def readable_chunk(self) -> Chunk | None:
-        """The chunk to take records from, which has records left, or None.
+        """The chunk from which to take records, which has some left; None if no records are buffered.
 
-        Raises CorruptMessageError and RecordDeserializationError; `skip` is to be called then.
+        Raises CorruptMessageError and RecordDeserializationError; the caller must then call `skip`.
         """
         while True:
             chunk = self.current = self.current or self._oldest()
@@ -240,11 +241,11 @@ class Fetcher:
             chunk.state.processed = chunk.state.position
 
     def _or_split(self, chunk: Chunk, decode: Callable[[Chunk], T]) -> T | None:
-        """`decode` of the current chunk; None if it is too large to be decoded at once: its first part is current."""
+        """Decode the current chunk. If it is too large, split it, make its first part current, and return None."""
         try:
             return decode(chunk)
         except TooMuchContent:
-            pass  # What follows is not raised from here: this error's traceback keeps what was decompressed.
+            pass  # `split` is called outside of the handler: this error's traceback keeps the decompressed data.
         if chunk.taken:
             chunk.state.position = chunk.position
             self._count(chunk, chunk.taken)
@@ -261,7 +262,7 @@ class Fetcher:
         return None
 
     def finish(self, chunk: Chunk, rows: int = 0) -> None:
-        """Handle a chunk whose records were all taken, the last `rows` of them as an Arrow record batch."""
+        """Finish the current chunk, whose records were all taken, the last `rows` of them as an Arrow record batch."""
         self.current = None
         self._count(chunk, chunk.taken + rows, chunk.size_bytes)
         if not chunk.is_stale:
@@ -297,7 +298,7 @@ class Fetcher:
         return None
 
     def skip(self) -> PartitionState:
-        """Drop the current chunk, whose next record cannot be decoded; the position stays there. Return whose it is."""
+        """Drop the current chunk, whose next record cannot be decoded, and return its partition. The position stays."""
         assert self.current is not None
         state = self.current.state
         state.move(state.position, state.epoch_before(state.position or 0))
@@ -312,14 +313,14 @@ class Fetcher:
             state.processed = state.position
 
     def settle(self, tp: TopicPartition, offset: int) -> None:
-        """Mark the records before `offset` as processed, as far as they were taken."""
+        """Mark those records before `offset` as processed that were taken."""
         position = self.positions().get(tp)
         if position is not None:
             state = self.states[tp]
             state.processed = max(state.processed or 0, min(offset, position))
 
     def positions(self, *, processed_only: bool = False) -> dict[TopicPartition, int]:
-        """Per partition, the offset after the last record taken, or after the last one processed."""
+        """By partition, the offset after the last record taken, or after the last one processed."""
         offsets: dict[TopicPartition, int] = {}
         for tp, state in self.states.items():
             offset = state.processed if processed_only else state.position
@@ -335,7 +336,7 @@ class Fetcher:
     ) -> dict[int, list[tuple[PartitionState, int]]]:
         """The partitions to fetch now with their leader epochs, by leader or preferred replica.
 
-        The first one rotates, so that none starves where there is no session; in a session the broker sees to that.
+        The order rotates, so that no partition starves without a fetch session; in a session the broker rotates.
         """
         by_leader: dict[int, list[tuple[PartitionState, int]]] = {}
         states = list(self.states.values())
@@ -369,11 +370,11 @@ class Fetcher:
         topic_ids: TopicIds | None,
         idle_ms: float = 0.0,
     ) -> PendingFetch:
-        """The request to one leader.
+        """Create the Fetch request for one leader, and mark its partitions as in flight.
 
         Args:
             topic_ids: given for versions that name topics by id.
-            idle_ms: how long ago the application has asked for records; 0 while it waits for them.
+            idle_ms: the time since the application last requested records; 0 while it waits for them.
         """
         requested: dict[TopicPartition, tuple[PartitionState, int]] = {}
         for state, _ in partitions:

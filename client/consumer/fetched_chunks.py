@@ -1,7 +1,7 @@
-"""`chunks_of`: the chunks of records that the bytes of a fetch response become. Pure.
+"""`chunks_of`: splits the bytes of a fetch response into chunks of records. Pure.
 
-Control batches are left out and, with read_committed, the batches of aborted transactions. Damaged bytes become a last
-chunk, which raises when the application has read what is before it.
+Control batches are omitted and, with read_committed, the batches of aborted transactions. Damaged bytes become a last
+chunk, which raises an error when the application has read the records before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NOT_WHOLE = "the response has {} bytes, and no whole batch is among them"
 
 
 class Damage(NamedTuple):
-    """What is wrong with the batch at `place` of a response, and the batch, if its header can be read."""
+    """The error of the damaged batch with index `place` in a response, and the batch, if its header can be read."""
 
     place: int
     error: CorruptRecords
@@ -30,11 +30,11 @@ class Damage(NamedTuple):
 
 
 def chunks_of(state: PartitionState, records: Any, aborted: Any, options: ConsumerOptions) -> list[Chunk]:
-    """The chunks of a response's records from `state.fetch_offset` on, which is moved behind them.
+    """Create the chunks of a response's records from `state.fetch_offset` on, and advance `fetch_offset` past them.
 
     Args:
-        records: Bytes-like, or None.
-        aborted: The aborted transactions that overlap the response.
+        records: bytes-like, or None.
+        aborted: the aborted transactions that overlap the response.
     """
     if records is None or not len(records):
         return []
@@ -44,7 +44,7 @@ def chunks_of(state: PartitionState, records: Any, aborted: Any, options: Consum
         whole.extend(batches(records))
     except CorruptRecords as error:
         damage = Damage(len(whole), CorruptRecords(str(error)))
-    if not whole and damage is None:  # A broker sends a batch whole that is larger than what was asked for (KIP-74).
+    if not whole and damage is None:  # The first batch is always whole, even if larger than the maximum (KIP-74).
         damage = Damage(0, CorruptRecords(_NOT_WHOLE.format(len(records))))
     start, stop = state.fetch_offset or 0, state.stop_offset
     wanted = whole if stop is None else [batch for batch in whole if batch.base_offset < stop]
@@ -65,8 +65,8 @@ def chunks_of(state: PartitionState, records: Any, aborted: Any, options: Consum
 
 
 def _first_corrupt(whole: list[Batch]) -> Damage | None:
-    """The first damaged batch. It is looked for before anything that the checksum covers decides: a batch that seems to
-    be a control batch, or one of an aborted transaction, would be left out."""
+    """The first batch with a wrong checksum, or None. Checksums are verified before any field of a batch is used: a
+    damaged batch might look like a control batch or a batch of an aborted transaction, and would be omitted."""
     for index, batch in enumerate(whole):
         try:
             batch.check_crc()
@@ -76,7 +76,7 @@ def _first_corrupt(whole: list[Batch]) -> Damage | None:
 
 
 def _damaged(state: PartitionState, damage: Damage, behind: list[Batch], options: ConsumerOptions) -> Chunk:
-    """A chunk that raises. Nothing behind it is fetched: its own last offset may be damaged."""
+    """A chunk that raises the error. No later batch of the response is used: the damaged last offset may be wrong."""
     batch, start = damage.batch, state.fetch_offset or 0
     state.fetch_offset = start if batch is None else max(start, batch.base_offset)
     after = behind[0].base_offset if behind else -1 if batch is None else batch.next_offset

@@ -1,4 +1,4 @@
-"""Calls a consumer's interceptors (KIP-42). Errors of theirs are logged."""
+"""Calls a consumer's interceptors (KIP-42), and logs the errors that they raise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 
 
 def on_consume(interceptors: Sequence[ConsumerInterceptor], records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-    """The records to return."""
+    """Pass records through the interceptors in order; return the records for the application."""
     for one in interceptors:
         with tolerated(_logger, "interceptor failed: %s.on_consume", type(one).__name__):
             records = list(one.on_consume(records))
@@ -26,7 +26,7 @@ def on_consume(interceptors: Sequence[ConsumerInterceptor], records: list[Consum
 def on_commit(
     interceptors: Sequence[ConsumerInterceptor], offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> None:
-    """Tell of offsets that were committed."""
+    """Tell the interceptors which offsets were committed."""
     for one in interceptors:
         with tolerated(_logger, "interceptor failed: %s.on_commit", type(one).__name__):
             one.on_commit(offsets)

@@ -1,4 +1,4 @@
-"""What loops over a consumer get, each as a generator: records, batches of records, Arrow record batches."""
+"""`Iterations`: the generators behind loops over a consumer: records, batches of records, Arrow record batches."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Iterations:
     """The generators of one consumer.
 
     Args:
-        mark_processed: what was returned before counts as processed.
-        wait_for: waits until a function returns something other than None; None at the end.
-        wake: has records fetched in place of those that were taken.
+        mark_processed: marks the records that were returned before as processed.
+        wait_for: waits until a function returns a value other than None; returns None at the end.
+        wake: makes the background task fetch more records in place of those that were taken.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Iterations:
         self._wake = wake
 
     def end(self) -> None:
-        """Give up all that is buffered, which cycles would keep, also what still arrives. Positions stay."""
+        """Drop buffered records, and responses that still arrive: reference cycles would keep them. Positions stay."""
         self._fetcher.put_back()
         for state in self._fetcher.states.values():
             state.era += 1

@@ -1,4 +1,4 @@
-"""`last_call`: the call of a `Listener` when a consumer's block is left, which no limit of ours ends."""
+"""`last_call`: calls a `Listener` when a consumer's block is left, without the time limit of leaving."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _WHAT, _WHY = "leaving the group", "the listener has not returned"
 
 @contextmanager
 def last_call(limit: anyio.CancelScope | None, waits: Waits, *, unlimited: bool) -> Iterator[None]:
-    """The block calls a listener within `limit`, the scope of leaving, which has the time after it that it had left.
+    """A block that calls a listener within `limit`, the cancel scope of leaving the group.
 
-    If `unlimited`, the call takes as long as it needs, and cancellation from outside reaches it; else the limit ends
-    it, which is logged: who has left by cancellation waits for it in vain.
+    With `unlimited`, the call may take any time, and cancellation from outside reaches it; afterwards `limit` has the
+    time that remained before. Otherwise `limit` cancels a long call, which is logged: the consumer's block was itself
+    left by cancellation, and must not wait for the listener.
     """
     began = anyio.current_time()
     deadline = float("inf") if limit is None else limit.deadline

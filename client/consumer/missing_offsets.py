@@ -1,6 +1,6 @@
-"""`MissingOffsets`: finds the positions and ends of partitions that lack them; one that fails holds up no other.
+"""`MissingOffsets`: looks up missing positions and end offsets of partitions; failures do not delay other partitions.
 
-What is found for a partition is used at once. One that fails is asked for again after a backoff of its own.
+An offset is used as soon as it is found. A failed look-up of a partition is repeated after a backoff of that partition.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from minikafka.protocol.errors import (
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _TIMES = {"earliest": EARLIEST, "latest": LATEST}
 _FAILURES_FOR_GOOD = 5
-"""An error that is not retriable is followed by the pause after so many failures."""
+"""An error that is not retriable causes at least the pause that follows this number of failures."""
 
 Found = Callable[[PartitionState, OffsetAndTimestamp], None]
 
 
 @dataclass(slots=True)
 class _Search:
-    """A partition's offset is being looked for.
+    """The look-up of one partition's offset. Times are on the event loop's clock.
 
     Attributes:
-        era: of the partition, when the search began.
-        began: when it began, on the event loop's clock.
-        since: when it began, or was last reported to last.
-        is_asked: Whether a request is under way.
-        not_before: when to ask again.
+        era: the era of the partition when the search began.
+        began: when the search began.
+        since: when the search began, or when the application last got an error about its duration.
+        is_asked: whether a request is in flight.
+        not_before: when to send the next request.
     """
 
     era: int
@@ -68,7 +68,7 @@ class _Search:
 
 
 class _Searches:
-    """The searches for offsets of one kind, each with a backoff of its own."""
+    """The searches for offsets of one kind (positions or ends), each with its own backoff."""
 
     def __init__(
         self, what: str, cluster: Cluster, timeout_ms: float, backoff: Backoff, failures: Failures
@@ -81,7 +81,7 @@ class _Searches:
         self._of: dict[PartitionState, _Search] = {}
 
     def due(self, lacking: Iterable[PartitionState]) -> dict[PartitionState, int]:
-        """Those to ask for now, with their eras; they are being asked for until `ended`."""
+        """The partitions to request now, with their eras. They count as requested until `ended`."""
         now = anyio.current_time()
         wanted = dict.fromkeys(lacking)
         for state, one in list(self._of.items()):
@@ -103,11 +103,11 @@ class _Searches:
         return chosen
 
     def next_times(self) -> list[float]:
-        """When partitions are to be asked for again."""
+        """The times at which failed look-ups are repeated, on the event loop's clock."""
         return [one.not_before for one in self._of.values() if not one.is_asked]
 
     def awaited(self) -> Awaited | None:
-        """The offsets that are looked for, and the last errors, for `Waits`."""
+        """The wait for the offsets being looked up, with the last errors, for `Waits`; None if there are none."""
         if not self._of:
             return None
         errors = essential(str(one.error) for one in self._of.values() if one.error is not None)
@@ -115,7 +115,7 @@ class _Searches:
         return Awaited(what, self._cluster.why(listed(errors) or None), min(one.began for one in self._of.values()))
 
     def ended(self, outcomes: dict[PartitionState, KafkaError | None]) -> None:
-        """Requests have ended, with errors for some partitions: these are asked for again after a pause."""
+        """Note the outcomes of requests: an error, or None on success. Failed look-ups are repeated after a pause."""
         now = anyio.current_time()
         pauses: dict[int, float] = {}
         for state, error in outcomes.items():
@@ -126,7 +126,7 @@ class _Searches:
             search.is_asked, search.error = False, error
             failures = search.failures if error.retriable else max(search.failures, _FAILURES_FOR_GOOD)
             search.failures += 1
-            # Partitions that fail together are asked for together.
+            # Partitions that fail together are requested together.
             search.not_before = now + pauses.setdefault(failures, self._backoff.delay_ms(failures) / 1000)
             if not error.retriable:
                 self._failures.of_topic(state, error)
@@ -136,17 +136,17 @@ class _Searches:
                 self._failures.of_position(state, type(error)(f"{what}: {self._cluster.why(error)}"))
 
     def unanswered(self, states: Iterable[PartitionState]) -> dict[PartitionState, KafkaError | None]:
-        """The outcomes of those of `states` whose requests have had no response in time."""
+        """The outcome RequestTimedOutError for those of `states` whose requests have had no response in time."""
         error = RequestTimedOutError(self._cluster.why(None))
         return {state: error for state in states if (one := self._of.get(state)) is not None and one.is_asked}
 
 
 class MissingOffsets:
-    """Looks for the start offsets of partitions without a position and, with `stop_at`, for the ends of all.
+    """Looks up the start offsets of partitions without a position and, with `stop_at`, the end offsets of all.
 
     Args:
-        failures: For errors that the application's next request is to raise.
-        changed: Called when something was found, or failed.
+        failures: receives the errors that the application's next request raises.
+        changed: called when an offset was found, or a look-up failed.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class MissingOffsets:
         self._early_since: dict[PartitionState, float] = {}
 
     def look(self) -> None:
-        """Begin to ask for what is to be asked for now."""
+        """Start the look-ups that are due now."""
         self._forget_ends_that_are_gone()
         if states := self._positions.due(self._fetcher.without_position(anyio.current_time())):
             self._tasks.start_soon(self._find_positions, states)
@@ -185,9 +185,10 @@ class MissingOffsets:
         return [*self._positions.next_times(), *self._ends.next_times(), *gone]
 
     def _forget_ends_that_are_gone(self) -> None:
-        """Have the ends of logs looked for anew that stay shorter than they were, as after an unclean election.
+        """Forget the stop offsets of logs that stay shorter than they were, as after an unclean election.
 
-        After a clean one the end goes back for a moment, too: until followers have fetched from the new leader.
+        They are then looked up again. A clean election also moves the end back, but only until followers have fetched
+        from the new leader.
         """
         now, states = anyio.current_time(), self._fetcher.states.values()
         early = [one for one in states if one.ends_early] if self._options.stop_at is not None else []
@@ -269,7 +270,7 @@ class MissingOffsets:
         state.stop_offset = found.offset
 
     async def _list(self, searches: _Searches, times: dict[PartitionState, int], use: Found) -> None:
-        """Ask the leaders, each in a task of its own."""
+        """Look up offsets at the leaders, each in a task of its own; `use` is called for each offset found."""
         states = {state.tp: state for state in times}
         wanted = {state.tp: time for state, time in times.items()}
         with anyio.move_on_after(self._options.default_api_timeout_ms / 1000) as limit:
@@ -315,12 +316,12 @@ class MissingOffsets:
             self._changed()
 
     def _reset_of(self, state: PartitionState) -> str:
-        """All records of a topic that has replaced the one being read were written since: none is passed over."""
+        """The reset policy for a partition. A topic created anew is read from its start: all its records are new."""
         reset = self._options.auto_offset_reset
         return "earliest" if state.tp in self._fetcher.anew and reset != NO_RESET else reset
 
     def _report_missing(self, unpositioned: Iterable[PartitionState]) -> None:
-        """Have the application's next request raise that an assigned topic does not exist, once."""
+        """Make the application's next request raise, once, that an assigned topic does not exist."""
         now, patience_s = anyio.current_time(), missing_patience_s(self._options.default_api_timeout_ms)
         for topic in {state.tp.topic for state in unpositioned}:
             if not self._is_missing(topic):
@@ -330,7 +331,7 @@ class MissingOffsets:
                 self._failures.add(missing_topics([topic]), topic, partial(self._is_missing, topic))
 
     def _is_missing(self, topic: str) -> bool:
-        """Whether a topic that is assigned does not exist, as far as is known."""
+        """Whether a topic has assigned partitions, but does not exist according to the metadata."""
         error = self._cluster.metadata.errors.get(topic)
         is_assigned = any(tp.topic == topic for tp in self._fetcher.states)
         return is_assigned and isinstance(error, UnknownTopicOrPartitionError)

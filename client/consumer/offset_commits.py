@@ -1,8 +1,8 @@
-"""`OffsetCommits`: commits the offsets of a consumer's group; a partition that fails holds up no other.
+"""`OffsetCommits`: commits offsets for a consumer's group; partitions that fail do not delay the others.
 
-A commit is one request, whose answer has an error for each partition. Those that failed and may succeed later are sent
-again, and with them only what was asked for last: a later commit of a partition, also if it has ended meanwhile,
-replaces the offset of one that is being retried. Offsets so never go back behind a later commit.
+A commit is one request, whose response has an error code for each partition. Partitions with a retriable error are sent
+again. A later commit of a partition, even one that has ended meanwhile, replaces the offset that is being retried, so
+that a retry never undoes a later commit.
 
 Source: Kafka's `CommitRequestManager`, which sends all partitions again.
 """
@@ -41,21 +41,21 @@ COORDINATOR_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILA
 MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 Owner = tuple[int, str] | None
-"""Generation or member epoch, and member id; None without a subscription."""
+"""The generation or member epoch, and the member id, that commit offsets; None without a subscription."""
 OwnerOf = Callable[[Iterable[TopicPartition], GroupSession | None], Owner]
 
 
 @dataclass(slots=True)
 class _Commit:
-    """A commit under way.
+    """A commit in progress.
 
     Attributes:
-        waiting: What is not committed yet.
-        owner: Who commits.
-        topic_ids: Of the topics that the offsets are of.
-        missing_until: Until when the partitions may be missing that are not assigned, on the event loop's clock.
-        of_positions: Whether partitions that were deleted are left out.
-        failed: The errors of partitions that are given up.
+        waiting: the offsets that are not committed yet.
+        owner: the membership that commits.
+        topic_ids: the ids of the topics to which the offsets belong.
+        missing_until: until when a partition that is not assigned may be missing, on the event loop's clock.
+        of_positions: whether deleted partitions are left out.
+        failed: the errors of partitions that are not retried.
     """
 
     waiting: dict[TopicPartition, OffsetAndMetadata]
@@ -70,7 +70,7 @@ class OffsetCommits:
     """The commits of one consumer.
 
     Args:
-        owner_of: who had the records of some partitions.
+        owner_of: returns the membership in which the records of the given partitions were returned.
     """
 
     def __init__(
@@ -93,14 +93,15 @@ class OffsetCommits:
     ) -> None:
         """Commit for the group. Raises the KafkaError of the first partition that failed; the others are committed.
 
-        Every attempt has the generation of the first one, and that the one of the records: after a rebalance a
-        partition may belong to another member, whose commits must not be undone. UnknownMemberIdError while a member
-        has lost its membership, IllegalGenerationError if a partition was revoked after its records were returned.
+        Every attempt uses the generation of the first attempt, which is the one in which the records were returned:
+        after a rebalance a partition may belong to another member, whose commits must not be undone. Raises
+        UnknownMemberIdError while the consumer has lost its membership, and IllegalGenerationError if a partition was
+        revoked after its records were returned.
 
         Args:
-            offsets: With leader epochs; those of the positions, if only offsets are given.
-            of_positions: Whether these are positions, of which those of deleted partitions are left out.
-            retried_ms: How long to try again after errors that may pass: 0 not at all, None for default_api_timeout_ms.
+            offsets: an offset without a leader epoch gets the epoch of the record before it, if that is known.
+            of_positions: whether the offsets are positions; the positions of deleted partitions are left out.
+            retried_ms: how long retriable errors are retried: 0 not at all, None for default_api_timeout_ms.
         """
         commit = self._begin(offsets, group, of_positions=of_positions)
         self._under_way.append(commit)
@@ -124,9 +125,10 @@ class OffsetCommits:
         *,
         of_positions: bool,
     ) -> None:
-        """As `commit`, but those of partitions that were lost, and apart from them the others: a request has one owner.
+        """Commit the offsets of lost partitions, and the others in a separate request: a request has a single owner.
 
-        Whether those that were lost may still be committed is the coordinator's to say.
+        The coordinator decides whether the offsets of lost partitions (`left`) may still be committed. Raises the first
+        KafkaError, after both requests.
         """
         failures: list[KafkaError] = []
         for some in (left, {tp: one for tp, one in offsets.items() if tp not in left}):
@@ -172,26 +174,29 @@ class OffsetCommits:
             commit.failed[tp] = error
 
     def _is_gone(self, commit: _Commit, tp: TopicPartition) -> bool:
-        """Whether the metadata say that a partition does not exist, or that another topic has its topic's name."""
+        """Whether, by the metadata, a partition does not exist, or its topic was deleted and created anew."""
         metadata = self._cluster.metadata
         if (topic := metadata.topics.get(tp.topic)) is not None:
             return self._is_another(commit, tp) or tp.partition >= len(topic.partitions)
         return self._cluster.topics is None or metadata.errors.get(tp.topic, KafkaError()).code in MISSING
 
     def _is_another(self, commit: _Commit, tp: TopicPartition) -> bool:
-        """Whether another topic has the name by now."""
+        """Whether another topic now has the name of the partition's topic."""
         then, now = commit.topic_ids[tp.topic], self._cluster.metadata.topic_id(tp.topic)
         return NIL_UUID not in (then, now) and then != now
 
     def _with_epoch(self, tp: TopicPartition, one: int | OffsetAndMetadata) -> OffsetAndMetadata:
-        """With the epoch the next reader neither asks a leader of before nor overlooks a truncation (KIP-320)."""
+        """Add the leader epoch: with it, the next reader detects truncations and avoids older leaders (KIP-320)."""
         if isinstance(one, OffsetAndMetadata):
             return one
         state = self._fetcher.states.get(tp)
         return OffsetAndMetadata(one, "", -1 if state is None else state.epoch_before(one))
 
     async def _attempt(self, commit: _Commit, group: GroupSession | None) -> None:
-        """Raises a KafkaError of what is still waiting. A new member epoch of the same owner may commit at once."""
+        """Send the waiting offsets once, or again with a new member epoch of the same owner.
+
+        Raises the KafkaError of a partition that is still waiting.
+        """
         while True:
             for tp in [one for one in commit.waiting if self._is_another(commit, one)]:
                 self._give_up(commit, tp, _of_deleted_topic(tp, commit.waiting[tp].offset))
@@ -213,7 +218,7 @@ class OffsetCommits:
             raise errors[tp]
 
     async def _is_missing(self, commit: _Commit, tp: TopicPartition) -> bool:
-        """Whether a partition that the coordinator does not know was deleted, or is not made for seconds."""
+        """Whether a partition that the coordinator does not know was deleted, or has been missing for too long."""
         if self._cluster.topics is not None:
             self._cluster.topics[tp.topic] = None
         await self._cluster.refresh()
@@ -221,7 +226,7 @@ class OffsetCommits:
         return self._is_gone(commit, tp) and not may_appear
 
     async def _send(self, commit: _Commit) -> dict[TopicPartition, KafkaError]:
-        """Send what is waiting; return the errors of partitions. Raises KafkaError if there is no answer."""
+        """Send the waiting offsets; return the errors of partitions. Raises KafkaError if there is no response."""
         group_id = self._options.group_id or ""
         try:
             connection = await self._cluster.connection(await self._cluster.coordinator(group_id))

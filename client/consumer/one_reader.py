@@ -1,4 +1,4 @@
-"""`OneReader`: only one task may read from a consumer."""
+"""`OneReader`: checks that only one task at a time reads from a consumer."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ READ_TWICE = (
 
 
 class OneReader:
-    """The task that reads, and the iterator that it has not left yet.
+    """The task that reads from a consumer, and its iterator while that is in use.
 
     Attributes:
-        by_task: whether tasks are told apart; otherwise the owner looks who reads.
+        by_task: whether readers are distinguished by task; otherwise the owner of this object checks who reads.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,8 @@ class OneReader:
         self._waits = 0
 
     def iterates(self, begin: Callable[[Block], AsyncGenerator[T, None]]) -> AsyncIteration[T]:
-        """This task begins to iterate over what `begin` makes. Raises RuntimeError if another one does."""
+        """Create an iterator over the generator of `begin`, for the current task. Raises RuntimeError if another task
+        iterates."""
         if not self.by_task:
             return AsyncIteration(begin)
         self.check()
@@ -43,7 +44,7 @@ class OneReader:
         return iterator
 
     def check(self) -> None:
-        """Raise RuntimeError if another task is iterating. One that has left its loop is not."""
+        """Raise RuntimeError if another task is iterating. A task that has left its loop does not count."""
         iterator = None if self._iterator is None else self._iterator()
         if iterator is not None and iterator.is_open and self._task != anyio.get_current_task().id:
             raise RuntimeError(f"another task {READ_TWICE}")
@@ -54,13 +55,13 @@ class OneReader:
             raise RuntimeError(f"another task {READ_TWICE}")
 
     async def let_others_run(self) -> None:
-        """A checkpoint within `waiting`: a read that begins in the same step is refused."""
+        """Let other tasks run within `waiting`, so that a read that begins at the same time is refused."""
         with self.waiting():
             await checkpoint()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """The block looks for records, and lets other tasks run. Those that waited for a callback may be several."""
+        """A block that waits for records, while other tasks run. Blocks may overlap after a wait for a callback."""
         self._waits += 1
         try:
             yield

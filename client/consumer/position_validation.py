@@ -1,7 +1,7 @@
 """Detects that the log was truncated below a consumer's position, by an unclean leader election (KIP-320).
 
-After an election the new leader is asked where its log ends for the leader epoch of the last batch fetched. If that is
-before the offset of the next fetch, the records after it are gone, and others take their offsets.
+After an election the new leader is asked for the end offset of the leader epoch of the last batch fetched. If that end
+offset is before the offset of the next fetch, the records after it are gone, and others take their offsets.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class LogTruncationError(OffsetOutOfRangeError):
     """The log was truncated below a position, and `auto_offset_reset` is "none": some records consumed are gone.
 
     Attributes:
-        partition: of the position.
-        offset: the position.
-        diverging_offset: where the log is another one now; -1 if the leader does not know.
+        partition: the truncated partition.
+        offset: the consumer's position.
+        diverging_offset: the offset from which on the log differs now; -1 if the leader does not know.
     """
 
     def __init__(self, partition: TopicPartition, offset: int, diverging_offset: int) -> None:
@@ -48,7 +48,7 @@ class LogTruncationError(OffsetOutOfRangeError):
 
 
 class _Question(NamedTuple):
-    """Where a leader's log ends for the epoch of the batch before a position."""
+    """A question to a leader: the end offset of the leader epoch of the batch before a position."""
 
     state: PartitionState
     era: int
@@ -69,12 +69,12 @@ async def validate(
     """Compare positions with the log of their leader, and reset those that were truncated.
 
     Args:
-        states: those that still need it once there is a connection are asked about.
-        reset: `auto_offset_reset`.
+        states: the partitions to compare; those that no longer need validation once connected are skipped.
+        reset: the option `auto_offset_reset`.
 
     Raises:
-        LogTruncationError: `reset` is "none".
-        KafkaError: The leader could not be asked, or has not answered for a partition. The other partitions are
+        LogTruncationError: a log was truncated, and `reset` is "none".
+        KafkaError: the leader could not be asked, or has not answered for a partition. The other partitions are
             compared; metadata is refreshed.
     """
     connection = await cluster.connection(leader)
@@ -99,7 +99,7 @@ def _leads(cluster: Cluster, leader: int, state: PartitionState) -> bool:
 
 
 def _check(cluster: Cluster, tp: TopicPartition, found: EpochEndOffset | None) -> None:
-    """Raise the error of an answer, or that there is none; both mean to ask again after a pause."""
+    """Raise the KafkaError of an answer, or of a missing answer; the caller then asks again after a pause."""
     if found is None or found.error_code:
         cluster.refresh_soon()
     if found is None:
@@ -121,9 +121,9 @@ def _request(asked: list[_Question]) -> OffsetForLeaderEpochRequest:
 
 
 def apply(fetcher: Fetcher, state: PartitionState, leader_epoch: int, found: EpochEndOffset, reset: str) -> None:
-    """Compare a position with a leader's answer. Raises LogTruncationError.
+    """Compare a position with a leader's answer, and seek if the log was truncated. Raises LogTruncationError.
 
-    Records that were fetched and not yet returned are fetched again if some of them are gone.
+    Buffered records that were not yet returned are fetched again if some of them are gone.
     """
     state.validated_epoch = leader_epoch
     known = found.leader_epoch >= 0 and found.end_offset >= 0

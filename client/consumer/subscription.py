@@ -1,6 +1,6 @@
-"""A consumer's assigned partitions, chosen by `assign`, by a subscription without a group, or by the group; commits.
+"""`Subscriptions`: determines a consumer's partitions, by `assign`, subscription or group, and commits offsets.
 
-`Subscriptions` is also the consumer's side of its group (`group_session.Member`).
+`Subscriptions` also implements `group_session.Member`, the interface through which a group calls the consumer.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from minikafka.protocol.names import TopicPartition
 
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _TELLING_FAILURES = 2
-"""Automatic commits that failed in a row with errors that may pass, before it is logged: one is usual in a failover."""
+"""A warning is logged at this number of failed auto-commits in a row: one retriable failure is usual in a failover."""
 
 
 class Subscriptions:
-    """Assigns partitions to the fetcher, and commits offsets."""
+    """Assigns partitions to the fetcher, calls the listener, and commits offsets."""
 
     def __init__(
         self,
@@ -77,19 +77,19 @@ class Subscriptions:
         self._matched: list[str] = []
         self._commits = OffsetCommits(cluster, fetcher, options, self.counts, self._owner_of)
         self._taken_by: dict[TopicPartition, tuple[int, str]] = {}
-        """Per partition, generation and member id that records were taken with: those of commits with given offsets."""
+        """By partition, the generation and member id in which its records were returned, and which commits must use."""
         self._polled_with: tuple[int, str] | None = None
-        """Generation and member id when records were requested last."""
+        """The generation and member id when records were requested last."""
         self._told_missing: list[str] = []
         self._has_reassigned = False
         self._has_given_up = False
         self._joining_since: float | None = None
-        """Since when the group is being joined, on the event loop's clock."""
+        """Since when the group is being joined, on the event loop's clock; None if it is not."""
         self._without_partitions_since = anyio.current_time()
         self.is_requested = False
-        """Whether the application is requesting records now: those that it has count as processed."""
+        """Whether the application is requesting records now; all records returned before then count as processed."""
         self.settled_only = False
-        """Whether a listener is being called, for which positions are those of records that were processed."""
+        """Whether a listener is being called: `commit` then only commits records that were processed."""
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Assign these partitions. Raises RuntimeError while subscribed."""
@@ -100,10 +100,10 @@ class Subscriptions:
         self._read(partitions)
 
     async def subscribe(self, topics: list[str], pattern: str | None, listener: Listener | None) -> None:
-        """Subscribe to topics, or to all that match; without a group all their partitions are assigned.
+        """Subscribe to topics, or to all that match a pattern; without a group all their partitions are assigned.
 
         Raises ValueError without topics and pattern, with both, and for an invalid pattern unless the coordinator
-        matches it.
+        evaluates the pattern.
         """
         if topics and pattern:
             raise ValueError("subscribe() takes topics or a pattern, not both: write the topics into the pattern")
@@ -135,7 +135,7 @@ class Subscriptions:
             await group.run()
 
     def _joining(self) -> Awaited | None:
-        """The group that is being joined, for `Waits`; not if it is the application that has to request records."""
+        """The wait for joining the group, for `Waits`; None if the application has to request records first."""
         group = self._group
         if group is None:
             self._cluster.waits.end(self._joining)
@@ -151,7 +151,7 @@ class Subscriptions:
         return Awaited(f"joining group {group.group_id!r}", why, self._joining_since)
 
     def _failing(self) -> Awaited | None:
-        """The membership whose heartbeats fail, for `Waits`."""
+        """The wait for heartbeats that fail, for `Waits`; None if they succeed."""
         group = self._group
         if group is None:
             self._cluster.waits.end(self._failing)
@@ -175,10 +175,11 @@ class Subscriptions:
         limit: anyio.CancelScope | None = None,
         commit_timeout_ms: float = math.inf,
     ) -> None:
-        """Commit a last time (with enable_auto_commit), and leave the group. It is logged if the commit fails.
+        """Commit a last time (with enable_auto_commit), and leave the group. A failed commit is logged.
 
-        Records that were returned and not yet processed are included, except with an error that the block was left by.
-        The commit is retried for `commit_timeout_ms` at most; `limit` is that of all of this, without the listener.
+        Records that were returned and not yet processed are included, unless the block was left by an exception
+        (`left_by`). The commit is retried for `commit_timeout_ms` at most. `limit` is the cancel scope of closing; the
+        listener's call is excluded from its time.
         """
         group, everything = self._group, left_by is None
         if self._group_scope is not None:
@@ -188,7 +189,7 @@ class Subscriptions:
                 limit_ms = min(commit_timeout_ms, self._options.default_api_timeout_ms)
                 partitions, only = [tp for tp in self._fetcher.states if tp not in self._fetcher.left], not everything
                 last = partial(self._commit_before_losing, group=group, processed_only=only, retried_ms=limit_ms)
-                async with anyio.create_task_group() as tasks:  # One after the other could take too long to leave.
+                async with anyio.create_task_group() as tasks:  # Sequential commits could leave no time to leave.
                     for some in (list(self._fetcher.left), partitions):
                         tasks.start_soon(last, some)
             if group is not None and group.known and self._listener is not None:
@@ -202,9 +203,10 @@ class Subscriptions:
                 await group.leave()
 
     def is_settled(self) -> bool:
-        """Whether the assignment is known. A member that has none under the consumer protocol may get one later.
+        """Whether the assignment is final for now, so that `stop_at` may end reading.
 
-        It has waited for two heartbeats then, as the coordinator first takes partitions from others.
+        A member without partitions under the consumer protocol waits for two heartbeat intervals: the coordinator may
+        first have to take partitions from other members.
         """
         group, now = self._group, anyio.current_time()
         if group is None or not group.is_stable or self._fetcher.states:
@@ -214,9 +216,9 @@ class Subscriptions:
         return now - self._without_partitions_since >= waits
 
     def updated(self) -> None:
-        """Handle changed metadata: there may be new topics or partitions, and others with the names of deleted ones.
+        """Handle changed metadata: new topics, new partitions, and topics that were deleted and created anew.
 
-        The consumer protocol assigns topics by id: the partitions of one that was replaced will be revoked.
+        The consumer protocol assigns topics by id: the partitions of a topic that was created anew will be revoked.
         """
         self._follow_topics(held=self._group is not None and self._options.group_protocol == "consumer")
         if self._pattern is not None and self._cluster.topics is None:
@@ -231,12 +233,12 @@ class Subscriptions:
         self._wake()
 
     def _rejoin_if_changed(self, group: GroupSession) -> None:
-        """While the group is being joined, a change is noticed at the end."""
+        """Rejoin if subscribed topics have changed. While the group is being joined, the check follows at the end."""
         if group.is_stable and self._has_changed(group):
             group.rejoin()
 
     def _has_changed(self, group: GroupSession) -> bool:
-        """Whether the topics that match the pattern have changed or, for the group's leader, partition counts."""
+        """Whether the topics that match the pattern, or the partition counts on the group's leader, have changed."""
         topics = self._cluster.metadata.topics
         if self._pattern is not None and self._matching() != self._matched:
             return True
@@ -253,7 +255,7 @@ class Subscriptions:
         ]
 
     async def _read_subscribed(self) -> None:
-        """Assign all partitions. Raises UnknownTopicOrPartitionError for a topic that does not exist after seconds."""
+        """Assign all partitions. Raises UnknownTopicOrPartitionError if a topic is missing for `missing_patience_s`."""
         patience_s = missing_patience_s(self._options.default_api_timeout_ms)
         deadline = anyio.current_time() + patience_s
         missing: list[str] = []
@@ -268,7 +270,7 @@ class Subscriptions:
         self._read(self._all_partitions())
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether the topic is subscribed to or assigned, or this member's to assign to others."""
+        """Whether a topic is subscribed or assigned, or this member assigns it as the group's leader."""
         led = () if self._group is None else self._group.led_topics or ()
         return topic in self._topics or topic in led or any(tp.topic == topic for tp in self._fetcher.states)
 
@@ -293,12 +295,12 @@ class Subscriptions:
     # The `Member` interface.
 
     def fail(self, error: KafkaError) -> None:
-        """See `Member`. Another subscription does not have it."""
+        """Make a request of the application raise a fatal error, unless the group is left before (`Member.fail`)."""
         group = self._group
         self._failures.add(error, group, lambda: self._group is group is not None)
 
     async def subscribed_topics(self) -> Sequence[str]:
-        """See `Member`. Raises the KafkaError of a topic that cannot exist or may not be read."""
+        """The names of subscribed topics (`Member`). Raises the KafkaError of one that cannot exist or be read."""
         if self._pattern is not None or self.group_pattern is not None:
             self._cluster.topics = None
         elif self._cluster.topics is not None:
@@ -317,7 +319,7 @@ class Subscriptions:
         return self._matched if self._pattern else self._topics
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
-        """See `Member`."""
+        """The number of partitions of each topic that exists (`Member.partition_counts`)."""
         if self._cluster.topics is not None and any(name not in self._cluster.topics for name in topics):
             self._cluster.topics |= dict.fromkeys(topics)
             await self._cluster.refresh()
@@ -327,18 +329,18 @@ class Subscriptions:
 
     @property
     def called_in_polls(self) -> bool:
-        """See `Member`."""
+        """Whether there is a listener, whose calls the application makes (`Member.called_in_polls`)."""
         return self._listener is not None
 
     def announced(self) -> None:
-        """See `Member`. No more records of the chunk that is being iterated over are returned before the call."""
+        """Make the application run a pending call before its next record (`Member.announced`)."""
         self._fetcher.put_back()
         self._arrived()
 
     async def polled(self) -> None:
-        """The application requests records: all that it has are processed. Make the group's calls of the listener.
+        """Handle a request for records: mark earlier records as processed, and make pending calls of the listener.
 
-        Raises what the listener raises. Cancellation has the next request make the call again.
+        Raises the listener's error. After cancellation, the next request makes the call again.
         """
         self._fetcher.left = {}
         group = self._group
@@ -355,7 +357,7 @@ class Subscriptions:
         self._has_given_up = False
 
     async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
-        """See `Member`. The partitions are given up also if the listener raises."""
+        """Commit, call the listener, and give up partitions, even if the listener raises (`Member`)."""
         if self._options.enable_auto_commit and not lost:
             await self._commit_before_losing(partitions, self._group, processed_only=True)
         try:
@@ -385,9 +387,9 @@ class Subscriptions:
         self._has_given_up = True
 
     async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
-        """See `Member`."""
+        """Consume the whole assignment, and call the listener about the added partitions (`Member`)."""
         group = self._group
-        if group is None:  # `close` has begun since this task was resumed; it ends where it waits next.
+        if group is None:  # `close` has begun and has cancelled this task, which ends at its next wait.
             return
         self._note_owner(group, everything)
         self._read(everything)
@@ -397,7 +399,7 @@ class Subscriptions:
         self._wake()
 
     def epoch_changed(self, before: tuple[int, str], now: tuple[int, str]) -> None:
-        """See `Member`."""
+        """Use the new generation or epoch for commits of kept partitions (`Member.epoch_changed`)."""
         if now[0] < 0:
             return
         for tp in self._fetcher.states:
@@ -407,7 +409,7 @@ class Subscriptions:
             self._polled_with = now
 
     def _note_owner(self, group: GroupSession, everything: Sequence[TopicPartition]) -> None:
-        """Records of kept partitions were taken by this generation, too; so were those of one that nobody had since."""
+        """Store the current membership for kept partitions, and for those without another owner in between."""
         generation, member_id = now = group.member
         self._has_reassigned = True
         for tp in everything:
@@ -417,14 +419,14 @@ class Subscriptions:
     # Commits.
 
     def group_metadata(self, group_id: str) -> GroupMetadata:
-        """The membership with which the last records were returned; without a subscription only the group."""
+        """The membership in which the last records were returned; without a subscription only the group id."""
         if self._group is None:
             return GroupMetadata(group_id)
         generation, member_id = self._polled_with or self._group.member
         return GroupMetadata(group_id, generation, member_id, self._options.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> None:
-        """Commit these offsets, or the positions. Raises as `OffsetCommits.commit`."""
+        """Commit the given offsets, or the positions (None). Raises the errors of `OffsetCommits.commit`."""
         if offsets is not None:
             left = {tp: one for tp, one in offsets.items() if tp in self._fetcher.left}
             await self._commits.commit_apart(left, offsets, self._group, of_positions=False)
@@ -434,17 +436,17 @@ class Subscriptions:
         await self._commits.commit_apart(left_positions, positions, self._group, of_positions=True)
 
     def _owner_of(self, positions: Iterable[TopicPartition], group: GroupSession | None) -> tuple[int, str] | None:
-        """Generation or epoch, and member id, that commit these: the oldest that their records were taken with."""
+        """The generation or epoch, and the member id, for a commit: the oldest in which the records were returned."""
         if group is None:
             return None
         return min((self._taken_by.get(tp, group.member) for tp in positions), default=group.member)
 
     async def commit_periodically(self) -> None:
-        """Commit processed records every auto_commit_interval_ms, until cancelled; sooner after an error that may pass.
+        """Commit processed records every auto_commit_interval_ms, until cancelled; sooner after a retriable error.
 
-        Positions that have not changed are committed as well, as Kafka's client does. Offsets of a group without
-        members expire `offsets.retention.minutes` after they were committed. And a commit that had no response may take
-        effect after a later one and undo it.
+        Positions that have not changed are committed as well, as by Kafka's client. Offsets of a group without members
+        expire `offsets.retention.minutes` after the commit, and a commit without a response may take effect after a
+        later one and undo it.
         """
         interval_s = max(self._options.auto_commit_interval_ms, 1) / 1000
         backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
@@ -466,7 +468,7 @@ class Subscriptions:
         processed_only: bool,
         retried_ms: float | None,
     ) -> KafkaError | None:
-        """Commit positions; return the error."""
+        """Commit the positions of some partitions; return the error, or None."""
         positions = self._fetcher.positions(processed_only=processed_only)
         positions |= self._fetcher.left_positions(processed_only=processed_only)
         known = {tp: positions[tp] for tp in partitions if tp in positions}
@@ -484,7 +486,7 @@ class Subscriptions:
         processed_only: bool,
         retried_ms: float | None = None,
     ) -> None:
-        """No later commit includes these."""
+        """Commit partitions a last time, as no later commit includes them; log an error."""
         error = await self._auto_commit(partitions, group, processed_only=processed_only, retried_ms=retried_ms)
         if error is not None:
             _logger.warning("last auto-commit of partitions failed: group %r: %s", self._options.group_id, error)

@@ -1,4 +1,4 @@
-"""`WithoutPartitions`: what a consumer says to the application if no partition is assigned to it."""
+"""`WithoutPartitions`: the errors and warnings of a consumer to which no partition is assigned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 
 
 class WithoutPartitions:
-    """Refuses seeks, and warns once of an end of reading, while there is no partition.
+    """While no partition is assigned, refuses seeks, and warns once if reading ends.
 
     Args:
         group: returns the membership of a group, or None.
@@ -25,7 +25,7 @@ class WithoutPartitions:
         self._has_told = False
 
     def refuse(self, what: str) -> None:
-        """Raise ValueError if no partition is assigned; not to a listener, whose member may have got none."""
+        """Raise ValueError if no partition is assigned, except in a listener's callback: its member may have none."""
         group = self._group()
         is_listener = group is not None and group.pending is not None and group.pending.running
         if not self._fetcher.states and not is_listener:
@@ -33,7 +33,7 @@ class WithoutPartitions:
             raise ValueError(f"{what}: no partitions are assigned to this consumer: {why}")
 
     def tell_of_an_end(self) -> None:
-        """Warn once if reading ends and nothing can have been read, which looks like topics without records."""
+        """Warn once if reading ends without a partition, which would otherwise look like topics without records."""
         if not self._fetcher.states and not self._has_told:
             self._has_told = True
             why = self._why("has assigned none to this member")

@@ -1,4 +1,4 @@
-"""`ApplicationCall`: a call that a group's background task has the application make, where it requests records."""
+"""`ApplicationCall`: a listener's call that a group's task requests, and that the application's next request makes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from contextvars import ContextVar
 import anyio
 
 _inside: ContextVar[tuple[ApplicationCall, ...]] = ContextVar("inside", default=())
-"""The calls within which this code runs, in tasks and threads that they started as well."""
+"""The calls within which the current code runs; tasks and threads that a call starts inherit them."""
 
 
 class ApplicationCall:
-    """One call. The background task announces it and waits for `done`; the application's next request calls `run`.
+    """One call of a listener. The group's task announces the call and waits for `done`; the next request calls `run`.
 
     Attributes:
         done: set when the call has returned or raised.
-        waiting: a scope of the background task to cancel then: whatever it does meanwhile is no longer needed.
+        waiting: a cancel scope of the background task, cancelled when the call is done: it covers what that task does
+            meanwhile, such as heartbeats.
     """
 
     def __init__(self, call: Callable[[], Awaitable[None]]) -> None:
@@ -31,10 +32,10 @@ class ApplicationCall:
         return self._running
 
     async def run(self) -> None:
-        """Call now, unless another task does: then wait for that.
+        """Make the call now; if another task is making it, wait for its end.
 
-        Raises what is called raises, and RuntimeError if it is what is called that requests records. A call that is
-        cancelled is made again by the next request.
+        Raises the error of the called function, and RuntimeError if that function requests records itself. A call that
+        is cancelled is made again by the next request.
         """
         if self in _inside.get():
             raise RuntimeError("a Listener must not request records: they may belong to other members already")

@@ -1,8 +1,8 @@
 """The partition assignors range, roundrobin and cooperative-sticky, as in the JVM client, and their wire format.
 
-A group's leader runs one of them on the members' subscriptions. Names, metadata and the order of members are those of
-Kafka's assignors, so that Python and Java members can share a group with a leader of either kind. The interface is in
-`client/assignor.py`. Pure.
+A group's leader runs one of the assignors on the members' subscriptions. Names, metadata and the order of members are
+those of Kafka's assignors, so that Python and Java members can share a group with a leader of either kind. The
+interface is in `client/assignor.py`. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GENERATION = struct.Struct(">i")
 
 
 class RangeAssignor:
-    """Per topic, a range of consecutive partitions for each member (Kafka's `RangeAssignor`)."""
+    """Assigns each member a range of consecutive partitions of each topic (Kafka's `RangeAssignor`)."""
 
     name = "range"
     cooperative = False
@@ -50,7 +50,7 @@ class RangeAssignor:
 
 
 class RoundRobinAssignor:
-    """All partitions of all topics in turn (Kafka's `RoundRobinAssignor`)."""
+    """Assigns all partitions of all topics to the members in turn (Kafka's `RoundRobinAssignor`)."""
 
     name = "roundrobin"
     cooperative = False
@@ -73,7 +73,7 @@ class RoundRobinAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Balanced, with as few moves as possible, in two steps: first revoked, then assigned.
+    """Balances partitions with as few moves as possible; a partition that moves is first revoked, then assigned.
 
     Kafka's `CooperativeStickyAssignor` (KIP-429): a partition that is to move and still has an owner is assigned to
     no member in this generation; its owner revokes it and joins again.
@@ -96,7 +96,7 @@ class CooperativeStickyAssignor:
     def _owners(
         partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
     ) -> dict[TopicPartition, str]:
-        """The owner of each partition in the newest generation; none if two of its members claim it."""
+        """The owner of each partition in the newest generation; a partition that two members claim has none."""
         claims: dict[TopicPartition, tuple[int, str | None]] = {}
         for member in in_order(members):
             subscription = members[member]
@@ -170,7 +170,7 @@ def _all_partitions(partition_counts: Mapping[str, int]) -> list[TopicPartition]
 
 
 def _generation_of(subscription: Subscription) -> int:
-    """The generation of the subscription, or of the assignor's user data, where older Java members put it."""
+    """The generation of a subscription; older Java members send it in the assignor's user data."""
     if subscription.generation >= 0 or not subscription.user_data:
         return subscription.generation
     if len(subscription.user_data) < _GENERATION.size:
@@ -179,7 +179,7 @@ def _generation_of(subscription: Subscription) -> int:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """A subscription as JoinGroup's protocol metadata."""
+    """Encode a subscription as JoinGroup's protocol metadata."""
     owned = [
         SubscriptionTopicPartition(topic=topic, partitions=numbers)
         for topic, numbers in _by_topic(subscription.owned).items()
@@ -195,7 +195,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes, instance_id: str | None = None) -> Subscription:
-    """A subscription of any version. Raises MalformedMessage."""
+    """Decode a subscription of any version. Raises MalformedMessage."""
     version = min(_version_of(data), _SUBSCRIPTION_VERSION)
     message = decode(ConsumerProtocolSubscription, version, data, 2)
     return Subscription(
@@ -209,7 +209,7 @@ def decode_subscription(data: bytes, instance_id: str | None = None) -> Subscrip
 
 
 def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
-    """An assignment as SyncGroup carries it."""
+    """Encode an assignment for SyncGroup."""
     topics = [
         AssignmentTopicPartition(topic=topic, partitions=numbers)
         for topic, numbers in _by_topic(partitions).items()
@@ -219,7 +219,7 @@ def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """An assignment of any version; empty data means no partitions. Raises MalformedMessage."""
+    """Decode an assignment of any version; empty data means no partitions. Raises MalformedMessage."""
     if not data:
         return []
     version = min(_version_of(data), _ASSIGNMENT_VERSION)

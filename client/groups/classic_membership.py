@@ -1,6 +1,6 @@
 """A consumer's membership of a group under the classic protocol (KIP-62, 345, 394, 429): a state machine. Pure.
 
-It builds requests and handles responses; `classic_session.py` sends them.
+The state machine builds requests and handles responses; `classic_session.py` sends the requests.
 
     UNJOINED ──join──► JOINING ──ok──► SYNCING ──ok──► STABLE
         ▲                 │ error         │ error        │ REBALANCE_IN_PROGRESS, subscription changed
@@ -79,7 +79,7 @@ _ERROR_ACTIONS = {
 
 
 class ClassicMembership:
-    """One member.
+    """The state of one member of a group under the classic protocol.
 
     Attributes:
         owned: the partitions assigned to this member, as reported in JoinGroup.
@@ -110,7 +110,7 @@ class ClassicMembership:
         return all(assignor.cooperative for assignor in self._assignors.values())
 
     def join_request(self, topics: Sequence[str]) -> JoinGroupRequest:
-        """The request to join the next generation. Raises InconsistentGroupProtocolError for a broken assignor."""
+        """The request to join the next generation. Raises InconsistentGroupProtocolError if an assignor misbehaves."""
         self.state = State.JOINING
         protocols = [
             JoinGroupRequestProtocol(
@@ -137,7 +137,7 @@ class ClassicMembership:
         )
 
     def joined(self, response: JoinGroupResponse) -> None:
-        """Handle the response; `sync_request` comes next. Raises its KafkaError, and NetworkError if it is wrong."""
+        """Handle a JoinGroup response; `sync_request` comes next. Raises its KafkaError, NetworkError if malformed."""
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
         if response.error_code:
@@ -160,9 +160,9 @@ class ClassicMembership:
         return sorted({topic for member in self.members.values() for topic in member.topics})
 
     def sync_request(self, partition_counts: Mapping[str, int]) -> SyncGroupRequest:
-        """The request for this member's assignment; the leader's contains the assignments of all members.
+        """The request for this member's assignment; the leader's request contains the assignments of all members.
 
-        Raises InconsistentGroupProtocolError for an assignor that raises, or returns something else.
+        Raises InconsistentGroupProtocolError if the assignor raises, or returns no valid assignment.
         """
         assignments: list[SyncGroupRequestAssignment] = []
         if self.is_leader and self.members:
@@ -183,7 +183,10 @@ class ClassicMembership:
         )
 
     def synced(self, response: SyncGroupResponse) -> list[TopicPartition]:
-        """Handle the response: this member's partitions in the new generation. Raises the response's KafkaError."""
+        """Handle a SyncGroup response; return this member's partitions in the new generation.
+
+        Raises the response's KafkaError, and InconsistentGroupProtocolError for a malformed assignment.
+        """
         if response.error_code:
             raise self._error(response.error_code)
         try:
@@ -229,7 +232,7 @@ class ClassicMembership:
         return action
 
     def reset(self, *, keep_id: bool = False) -> None:
-        """Forget the last generation and its assignment."""
+        """Forget the last generation and its assignment and, without `keep_id`, the member id."""
         self.state = State.UNJOINED
         self.generation = -1
         self.owned = []
@@ -238,7 +241,7 @@ class ClassicMembership:
 
 
 def _subscription(metadata: bytes, instance_id: str | None) -> Subscription:
-    """A member's subscription; a member with a malformed one gets no partitions, the others get theirs."""
+    """Decode a member's subscription. A malformed one counts as empty, so that only that member gets no partitions."""
     try:
         return decode_subscription(metadata, instance_id)
     except MalformedMessage:
@@ -246,7 +249,10 @@ def _subscription(metadata: bytes, instance_id: str | None) -> Subscription:
 
 
 def _answer(assignor: Assignor, method: str, kind: Kind, *arguments: Any) -> Any:
-    """What a method of an assignor returns. Those of applications may do anything."""
+    """Call a method of an assignor, and check the result's type if the assignor is the application's.
+
+    Raises InconsistentGroupProtocolError if the method raises or returns a value of another type.
+    """
     try:
         answer = getattr(assignor, method)(*arguments)
         return answer if ASSIGNORS.get(assignor.name) is assignor else kind(answer)

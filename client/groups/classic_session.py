@@ -24,7 +24,7 @@ _GRACE_MS = 5_000
 
 
 class ClassicGroup(GroupSession):
-    """Joins, sends heartbeats, joins again and leaves."""
+    """The session of a member under the classic protocol: joins, sends heartbeats, joins again and leaves."""
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, member: Member, seams: Seams) -> None:
         super().__init__(cluster, options, member, seams)
@@ -32,26 +32,26 @@ class ClassicGroup(GroupSession):
 
     @property
     def member(self) -> tuple[int, str]:
-        """See `GroupSession`."""
+        """The generation, -1 for none, and the member id."""
         return self.membership.generation, self.membership.member_id
 
     @property
     def is_stable(self) -> bool:
-        """See `GroupSession`."""
+        """Whether the member has joined, and has its assignment; see `GroupSession.is_stable`."""
         return self.membership.state is State.STABLE
 
     @property
     def led_topics(self) -> Sequence[str] | None:
-        """See `GroupSession`."""
+        """The topics that this member assigns as the group's leader; None if it is not the leader."""
         return self.membership.group_topics if self.membership.is_leader else None
 
     @property
     def heartbeat_interval_ms(self) -> float:
-        """See `GroupSession`."""
+        """The time between heartbeats, the option of the same name."""
         return self._options.heartbeat_interval_ms
 
     async def run(self) -> None:
-        """See `GroupSession`."""
+        """Join the group and send heartbeats, until cancelled or until a fatal error."""
         while True:
             try:
                 await (self._heartbeat() if self.is_stable else self._join())
@@ -101,7 +101,7 @@ class ClassicGroup(GroupSession):
         membership.owned = assigned
         if removed:
             if membership.cooperative:
-                # This generation has them for nobody else: what this member claimed comes free only in the next one.
+                # In this generation nobody else owns the removed partitions: they become free in the next one.
                 generation, member_id = self.member
                 self._member.epoch_changed((generation - 1, member_id), self.member)
             await self._revoke(removed)
@@ -112,7 +112,7 @@ class ClassicGroup(GroupSession):
             await self._join_again(RebalanceInProgressError(f"group {self.group_id!r}: partitions are to be given up"))
 
     async def _send_heartbeat(self) -> None:
-        """Send one while a rebalance waits. Raises KafkaError if the membership is lost."""
+        """Send a heartbeat while a listener's call is pending. Raises KafkaError if the membership is lost."""
         try:
             request = self.membership.heartbeat_request()
             response = await self._heartbeat_request(request, self._options.session_timeout_ms)
@@ -143,7 +143,7 @@ class ClassicGroup(GroupSession):
         self._joins = 0
 
     async def leave(self) -> None:
-        """See `GroupSession`. A static member keeps its place (KIP-345)."""
+        """Leave the group; a static member sends no request and keeps its place (KIP-345)."""
         try:
             node_id = await self._cluster.coordinator(self.group_id)
             connection = await self._cluster.connection(node_id)

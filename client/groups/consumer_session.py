@@ -1,6 +1,6 @@
 """`ConsumerGroup`: the background task of a member under the consumer protocol; sends `ConsumerMembership`'s requests.
 
-It moves from the partitions that the member has to those that the coordinator wants it to have.
+The task reconciles the partitions that the member owns with the target assignment from the coordinator.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEAVE_TIMEOUT_MS = 3_000
 
 
 class ConsumerGroup(GroupSession):
-    """Sends heartbeats; gives up and takes over partitions one assignment at a time."""
+    """The session of a member under the consumer protocol: sends heartbeats, reconciles one assignment at a time."""
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, member: Member, seams: Seams) -> None:
         super().__init__(cluster, options, member, seams)
@@ -37,34 +37,34 @@ class ConsumerGroup(GroupSession):
 
     @property
     def member(self) -> tuple[int, str]:
-        """See `GroupSession`."""
+        """The member epoch, -1 for none, and the member id."""
         return self.membership.epoch, self.membership.member_id
 
     @property
     def is_stable(self) -> bool:
-        """See `GroupSession`."""
+        """Whether the consumer has a member epoch; see `GroupSession.is_stable`."""
         return self.membership.epoch >= 0
 
     @property
     def heartbeat_interval_ms(self) -> float:
-        """See `GroupSession`."""
+        """The time between heartbeats, as set by the coordinator."""
         return self.membership.heartbeat_interval_ms
 
     async def next_epoch(self, member: tuple[int, str]) -> None:
-        """Wait until the member epoch is another one than this, for one heartbeat interval at most."""
+        """Wait until the membership differs from `member`, for one heartbeat interval at most."""
         with anyio.move_on_after(self.heartbeat_interval_ms / 1000):
             while self.member == member:
                 await self._epoch_changed.wait()
 
     def metadata_updated(self) -> None:
-        """See `GroupSession`: assigned topics that were unknown may be known now, or others may have their names."""
+        """Handle changed metadata: assigned topics may now be known, or may have been created anew."""
         metadata = self._cluster.metadata
         known = any(metadata.name_of(one) is not None for one in self._unknown_topics)
         if known or any(metadata.topic_id(tp.topic) not in (one, NIL_UUID) for tp, one in self._ids.items()):
             self._changed.set()
 
     async def run(self) -> None:
-        """See `GroupSession`."""
+        """Send heartbeats and reconcile assignments, until cancelled or until a fatal error."""
         while True:
             try:
                 await self._beat()
@@ -87,12 +87,12 @@ class ConsumerGroup(GroupSession):
                     await self._back_off(error)
 
     def rejoin(self) -> None:
-        """See `GroupSession`."""
+        """Report a changed subscription to the coordinator with the next heartbeat, which is sent at once."""
         self._topics = None
         super().rejoin()
 
     async def _rest(self) -> None:
-        """Wait until a heartbeat is due, or something is to be told."""
+        """Wait until a heartbeat is due, or a change must be sent at once."""
         with anyio.move_on_after(self.heartbeat_interval_ms / 1000):
             await self._changed.wait()
 
@@ -124,7 +124,7 @@ class ConsumerGroup(GroupSession):
             self._epoch_changed = anyio.Event()
 
     async def _send_heartbeat(self) -> None:
-        """Send one while a listener's call waits. Raises KafkaError if the membership is lost, and PollOverdue."""
+        """Send a heartbeat while a listener's call is pending. Raises PollOverdue, KafkaError if membership is lost."""
         try:
             await self._beat()
         except KafkaError as error:
@@ -138,9 +138,9 @@ class ConsumerGroup(GroupSession):
         self._own({})
 
     async def _reconcile(self) -> bool:
-        """Give up and take over partitions; return whether the coordinator is to be told now.
+        """Give up and take over partitions; return whether the next heartbeat must be sent at once.
 
-        Partitions of topics that are not in the metadata yet are taken over when they are.
+        Partitions of topics that are not in the metadata yet are taken over once the metadata has them.
         """
         membership, target = self.membership, self.membership.target
         if target is None:
@@ -167,7 +167,7 @@ class ConsumerGroup(GroupSession):
         self.membership.own(owned)
 
     async def _named(self, target: Assigned) -> dict[TopicPartition, bytes]:
-        """The partitions of known topics, each with its topic's id."""
+        """The partitions of a target assignment whose topics are in the metadata, each with its topic's id."""
         names = self._names(target)
         if len(names) < len(target):
             await self._cluster.refresh()
@@ -184,7 +184,7 @@ class ConsumerGroup(GroupSession):
         return {topic_id: name for topic_id, name in names.items() if name is not None}
 
     async def leave(self) -> None:
-        """See `GroupSession`. A static member leaves for a time: its partitions wait for it until its session ends."""
+        """Leave the group; a static member leaves temporarily, and keeps its partitions until its session ends."""
         request = self.membership.leave_request()
         before = self.member
         self.membership.reset()

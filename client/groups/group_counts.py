@@ -1,4 +1,4 @@
-"""What a member of a group counts, for `metrics()`."""
+"""`GroupCounts`: durations of a group member's commits, heartbeats and rebalances, for `metrics()`."""
 
 from __future__ import annotations
 

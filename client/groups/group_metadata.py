@@ -1,4 +1,4 @@
-"""What a transactional producer must know of a consumer's membership (KIP-447): `GroupMetadata`."""
+"""`GroupMetadata`: a consumer's membership of a group, which a transactional producer sends with offsets (KIP-447)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from minikafka.client.argument_kinds import Int32
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """A membership at one time. With it the coordinator rejects offsets of a consumer that has left its group since.
+    """A consumer's membership at one time. With it the coordinator rejects offsets of a consumer that has since left.
 
     Attributes:
-        generation, member_id: of the membership; the defaults are for consumers outside of the group, and fence none.
+        generation, member_id: those of the membership. The defaults are for consumers without a group subscription; the
+            coordinator then fences no member.
     """
 
     group_id: str

@@ -1,7 +1,7 @@
-"""What a consumer's membership of a group has in common under both protocols: `GroupSession`, and `Member`.
+"""`GroupSession`: the base class of a consumer's group sessions under both protocols; `Member`: its consumer interface.
 
-The task of a session uses a separate connection, as the coordinator may delay responses. It notifies the consumer of
-assignments through the `Member` interface. If the consumer has a listener, the application makes these calls where it
+The task of a session uses a separate connection, as the coordinator may delay responses. The task notifies the consumer
+of assignments through the `Member` interface. If the consumer has a listener, the application makes these calls when it
 requests records, as in the JVM client; the task waits, and its heartbeats keep the membership meanwhile.
 """
 
@@ -27,7 +27,7 @@ from minikafka.protocol.names import TopicPartition
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _PURPOSE = "group"
 _JOINS_AT_ONCE = 2
-"""Joins in a row, without a heartbeat that succeeds between them, before the next one waits: a usual rebalance."""
+"""How many joins in a row, without a successful heartbeat in between, are made without a pause, as in a rebalance."""
 
 
 class Member(Protocol):
@@ -39,7 +39,7 @@ class Member(Protocol):
 
     @property
     def group_pattern(self) -> str | None:
-        """The regular expression that the coordinator is to match; None with a subscription by names."""
+        """The regular expression that the coordinator matches; None for a subscription by names."""
         ...
 
     async def partition_counts(self, topics: Sequence[str]) -> Mapping[str, int]:
@@ -48,15 +48,15 @@ class Member(Protocol):
 
     @property
     def called_in_polls(self) -> bool:
-        """Whether the application makes the next two calls; it is told of each by `announced`."""
+        """Whether the application calls `partitions_revoked` and `partitions_assigned`, each after `announced`."""
         ...
 
     def announced(self) -> None:
-        """Have the application run `GroupSession.pending` before its next record."""
+        """Make the application run `GroupSession.pending` before it gets its next record."""
         ...
 
     async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
-        """Stop consuming these. `lost`: other members may have them already, and commits would be rejected."""
+        """Stop consuming partitions. If `lost`, other members may own them already, and commits would be rejected."""
         ...
 
     async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
@@ -64,15 +64,15 @@ class Member(Protocol):
         ...
 
     def epoch_changed(self, before: tuple[int, str], now: tuple[int, str]) -> None:
-        """The member has another epoch; the partitions that it keeps are its own all the time."""
+        """Note that the generation or epoch and member id have changed; kept partitions were owned all the time."""
         ...
 
     def is_poll_overdue(self) -> bool:
-        """Whether the user has not requested records for longer than max_poll_interval_ms."""
+        """Whether the application has not requested records for longer than max_poll_interval_ms."""
         ...
 
     def fail(self, error: KafkaError) -> None:
-        """Report a fatal error, with which the membership has ended, to the user."""
+        """Report a fatal error, which has ended the membership, to the application."""
         ...
 
 
@@ -81,17 +81,19 @@ class PollOverdue(Exception):
 
 
 class GroupSession(ABC):
-    """A consumer's membership of a group: the background task that keeps it.
+    """The background task that keeps a consumer's membership of a group.
 
     Attributes:
-        known: the assigned partitions, as far as the consumer was told of them, without those it is being told to lose.
-        pending: the call that the application has to make next.
-        last_error: the one that requests are repeated after, or None.
+        known: the assigned partitions of which the consumer was notified, without those that are being revoked.
+        pending: the listener's call that the application has to make next, or None.
+        last_error: the error after which requests are being retried, or None.
         ended_by: the error that has ended the membership for good, or None.
-        failing_since: when requests began to fail, on the event loop's clock; None if the last one succeeded.
-        counts: of commits, heartbeats and rebalances; the consumer's, which may have had another session before.
-        departing: set once the application can be told that its partitions are lost; None unless this member is leaving
-            since the application requests no records. Until then it must get none: they belong to others.
+        failing_since: when requests began to fail, on the event loop's clock; None if the last request succeeded.
+        counts: the counts of commits, heartbeats and rebalances. They belong to the consumer, which may have had
+            another session before.
+        departing: an event while this member leaves the group because the application requests no records; else None.
+            It is set once the application can be told that its partitions are lost. Until then the application must
+            get no records, since its partitions belong to other members.
     """
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, member: Member, seams: Seams) -> None:
@@ -111,7 +113,7 @@ class GroupSession(ABC):
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
         self._failures = 0
         self._joins = 0
-        """Those that succeeded since the last heartbeat that did."""
+        """The number of joins that succeeded since the last successful heartbeat."""
 
     @property
     @abstractmethod
@@ -121,14 +123,14 @@ class GroupSession(ABC):
     @property
     @abstractmethod
     def is_stable(self) -> bool:
-        """Whether a changed subscription has to be reported by `rejoin`; one is noticed at the end of joining."""
+        """Whether `rejoin` must report a changed subscription. During a join, the change is noticed at its end."""
 
     async def next_epoch(self, member: tuple[int, str]) -> None:  # noqa: B027 (only epochs change meanwhile)
-        """Wait until `member` is another one, for a bounded time; return at once where only joining changes it."""
+        """Wait for a bounded time until `self.member` is not `member`; return at once if only joining changes it."""
 
     @property
     def led_topics(self) -> Sequence[str] | None:
-        """The topics that this member assigns to all members; None if it does not."""
+        """The topics that this member, as the group's leader, assigns to all members; None if it is not the leader."""
         return None
 
     @property
@@ -138,7 +140,7 @@ class GroupSession(ABC):
 
     @abstractmethod
     async def run(self) -> None:
-        """Run until cancelled or until a fatal error, which is reported to the member."""
+        """Keep the membership until cancelled, or until a fatal error, which is reported by `Member.fail`."""
 
     @abstractmethod
     async def leave(self) -> None:
@@ -146,7 +148,7 @@ class GroupSession(ABC):
 
     @abstractmethod
     async def _send_heartbeat(self) -> None:
-        """Send one. Raises KafkaError if the membership is lost."""
+        """Send a heartbeat. Raises KafkaError if the membership is lost."""
 
     @abstractmethod
     def _forget_assignment(self) -> None:
@@ -166,7 +168,7 @@ class GroupSession(ABC):
         self.known = []
 
     async def _removed(self, error: KafkaError) -> None:
-        """The group no longer knows this member, or its generation: it joins again."""
+        """Handle an error that says that the group no longer knows this member or its generation; it joins again."""
         if self.known:
             _logger.warning(
                 "group has removed this member, what it has not committed is read again: group %r: %s",
@@ -176,7 +178,7 @@ class GroupSession(ABC):
         await self._lose_partitions()
 
     async def _revoke(self, partitions: Sequence[TopicPartition], *, lost: bool = False) -> None:
-        """Tell the consumer that partitions are revoked. Raises as `_tell`."""
+        """Tell the consumer that partitions are revoked. Raises the errors of `_tell`."""
         kept = [tp for tp in self.known if tp not in partitions]
 
         async def call() -> None:
@@ -190,7 +192,7 @@ class GroupSession(ABC):
         await self._tell(call)
 
     async def _assign(self, added: Sequence[TopicPartition], everything: list[TopicPartition]) -> None:
-        """Tell the consumer its partitions. Raises as `_tell`."""
+        """Tell the consumer which partitions are assigned. Raises the errors of `_tell`."""
 
         async def call() -> None:
             self.known = everything
@@ -199,9 +201,9 @@ class GroupSession(ABC):
         await self._tell(call)
 
     async def _tell(self, call: Callable[[], Awaitable[None]]) -> None:
-        """Call, or have the application call, and keep the membership until it has.
+        """Make a call, or let the application make it, and keep the membership until the call has ended.
 
-        Raises KafkaError if the membership is lost, and PollOverdue; the call is withdrawn then.
+        Raises KafkaError if the membership is lost, and PollOverdue; the call is withdrawn in both cases.
         """
         if not self._member.called_in_polls:
             await call()
@@ -251,20 +253,20 @@ class GroupSession(ABC):
         self._failures, self.last_error, self.failing_since = 0, None, None
 
     async def _end(self, error: KafkaError) -> None:
-        """Give up the membership after an error that does not pass."""
+        """End the membership after an error that is not retriable."""
         await self._lose_partitions()
         self.ended_by = error
         self._member.fail(error)
 
     async def _join_again(self, error: KafkaError) -> None:
-        """At once, as the coordinator asks for it; after a time if the last ones led to nothing."""
+        """Return so that the task joins again: at once, or after a backoff if earlier joins were in vain."""
         if self._failures or self._joins > _JOINS_AT_ONCE:
             await self._back_off(error)
         else:
             self._failures = 1
 
     async def _back_off(self, error: KafkaError) -> None:
-        """Look the coordinator up again, after a time."""
+        """Forget the cached coordinator, and pause before the next request."""
         self._cluster.forget_coordinator(self.group_id)
         self.last_error = error
         if self.failing_since is None:

@@ -1,4 +1,4 @@
-"""`SESSIONS`: the membership of a group under each `group_protocol`."""
+"""`SESSIONS`: the session class for each value of `group_protocol`."""
 
 from __future__ import annotations
 

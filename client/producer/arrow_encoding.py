@@ -3,9 +3,9 @@
     payload = encode(ArrowRecords(keys, values, timestamps, headers), firsts)
     batch = payload.batch(0, codec=Codec.ZSTD, producer_id=7, producer_epoch=0, base_sequence=0)
 
-The counterpart of `client.consumer.arrow_batches`, used by the Spark sink. No object is created for a record: the
-numbers of all records are encoded as varints with numpy, and Arrow joins them with keys, values and headers in one
-pass over the bytes. The result is, byte for byte, that of `protocol.records.batch.encode_batch`.
+The module is the counterpart of `client.consumer.arrow_batches`, and the Spark sink uses it. No object is created for a
+record: the numbers of all records are encoded as varints with numpy, and Arrow joins them with keys, values and headers
+in one pass over the bytes. The result equals that of `protocol.records.batch.encode_batch`, byte for byte.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from minikafka.protocol.records.numpy_varints import Array
 
 BLOB = pa.large_binary()
 RECORD_OVERHEAD_MAX = 36
-"""The bytes of a record that are neither key, value nor headers: at most six varints and the attributes."""
+"""The maximum bytes of a record that are neither key, value nor headers: at most six varints and the attributes."""
 _BATCH_OVERHEAD = 61 + 21
-"""Of a batch, and of a record without the lengths of its parts (DefaultRecordBatch.estimateBatchSizeUpperBound)."""
+"""The bytes of a batch header, and of a record without its parts and their lengths
+(DefaultRecordBatch.estimateBatchSizeUpperBound)."""
 _EMPTY = pa.scalar(b"", BLOB)
 
 
@@ -49,7 +50,7 @@ class NullHeaderKey(ValueError):
     """Raised for a header without a key.
 
     Attributes:
-        record: the index of the record that has it.
+        record: the index of the record that has the header.
     """
 
     def __init__(self, record: int) -> None:
@@ -61,13 +62,13 @@ class NullHeaderKey(ValueError):
 
 
 class Payload(NamedTuple):
-    """Encoded records, which are cut into batches.
+    """Encoded records of several batches.
 
     Attributes:
         data: the bytes of all records.
-        bounds: where each record starts, and the end of the last.
-        firsts: the first record of each batch, and the number of records.
-        timestamps: as given.
+        bounds: the position in `data` where each record starts, and the end of the last record.
+        firsts: the index of the first record of each batch, and the number of records.
+        timestamps: the timestamp of each record, in ms since 1970.
     """
 
     data: memoryview
@@ -80,7 +81,7 @@ class Payload(NamedTuple):
         return int(self.firsts[index + 1] - self.firsts[index])
 
     def batch(self, index: int, **numbers: Any) -> bytes:
-        """One batch in one piece. Arguments as `parts`."""
+        """One encoded batch as bytes. The arguments are those of `parts`."""
         return b"".join(self.parts(index, **numbers))
 
     def parts(
@@ -116,7 +117,7 @@ def blob_sizes(blobs: pa.Array) -> Array:
 
 
 def header_sizes(headers: pa.Array) -> Array:
-    """The bytes of each record's keys and values of headers, int64, with five bytes for each length."""
+    """The size in bytes of each record's header keys and values, int64, with five bytes for each length."""
     counts = _header_counts(headers)
     flat = headers.flatten()
     each = 10 + np.maximum(blob_sizes(pc.struct_field(flat, "key")), 0)
@@ -127,7 +128,7 @@ def header_sizes(headers: pa.Array) -> Array:
 
 
 def size_alone(records: ArrowRecords, index: int) -> int:
-    """The bytes of a batch with one record alone, as the Java producer estimates them before it sends the record."""
+    """The size in bytes of a batch with a single record, as the Java producer estimates it before sending."""
     key = None if records.keys is None else records.keys[index].as_py()
     value = records.values[index].as_py()
     headers = () if records.headers is None else records.headers[index].as_py() or ()
@@ -138,7 +139,7 @@ def size_alone(records: ArrowRecords, index: int) -> int:
 
 
 def encode(records: ArrowRecords, firsts: Array) -> Payload:
-    """Encodes records, of which those at `firsts` (increasing, beginning with 0) each begin a batch.
+    """Encode records; each record whose index is in `firsts` (increasing, beginning with 0) begins a batch.
 
     Raises NullHeaderKey.
     """
@@ -168,7 +169,7 @@ def _header_counts(headers: pa.Array) -> Array:
 
 
 def _tails(headers: pa.Array | None, count: int) -> tuple[Array, list[Any]]:
-    """The sizes of what follows each record's value, and the columns that it consists of."""
+    """The sizes of the bytes after each record's value (header count and headers), and the columns with these bytes."""
     if headers is None or not (counts := _header_counts(headers)).any():
         return np.ones(count, np.int64), [pa.scalar(b"\x00", BLOB)]
     flat = headers.flatten()

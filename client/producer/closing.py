@@ -1,4 +1,4 @@
-"""What a producer does with an open transaction, and with undelivered records, when a block is left."""
+"""Aborts a producer's open transaction, and drops its undelivered records, when a block is left."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from minikafka.protocol.errors import KafkaError, NetworkError
 
 _logger = escaped(logging.getLogger("minikafka.client.producer"))
 ABORT_TIMEOUT_S = 5
-"""For how long an exception, or the end of the producer's block, waits for the end of the transaction."""
+"""How long leaving a transaction's or the producer's block waits for the end of the transaction."""
 
 
 async def abort_open(transactions: Transactions, left_by: BaseException | None) -> None:
-    """Abort a transaction that is still open, since consumers would wait for its end.
+    """Abort a transaction that is still open when the producer's block is left: consumers would wait for its end.
 
-    An exception that has left the block of the transaction as well has spent this time there.
+    An exception that has also left the transaction's block has spent `ABORT_TIMEOUT_S` there; it is not spent twice.
     """
     if not transactions.is_open:
         return
@@ -47,11 +47,11 @@ async def abort_after(
     ahead: Callable[[], Awaitable[None]] | None = None,
     advice: str = "",
 ) -> None:
-    """Abort what is open, after an exception, for a few seconds; what fails thereby is noted in the exception.
+    """Abort an open transaction after an exception, within `ABORT_TIMEOUT_S`; a failure is noted in the exception.
 
     Args:
-        ahead: what is to be done before.
-        advice: how to end the wait, for the line that says that it lasts.
+        ahead: awaited before the abort.
+        advice: how to end the wait, for the log line about a long wait.
     """
     if not transactions.is_open:
         return
@@ -69,7 +69,7 @@ async def abort_after(
 
 
 def _left_open(transactions: Transactions) -> str:
-    """What becomes of a transaction that was not ended."""
+    """A description of what becomes of a transaction that was not ended, for messages."""
     if transactions.state.phase is Phase.COMMITTING:
         return "it is not known whether it is committed; if not, its coordinator aborts it after transaction_timeout_ms"
     return "its coordinator aborts it after transaction_timeout_ms"
@@ -78,11 +78,11 @@ def _left_open(transactions: Transactions) -> str:
 def drop_undelivered(
     accumulator: Accumulator, drop_ahead: Callable[[KafkaError], int], left_by: BaseException | None
 ) -> None:
-    """Fail all records, and log how many these are.
+    """Fail all undelivered records, and log their number.
 
     Args:
-        drop_ahead: drops those that the accumulator has not got yet, and returns their number.
-        left_by: the exception that the block was left by.
+        drop_ahead: drops the records that have not reached the accumulator, and returns their number.
+        left_by: the exception by which the block was left, or None.
     """
     closed = NetworkError("the producer was closed before the record was delivered")
     left = sum(len(batch.values) for batch in accumulator.unfinished()) + drop_ahead(closed)

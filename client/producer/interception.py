@@ -1,4 +1,4 @@
-"""Calls a producer's interceptors (KIP-42). Errors of theirs are logged."""
+"""Calls a producer's interceptors (KIP-42), and logs the errors that they raise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Interception:
     def begin(
         self, record: ProducerRecord, on_delivery: OnDelivery | None
     ) -> tuple[ProducerRecord, Acknowledgement]:
-        """The record to send, and what to call when it is delivered or has failed."""
+        """Call `on_send`; return the record to send, and the callback for its delivery or failure."""
         for one in self._interceptors:
             with tolerated(_logger, "interceptor failed: %s.on_send", type(one).__name__):
                 changed = one.on_send(record)
@@ -35,7 +35,7 @@ class Interception:
     async def send(
         self, send: Callable[..., Awaitable[Delivery]], record: ProducerRecord, on_delivery: OnDelivery | None
     ) -> Delivery:
-        """Send a record with `Producer.send`, and have its result acknowledged. Raises what that raises."""
+        """Send a record with `Producer.send`, and acknowledge its result. Raises the errors of `Producer.send`."""
         if isinstance(on_delivery, Acknowledgement):  # `begin` was called on the application's thread
             acknowledgement = on_delivery
         else:
@@ -59,11 +59,11 @@ class Interception:
 
 
 class Acknowledgement:
-    """The `on_delivery` of a record that was intercepted.
+    """The `on_delivery` callback of a record that was intercepted.
 
     Attributes:
-        is_sending: whether the record is on its way, and `send` does not intercept it again.
-        partition: of the record; -1 until it is chosen.
+        is_sending: whether the record is being sent, so that `send` does not intercept it again.
+        partition: the partition of the record; -1 until it is chosen.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Acknowledgement:
             self._on_delivery(metadata, error)  # type: ignore[arg-type]
 
     def acknowledge(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        """Call the interceptors."""
+        """Call `on_acknowledgement` of the interceptors."""
         record = self._record
         timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
         known = metadata or RecordMetadata(record.topic, self.partition, -1, timestamp)

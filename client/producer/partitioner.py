@@ -1,7 +1,7 @@
 """Chooses partitions for records: by the key's murmur2 hash as in the JVM client, or sticky for records without a key.
 
-murmur2 exists twice, for one key and, with numpy, for many at once; a test holds the two equal. A custom partitioner is
-a callable `(topic, key, value, partition_count) -> partition`.
+murmur2 is implemented twice: for one key and, with numpy, for many keys at once; a test checks that both are equal. A
+custom partitioner is a callable `(topic, key, value, partition_count) -> partition`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _positive_murmur2(key: bytes) -> int:
-    """Cached, as keys recur and the hash is slow in Python."""
+    """The non-negative hash of a key, cached, as keys recur and the hash is slow in Python."""
     return murmur2(key) & 0x7FFFFFFF
 
 
@@ -61,11 +61,11 @@ def partitions_for_keys(keys: Sequence[bytes], partition_count: int) -> list[int
 
 
 def partitions_for_slices(buffer: Any, starts: Any, sizes: Any, partition_count: int) -> Any:
-    """`partition_for_key` of keys that are slices of a buffer: no object for a key. Requires numpy.
+    """`partition_for_key` of keys that are slices of a buffer, without an object for each key. Requires numpy.
 
     Args:
         buffer: the bytes of all keys, a numpy array of uint8.
-        starts, sizes: where each key is, int64.
+        starts, sizes: the position and size of each key in bytes, int64.
 
     Returns the partitions, int64.
     """
@@ -112,7 +112,7 @@ class StickyChoice:
 
     Attributes:
         partition: the current choice; valid while `left` is positive, else call `renew` first.
-        left: the bytes that may still be sent to it; the caller subtracts the size of each record.
+        left: the bytes that may still be sent to that partition; the caller subtracts the size of each record.
     """
 
     __slots__ = ("_random", "_size", "left", "partition")

@@ -111,7 +111,7 @@ class Producer(ClusterClient):
         self._sends = 0
         self._closed = False
         self.drop_ahead: Callable[[KafkaError], int] = lambda error: 0
-        """Drops records that are to be sent next, as the producer is closed; returns their number."""
+        """Drops records that have not reached the accumulator when the producer is closed; returns their number."""
         self._sender: Sender | None = None
         self._serialize_key = FieldSerializer("key", self._options.key_serializer)
         self._serialize_value = FieldSerializer("value", self._options.value_serializer)
@@ -145,7 +145,7 @@ class Producer(ClusterClient):
             RequestTimedOutError: `buffer_memory` stayed full for `max_block_ms`.
             UnknownTopicOrPartitionError, …: the topic could not be found within `max_block_ms`.
             MessageTooLargeError: the record is larger than `max_request_size` or `buffer_memory`.
-            TypeError, ValueError: an argument is not what it may be. What a serializer or the partitioner raises, too.
+            TypeError, ValueError: an argument has a wrong type or value. Errors of serializers and partitioner, too.
         """
         if unknown:
             refuse("send", unknown, SENT)
@@ -158,7 +158,7 @@ class Producer(ClusterClient):
             await checkpoint()
         try:
             target = self._targets.get(topic)
-        except TypeError:  # What has no hash is no string.
+        except TypeError:  # An object that cannot be hashed is no string.
             target = None
         is_broken = on_delivery is not None and not callable(on_delivery)
         if target is None or is_broken or self._closed or self._accumulator.used_bytes >= self._options.buffer_memory:
@@ -178,7 +178,7 @@ class Producer(ClusterClient):
         headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
     ) -> RecordMetadata:
-        """`send`, and wait until the record is delivered. Raises as `send`, and the KafkaError of the delivery."""
+        """Call `send`, and wait until the record is delivered. Raises as `send`, and the delivery's KafkaError."""
         delivery = await self.send(
             topic,
             value,
@@ -199,10 +199,10 @@ class Producer(ClusterClient):
         partition: PartitionIndex | None = None,
         timestamp_ms: Timestamp | None = None,
     ) -> list[Delivery]:
-        """Queue many records of one topic, in order; as `send` for each, but faster.
+        """Queue many records of one topic, in order; like `send` for each, but faster.
 
-        Raises as `send`; the records before one that is refused are queued. ValueError unless `keys` has a key, or
-        None, for each value.
+        Raises the errors of `send`; the records before the one that is refused stay queued. Raises ValueError unless
+        `keys` has a key, or None, for each value.
         """
         if keys is not None and len(keys) != len(values):
             raise ValueError(f"send_many(): must have as many keys as values, not {len(keys)} for {len(values)}")
@@ -229,23 +229,23 @@ class Producer(ClusterClient):
         return deliveries
 
     def _check_transaction(self) -> None:
-        """Raise RuntimeError if no transaction is open, or the KafkaError of one that failed; nothing if plain."""
+        """If transactional, raise RuntimeError without an open transaction, or the KafkaError of a failed one."""
         if self._accumulator.transaction is not None:
             self._accumulator.transaction.check_open()
 
     def _value_bytes(self, value: Any, topic: str, headers: Headers) -> bytes | None:
-        """A value, serialized. Raises TypeError."""
+        """Serialize a value. Raises TypeError."""
         return value if type(value) is bytes else self._serialize_value(value, topic, headers)
 
     def _key_bytes(self, key: Any, topic: str, headers: Headers) -> bytes | None:
-        """A key, serialized. Raises TypeError."""
+        """Serialize a key. Raises TypeError."""
         return key if type(key) is bytes or key is None else self._serialize_key(key, topic, headers)
 
     async def flush(self) -> None:
         """Send all queued records without lingering, and wait until each is delivered or has failed.
 
-        It ends after `delivery_timeout_ms` at the latest. Failures are raised by the records' deliveries, not here: a
-        program that flushes in a loop should look at one of them. Cancellation only ends the wait.
+        The wait ends after `delivery_timeout_ms` at the latest. Failures are raised by the records' deliveries, not by
+        `flush`: a program that flushes in a loop should check a delivery. Cancellation only ends the wait.
         """
         sender = self._running()
         with sender.flushing():
@@ -254,11 +254,11 @@ class Producer(ClusterClient):
         await sender.confirm_unanswered()
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
-        """A transaction: `async with producer.transaction():` commits it at the end of the block.
+        """A block that is a transaction: `async with producer.transaction():` commits at the end of the block.
 
-        An exception or a cancellation aborts it, also that of `commit`, and is raised again; a commit of which the
-        coordinator may know already is finished instead. If neither is possible within a few seconds, the coordinator
-        aborts it after `transaction_timeout_ms`. Raises as `begin` and `commit`.
+        An exception or a cancellation, even of the commit, aborts the transaction and is raised again. A commit of
+        which the coordinator may know is finished instead. If neither is possible within a few seconds, the coordinator
+        aborts the transaction after `transaction_timeout_ms`. Raises the errors of `begin` and `commit`.
         """
         return self._transaction()
 
@@ -294,7 +294,7 @@ class Producer(ClusterClient):
         await self._transactions().commit()
 
     async def abort(self) -> None:
-        """Drop the queued records, and abort the transaction, of which read_committed consumers see nothing.
+        """Drop the queued records, and abort the transaction; read_committed consumers see none of its records.
 
         Raises FatalTransactionError, RequestTimedOutError (call `abort` again), RuntimeError as `commit`.
         Cancellation: `abort` may be called again.
@@ -307,11 +307,11 @@ class Producer(ClusterClient):
         """Commit a group's offsets as a part of the open transaction.
 
         Args:
-            offsets: per partition the next offset to read.
-            group: `consumer.group_metadata()` of the consumer that has read the records; with a plain group id, a
+            offsets: the next offset to read, by partition.
+            group: `consumer.group_metadata()` of the consumer that has read the records. With a plain group id, a
                 consumer that has lost its partitions meanwhile is not fenced.
 
-        Raises as `commit`; RequestTimedOutError says that it may be called again.
+        Raises the errors of `commit`; after RequestTimedOutError, the method may be called again.
         """
         named = {
             tp: one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one) for tp, one in offsets.items()
@@ -319,7 +319,7 @@ class Producer(ClusterClient):
         await self._transactions().send_offsets(named, GroupMetadata(group) if isinstance(group, str) else group)
 
     def _transactions(self) -> Transactions:
-        """Raises RuntimeError if the producer is closed, not open or not transactional."""
+        """The producer's `Transactions`. Raises RuntimeError if it is closed, not open or not transactional."""
         transactions = self._running().transactions
         if transactions is None:
             raise RuntimeError("this Producer has no transactions: give it a transactional_id")
@@ -330,7 +330,7 @@ class Producer(ClusterClient):
     async def _abort_after(
         self, error: BaseException, ahead: Callable[[], Awaitable[None]] | None = None, advice: str = ""
     ) -> None:
-        """See `abort_after`."""
+        """Abort the open transaction after an exception; see `closing.abort_after`."""
         transactions = self._running().transactions
         assert transactions is not None
         await abort_after(transactions, error, ahead=ahead, advice=advice)
@@ -391,7 +391,7 @@ class Producer(ClusterClient):
         return Delivery(batch, index)
 
     def _choose(self, target: _Target, key: bytes | None, value: bytes | None, partition: int | None) -> int:
-        """The partition requested, that of the partitioner, or that of the key. Raises ValueError."""
+        """The partition: as requested, or of the partitioner, or by the key. Raises TypeError, ValueError."""
         if partition is None:
             if self._options.partitioner is None:
                 return partition_for_key(key or b"", target.partition_count)
@@ -463,7 +463,7 @@ class Producer(ClusterClient):
     async def _start(self, tasks: TaskGroup) -> None:
         self._sender = Sender(self.cluster, self._accumulator, self._options, tasks, self._backoff)
         self._sender.on_update = self._update_targets
-        # Then `send` looks whether the producer can still be used.
+        # Without a target, `send` calls `_prepare`, which checks whether the producer can still be used.
         self._sender.on_end = self.cluster.home.on_fork = self._targets.clear
         await self._sender.start()
 

@@ -1,4 +1,4 @@
-"""A batch of records from the first `send` until it is delivered (`PendingBatch`), and the `Delivery` of one record."""
+"""`PendingBatch`: a producer's batch of records until its delivery or failure; `Delivery`: the result of one record."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SEQUENCE_COUNT = 1 << 31
 
 
 OnDelivery = Callable[["RecordMetadata | None", "KafkaError | None"], None]
-"""Called with one of the two when the record was delivered or has failed."""
+"""A callback for the result of a record: called with its metadata, or with the error; the other one is None."""
 
 
 class PendingBatch:
-    """Records for one partition, by column, from the first record until delivery or failure."""
+    """A batch of records for one partition, in columns, from the first record until delivery or failure."""
 
     __slots__ = (
         "append_time", "attempts", "base_offset", "base_sequence", "callbacks", "check_home", "deadline", "done",
@@ -58,12 +58,12 @@ class PendingBatch:
         self.halves: list[PendingBatch] = []
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.transactional = False
-        self.lost = False  # A request with it has no response, and may reach the broker late.
+        self.lost = False  # A request with the batch got no response, and may reach the broker late.
         self.done = False
         self.error: KafkaError | None = None
         self.last_error: KafkaError | None = None
         self.untold = False
-        """Whether it has failed with an error that is to be logged unless the application looks at it."""
+        """Whether the batch has failed with an error that is logged unless the application asks for it."""
         self.base_offset = self.append_time = -1
 
     def __del__(self) -> None:
@@ -73,11 +73,11 @@ class PendingBatch:
 
     @property
     def place(self) -> tuple[str, int]:
-        """Topic and partition."""
+        """The batch's topic and partition."""
         return self.topic, self.partition
 
     def encode(self, codec: Codec, level: int | None) -> bytes:
-        """The batch as it is sent."""
+        """Encode the batch for a Produce request."""
         count = len(self.values)
         return encode_columns(
             self.keys if self.keys.count(None) < count else None,
@@ -99,8 +99,8 @@ class PendingBatch:
         self._finish()
 
     def fail(self, error: KafkaError) -> None:
-        """Complete the batch with an error; the broker may have appended it all the same."""
-        self.error = error.with_traceback(None)  # whose frames know the batch, which would stay
+        """Complete the batch with an error; the broker may have appended the batch nevertheless."""
+        self.error = error.with_traceback(None)  # The traceback's frames would keep the batch in memory.
         self._finish()
 
     def _finish(self) -> None:
@@ -131,7 +131,7 @@ class PendingBatch:
         return RecordMetadata(self.topic, self.partition, offset, timestamp)
 
     def split(self) -> list[PendingBatch]:
-        """Two batches with the same records and sequence numbers; this batch is done when both are."""
+        """Split the batch in two, with the same records and sequence numbers; this batch is done when both are."""
         middle = len(self.values) // 2
         body_bytes = self.size_bytes - BATCH_OVERHEAD_BYTES
         first_bytes = body_bytes * middle // len(self.values)
@@ -162,7 +162,7 @@ class PendingBatch:
             self._finish()
 
     async def wait(self) -> None:
-        """Wait until the batch is delivered or has failed. Cancellation does not withdraw it."""
+        """Wait until the batch is delivered or has failed. Cancellation does not withdraw the batch."""
         if not self.done:
             self.check_home()
             event = anyio.Event()
@@ -171,7 +171,7 @@ class PendingBatch:
 
 
 class NotEncoded(InvalidRecordError):
-    """Records cannot be encoded: those that can are sent without the others."""
+    """Some records of a batch cannot be encoded. The batch is split, so that the others are sent."""
 
 
 def not_encoded(batch: PendingBatch, cause: Exception) -> NotEncoded:

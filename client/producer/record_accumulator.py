@@ -11,15 +11,16 @@ waiting batches from 0 (KIP-360). It must wait because a batch whose result is u
 broker could not detect the duplicate under new numbers. The first batch of an epoch is sent alone: a broker without
 state for the producer accepts any first sequence number, and would accept the second batch if the first one failed.
 
-A request whose connection was lost may reach the broker late, also after a retry on another connection. If an older
-batch has failed so, its records may fill the gap before a retry yet, and the lost request of the retried batch may
-follow. Such a batch keeps its numbers until it is delivered or expires; Kafka's Java producer renumbers it, and it can
-be there twice. Batches that were never sent are renumbered: the first of them fences what is late.
+A request whose connection was lost may reach the broker late, even after a retry on another connection. If an older
+batch has failed with such a lost request, its records may still fill the gap before a retried batch, and the retried
+batch's own lost request may follow. Therefore the retried batch keeps its numbers until it is delivered or expires.
+Kafka's Java producer renumbers the batch, which may then be appended twice. Batches that were never sent are
+renumbered: the first of them fences late requests.
 
-In a transaction neither order nor gaps are at risk, since a failure aborts it: the first batch is not sent alone. There
-an open batch is filled further while another one of its lane is in flight, whatever `linger_ms`: no reader waits for it
-before the commit, which sends it at once. Even the first one is sent, and the next one after a response, only when
-the event loop has come round once more, so that it has more than the records that were sent between two checkpoints.
+In a transaction neither order nor gaps are at risk, since a failure aborts the transaction: the first batch is not sent
+alone. An open batch accepts records while another batch of its lane is in flight, whatever `linger_ms`: no reader waits
+for the batch before the commit, which sends it at once. The first batch, and the next batch after a response, are sent
+only after one more round of the event loop, so that they contain more than the records between two checkpoints.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ class Lane:
         self.open: PendingBatch | None = None
         self.queue: deque[PendingBatch] = deque()
         self.in_flight: list[PendingBatch] = []
-        self.leader = -1  # The broker that the batches in flight were sent to.
+        self.leader = -1  # The broker to which the batches in flight were sent.
         self.identity: ProducerIdentity | None = None
         self.next_sequence = 0
         self.reset_wanted = False
         self.established = False
-        self.unresolved: tuple[int, ...] = ()  # The newest batch that failed while a request of it may arrive late.
+        self.unresolved: tuple[int, ...] = ()  # The newest failed batch with a request that may arrive late.
 
     @property
     def is_empty(self) -> bool:
@@ -95,11 +96,11 @@ class Lane:
         self.queue.insert(position, batch)
 
     def may_arrive_late(self, batch: PendingBatch) -> bool:
-        """Whether lost requests, of older batches and of this one, may still be appended under its numbers."""
+        """Whether lost requests of this batch and of an older one may still be appended under their old numbers."""
         return batch.lost and () < self.unresolved < batch.number
 
     def oldest_unfinished(self) -> PendingBatch | None:
-        """The batch that expires first, or None; one that has failed may still be in flight."""
+        """The batch that expires first, or None. Failed batches that are still in flight are skipped."""
         first = self.queue[0] if self.queue else self.open
         for one in self.in_flight:
             if not one.done and (first is None or one.number < first.number):
@@ -116,12 +117,14 @@ class Accumulator:
 
     Attributes:
         used_bytes: the part of `buffer_memory` used by batches that are not done.
-        identity: to be set before the first `collect` of an idempotent producer; None: must be requested.
-        flushing: send open batches without lingering, for a flush or because memory is short.
-        fills_open: do not send open batches yet, unless `flushing`; `next_time` is the same.
-        why: why a batch is not delivered, for its error.
-        check_home: raises RuntimeError where nobody would ever say that a batch is done.
-        transaction: of a transactional producer; it says which batches may be sent, and is told of those that fail.
+        identity: the producer id and epoch, set before the first `collect` of an idempotent producer; None: the
+            sender must request them.
+        flushing: whether open batches are sent without lingering, for a flush or because memory is short.
+        fills_open: whether open batches are not sent yet, unless `flushing`; this does not affect `next_time`.
+        why: returns why a batch is not delivered, for its error message.
+        check_home: raises RuntimeError in another loop, thread or process, where a wait for a batch would never end.
+        transaction: the state of a transactional producer, else None; it decides which batches may be sent, and is
+            notified of batches that fail.
     """
 
     def __init__(self, options: ProducerOptions, backoff: Backoff) -> None:
@@ -148,7 +151,7 @@ class Accumulator:
         return lane
 
     def open_batch(self, lane: Lane, now: float) -> PendingBatch:
-        """Open a batch for a lane that has no open one."""
+        """Open a batch for a lane that has no open batch."""
         self._opened += 1
         batch = PendingBatch(lane.topic, lane.partition, (self._opened,), now)
         batch.check_home = self.check_home
@@ -175,7 +178,7 @@ class Accumulator:
     ) -> dict[int, list[PendingBatch]]:
         """Batches to send now, by leader: at most one per lane, and `max_request_size` per leader (or one batch).
 
-        They get their sequence numbers and count as in flight from now on.
+        The batches get their sequence numbers and count as in flight from now on.
         """
         requests: dict[int, list[PendingBatch]] = {}
         sizes: dict[int, int] = {}
@@ -216,7 +219,7 @@ class Accumulator:
         if self.flushing:
             return True
         if self.fills_open or (self.transaction is not None and lane.in_flight):
-            return False  # Nobody reads it before the commit, which sends it; fewer and larger batches cost less.
+            return False  # Nobody reads the batch before the commit, which sends it; fewer, larger batches cost less.
         return now >= batch.opened_at + self._linger_s  # as in `next_time`, to the last bit
 
     def _send(self, lane: Lane, batch: PendingBatch) -> None:
@@ -301,7 +304,7 @@ class Accumulator:
     def _fail_batch(self, batch: PendingBatch, error: KafkaError) -> None:
         """Fail a batch. If the broker misses its sequence numbers, the next batch's error resets the lane.
 
-        It is logged when its deliveries are gone, unless the application looks at one, as it may in a callback.
+        The error is logged when all deliveries are deleted, unless a delivery or callback has shown it.
         """
         self._note_unresolved(self.lanes[batch.topic, batch.partition], batch)
         self._finish(batch)
@@ -332,7 +335,7 @@ class Accumulator:
             self._active.pop(lane, None)
 
     def expire(self, now: float) -> list[PendingBatch]:
-        """Fail batches that are older than `delivery_timeout_ms`; those in flight remain so until their response.
+        """Fail batches that are older than `delivery_timeout_ms`; batches in flight remain so until their response.
 
         Returns the failed batches.
         """
@@ -370,13 +373,13 @@ class Accumulator:
         self._active.clear()
 
     def drop_waiting(self, error: KafkaError) -> None:
-        """Fail the batches that are not in flight, as their transaction is aborted."""
+        """Fail the batches that are not in flight, because their transaction is aborted."""
         for lane in list(self._active):
             lane.close_open()
             while lane.queue:
                 batch = lane.queue.popleft()
                 if batch.base_sequence >= 0 and self.transaction is not None:
-                    self.transaction.bump_wanted = True  # the leader may have appended it, or misses its numbers
+                    self.transaction.bump_wanted = True  # The leader may have appended it, or misses its numbers.
                 self._finish(batch)
                 batch.fail(error)
 
@@ -390,7 +393,7 @@ class Accumulator:
             lane.next_sequence = 0
 
     def has_in_flight(self) -> bool:
-        """Whether a request is without response, also if its batches have failed meanwhile."""
+        """Whether a request has no response yet, even if its batches have failed meanwhile."""
         return any(lane.in_flight for lane in self._active)
 
     def unfinished(self) -> Iterator[PendingBatch]:
@@ -402,9 +405,9 @@ class Accumulator:
                 yield lane.open
 
     def next_time(self, now: float) -> float:
-        """The time of the next call of `collect` and `expire` if no event occurs before.
+        """The time at which to call `collect` and `expire` next, if no event occurs before.
 
-        Batches that are due already wait for a response, a leader or a connection, not for a time.
+        Batches that are due already are not considered: they wait for a response, a leader or a connection.
         """
         times: list[float] = []
         for lane in self._active:

@@ -1,7 +1,7 @@
 """The producer's background task: sends batches to leaders in Produce requests, and handles the responses.
 
-`pump` does one round without waiting: fail expired batches, collect those that can be sent now, encode and send them.
-It is called when a batch is full, when a deadline has passed, when a response has arrived or metadata has changed.
+`pump` does one round without waiting: it fails expired batches, collects the batches that can be sent now, encodes and
+sends them. It is called when a batch is full, a deadline has passed, a response has arrived or metadata has changed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VERSION_WITH_IDS = 13
 
 
 class TopicSends:
-    """What was sent to a topic: counts of records, of those that were sent again or failed, and the batches' bytes."""
+    """Counts for one topic: records sent, records sent again, records that failed, and the bytes of batches."""
 
     __slots__ = ("failed", "records", "retried", "size_bytes")
 
@@ -50,7 +50,7 @@ class Sender:
     """Sends the batches of an `Accumulator` to a `Cluster`.
 
     Attributes:
-        transactions: of a transactional producer.
+        transactions: the requests of a transactional producer; None if the producer has no `transactional_id`.
     """
 
     def __init__(
@@ -74,11 +74,12 @@ class Sender:
         accumulator.check_home = cluster.home.check
         self._delivered_at = float("-inf")
         self._used_at: dict[str, float] = {}
-        """By topic, when a batch was opened last, on the event loop's clock."""
+        """By topic, when its last batch was opened, on the event loop's clock."""
         self.sends: dict[str, TopicSends] = {}
         self.requests_sent = 0
         self.batch_sizes, self.queue_times_ms, self.latencies_ms = Distribution(), Distribution(), Distribution()
-        """Of encoded batches; of their times from the first record to the first request; of answered requests."""
+        """The sizes of encoded batches, in bytes; the times from a batch's first record to its first request; the
+        latencies of answered requests."""
         self._codec = Codec[options.compression_type.upper()]
         self._in_flight: dict[int, int] = {}
         self._unanswered: dict[int, None] = {}
@@ -92,7 +93,7 @@ class Sender:
     async def start(self) -> None:
         """Get a producer id (with enable_idempotence), and start the background task. Raises KafkaError.
 
-        With `start="lazy"` the id comes in the background, once there are metadata.
+        With `start="lazy"` the id is requested in the background, once there is metadata.
         """
         if self.transactions is not None:
             await self.transactions.initialize()
@@ -103,7 +104,7 @@ class Sender:
         self._tasks.start_soon(self._run)
 
     def open_batch(self, lane: Lane, size_bytes: int) -> PendingBatch:
-        """A new batch with room for one record of `size_bytes`; sends the previous batch if possible."""
+        """Open a new batch with room for one record of `size_bytes`, and send the previous batch if possible."""
         now = anyio.current_time()
         self._cluster.home.check()
         was_open = lane.open is not None
@@ -120,7 +121,7 @@ class Sender:
 
     @contextmanager
     def flushing(self) -> Iterator[None]:
-        """Send batches without lingering inside this context."""
+        """A block within which batches are sent without lingering."""
         self._flushes += 1
         self._accumulator.flushing = True
         try:
@@ -137,11 +138,11 @@ class Sender:
         await self._memory_freed.wait()
 
     def memory_was_freed(self) -> None:
-        """Wake up those that wait for it."""
+        """Wake up the tasks in `memory_freed`."""
         self._memory_freed.set()
 
     def forget_idle(self, topics: Mapping[str, Sequence[Lane]]) -> list[str]:
-        """Ask no more for the topics that were not used for `metadata_max_idle_ms`; return them (KIP-526)."""
+        """Stop requesting metadata of topics that were not used for `metadata_max_idle_ms`; return them (KIP-526)."""
         now, forgotten = anyio.current_time(), list[str]()
         for name, lanes in topics.items():
             idle_ms = (now - self._used_at.setdefault(name, now)) * 1000
@@ -165,7 +166,7 @@ class Sender:
                     await connection.request(api_versions_request(), timeout_ms=self._options.request_timeout_ms)
 
     def pump(self) -> None:
-        """Send all batches that can be sent now, and have the background task wake up for the next deadline."""
+        """Send all batches that can be sent now, and make the background task wake up for the next deadline."""
         now = anyio.current_time()
         self._count_failed(self._accumulator.expire(now))
         if self.transactions is not None:
@@ -192,7 +193,7 @@ class Sender:
             self._wake = anyio.Event()
             self._sleeps_until = 0.0
             if self.transactions is not None:
-                await checkpoint()  # Who goes on sending fills the open batches meanwhile, see `Accumulator`.
+                await checkpoint()  # Tasks that send records fill the open batches meanwhile; see `Accumulator`.
             now = anyio.current_time()  # Before `pump`, so that batches that become due meanwhile are not missed.
             self.pump()
             self._sleeps_until = self._accumulator.next_time(now)
@@ -263,13 +264,13 @@ class Sender:
             self._fail(batches, error)
 
     def _highest_version(self) -> int | None:
-        """The limit that version 1 of transactions sets."""
+        """The highest version of Produce requests, which version 1 of transactions limits; None: no limit."""
         return None if self.transactions is None or self.transactions.state.version2 else PRODUCE_VERSION_MAX
 
     def _request(
         self, batches: list[PendingBatch], *, with_ids: bool
     ) -> tuple[list[PendingBatch], ProduceRequest]:
-        """A request, and the batches in it; a batch that cannot be encoded fails, and the others are sent."""
+        """Create a request, and return the batches in it; a batch that cannot be encoded fails without the others."""
         sent: list[PendingBatch] = []
         topics: dict[str, TopicProduceData] = {}
         now = anyio.current_time()
@@ -349,9 +350,9 @@ class Sender:
         return text + (f" ({record_errors[0]})" if record_errors else "")
 
     def undelivered(self) -> Awaited | None:
-        """The records that wait to be delivered, if there are any: for `Waits`, whether or not somebody waits for them.
+        """The wait for records to be delivered, for `Waits`, even if no task awaits a delivery; None without records.
 
-        Records behind others do not wait, as long as brokers accept those.
+        Records queued behind other records do not count as waiting, as long as brokers accept the others.
         """
         batches = list(self._accumulator.unfinished())
         if not batches:
@@ -391,7 +392,7 @@ class Sender:
         return self.sends[topic]
 
     def _count_failed(self, failed: list[PendingBatch]) -> None:
-        """Each failed batch once."""
+        """Count the records of failed batches; to be called once for each batch."""
         for batch in failed:
             self._sends_of(batch.topic).failed += len(batch.values)
 
@@ -420,7 +421,7 @@ class Sender:
 
 
 def measure_producer(readings: Readings, sender: Sender, buffer_memory: int, used_bytes: int) -> None:
-    """The producer's metrics. Source: Kafka's `SenderMetricsRegistry`."""
+    """Add the producer's metrics to `readings`. Source: Kafka's `SenderMetricsRegistry`."""
     every = sender.sends.values()
     records = sum(one.records for one in every)
     readings.total("record-send", records)

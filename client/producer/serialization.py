@@ -1,4 +1,4 @@
-"""What `send` does to its arguments: `FieldSerializer` makes keys and values bytes, `read_arguments` the others."""
+"""Converts the arguments of `Producer.send`: `FieldSerializer` for keys and values, `read_arguments` for the others."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from minikafka.protocol.records.record import Headers
 
 NO_HEADERS: Headers = ()
 SENT = ("topic", "value", "key", "partition", "timestamp_ms", "headers", "on_delivery")
-"""The arguments of `send`."""
+"""The names of the arguments of `send`."""
 
 
 class FieldSerializer:
-    """The keys or the values of records (`what`), with the serializer of the application, if there is one.
+    """Converts the keys or the values of records (`what`) to bytes, with the application's serializer, if there is one.
 
-    A plain function is called for null as well; a `RecordSerializer` is not.
+    A serializer that is a plain function is also called for None (null); a `RecordSerializer` is not.
     """
 
     __slots__ = ("_plain", "_record", "_what")
@@ -28,7 +28,7 @@ class FieldSerializer:
         self._plain: Any = serializer if self._record is None else None
 
     def __call__(self, value: Any, topic: str, headers: Headers) -> bytes | None:
-        """A key or value as bytes or None. Raises TypeError, and what the serializer raises."""
+        """Convert a key or value to bytes or None. Raises TypeError, and the errors of the serializer."""
         if self._plain is not None:
             value = self._plain(value)
         elif self._record is not None and value is not None:
@@ -49,7 +49,7 @@ class FieldSerializer:
 def read_arguments(
     topic: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
 ) -> tuple[str, int | None, int | None, Headers]:
-    """The arguments of `send` but for key and value: topic, partition, timestamp and headers, each of its kind.
+    """Check and convert the arguments of `send` except key and value; return topic, partition, timestamp and headers.
 
     Raises TypeError, ValueError.
     """
@@ -64,22 +64,22 @@ def read_arguments(
 
 
 def read_partition(partition: Any, name: str = "partition") -> int:
-    """A partition's number, of which it is not known whether there is one. Raises TypeError, ValueError."""
+    """Convert a partition's number, without checking that the partition exists. Raises TypeError, ValueError."""
     number: int = read_argument("send", name, PARTITION_INDEX, partition)
     return number
 
 
 def read_timestamp(timestamp_ms: Any) -> int:
-    """Raises TypeError, ValueError."""
+    """Convert a timestamp in ms since 1970. Raises TypeError, ValueError."""
     time: int = read_argument("send", "timestamp_ms", TIMESTAMP, timestamp_ms)
     return time
 
 
 def read_headers(headers: Any) -> Headers:
-    """Headers as pairs of a string and bytes or None. Raises TypeError, ValueError."""
+    """Convert headers to pairs of a string and bytes or None. Raises TypeError, ValueError."""
     if type(headers) is not list and type(headers) is not tuple:
         return cast("Headers", read_argument("send", "headers", HEADERS, headers))
-    for pair in headers:  # The usual forms, without a call for each.
+    for pair in headers:  # The usual forms are checked without a call for each pair.
         if type(pair) is not tuple or len(pair) != 2:
             break
         name, value = pair

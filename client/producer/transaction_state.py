@@ -4,9 +4,9 @@
                           │    └──────abort──► ABORTING ──ended──► READY
                           └─error─► ABORTABLE_ERROR ──abort──► ABORTING        any ──fatal error──► FATAL_ERROR
 
-Two versions of the protocol. In version 1 (KIP-98) the coordinator must know a partition before a batch is sent to it:
-new partitions wait for AddPartitionsToTxn. In version 2 (KIP-890) the partition's leader adds it, and each transaction
-has an epoch of its own, which the end of the transaction before it has assigned.
+The protocol has two versions. In version 1 (KIP-98) the coordinator must know a partition before a batch is sent to it:
+new partitions wait for AddPartitionsToTxn. In version 2 (KIP-890) the partition's leader adds the partition, and each
+transaction has its own producer epoch, which the end of the previous transaction has assigned.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from minikafka.protocol.errors import KafkaError, ProducerFencedError
 class AbortableTransactionError(KafkaError):
     """The transaction cannot be committed: call `abort`, and then begin it again. `__cause__` is the reason.
 
-    One that was open for longer than `transaction_timeout_ms` has been aborted by its coordinator.
+    A transaction that was open for longer than `transaction_timeout_ms` has been aborted by its coordinator.
     """
 
     code = ErrorCode.TRANSACTION_ABORTABLE
 
 
 class TransactionAborted(KafkaError):
-    """A record was not sent, since its transaction was aborted before."""
+    """A record was not sent, because its transaction was aborted before."""
 
     code = ErrorCode.TRANSACTION_ABORTABLE
 
@@ -40,13 +40,13 @@ class FatalTransactionError(KafkaError):
 
 
 class ProducerFenced(FatalTransactionError, ProducerFencedError):
-    """Another producer with the same `transactional_id` has started; before `transaction.version` 2, or a time-out."""
+    """Another producer with the same `transactional_id` has started, or, before `transaction.version` 2, a time-out."""
 
     code = ErrorCode.PRODUCER_FENCED
 
 
 class Phase(Enum):
-    """See the module's diagram."""
+    """The phases of a transactional producer; the module's docstring has a diagram of the transitions."""
 
     READY = "no transaction is open"
     IN_TRANSACTION = "a transaction is open"
@@ -57,7 +57,7 @@ class Phase(Enum):
 
 
 class Reaction(Enum):
-    """What a coordinator's error leads to."""
+    """The reactions to an error of a coordinator."""
 
     RETRY = "repeat the request"
     FIND_COORDINATOR = "look the coordinator up, and repeat the request"
@@ -97,7 +97,7 @@ _FATAL_FOR_BATCHES = frozenset({
 })
 _FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 _AFTER_TIMEOUT = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH})
-"""What leaders and coordinators answer, in version 2, once a transaction has timed out: it may still be aborted."""
+"""The errors of leaders and coordinators in version 2 after a transaction has timed out; `abort` is still possible."""
 
 
 def reaction(error: KafkaError) -> Reaction:
@@ -110,21 +110,21 @@ def reaction(error: KafkaError) -> Reaction:
 
 
 class TransactionState:
-    """See the module.
+    """The state machine of a transactional producer; the module's docstring has its diagram.
 
     Args:
-        timeout_ms: `transaction_timeout_ms`.
-        now: the time, in seconds.
+        timeout_ms: the option `transaction_timeout_ms`.
+        now: returns the time, in seconds.
 
     Attributes:
-        is_open: Whether `phase` is IN_TRANSACTION, for the check of each record.
-        error: What the transaction or the producer has failed with.
-        version2: Whether the open transaction follows version 2; decided when it begins.
-        started: Whether the coordinator or a leader may know of the open transaction.
-        confirmed: In version 1, whether the coordinator has said that it knows of it.
-        ending: Whether the coordinator may have been told to commit, so that it is too late to abort.
-        bump_wanted: Sequence numbers may have a gap, or offsets may be under way, so that the next transaction needs
-            another epoch.
+        is_open: whether `phase` is IN_TRANSACTION, for the check of each record.
+        error: the error with which the transaction or the producer has failed, or None.
+        version2: whether the open transaction follows version 2; decided when the transaction begins.
+        started: whether the coordinator or a leader may know of the open transaction.
+        confirmed: in version 1, whether the coordinator has confirmed that it knows of the open transaction.
+        ending: whether the coordinator may have been told to commit, so that it is too late to abort.
+        bump_wanted: whether the next transaction needs another epoch, because sequence numbers may have a gap, or
+            offsets may be in flight.
     """
 
     def __init__(self, transactional_id: str, *, timeout_ms: float, now: Callable[[], float]) -> None:
@@ -145,7 +145,7 @@ class TransactionState:
 
     @property
     def phase(self) -> Phase:
-        """Where it is."""
+        """The current phase; setting it updates `is_open`."""
         return self._phase
 
     @phase.setter
@@ -156,7 +156,7 @@ class TransactionState:
     # -- the user's calls ----------------------------------------------------------------------------------------
 
     def begin(self, *, version2: bool) -> None:
-        """Raises RuntimeError if a transaction is open, FatalTransactionError."""
+        """Begin a transaction. Raises RuntimeError if a transaction is open, FatalTransactionError."""
         self._refuse_after_fatal()
         if self.phase is not Phase.READY:
             raise RuntimeError(f"cannot begin a transaction: {self.phase.value}; {self._advice()}")
@@ -176,7 +176,7 @@ class TransactionState:
         raise RuntimeError(f"{self.phase.value}: call begin() first, or use `async with producer.transaction():`")
 
     def commit(self) -> None:
-        """Begin to commit. Raises as `check_open`; may be called again if a commit was not answered."""
+        """Begin to commit; may be called again if a commit had no response. Raises the errors of `check_open`."""
         if self.phase is not Phase.COMMITTING:
             self.check_open()
             self.phase = Phase.COMMITTING
@@ -190,7 +190,7 @@ class TransactionState:
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator knows of the open transaction; in version 2 that makes no difference to it."""
+        """Whether the coordinator knows of the open transaction; True in version 2, where this makes no difference."""
         return self.version2 or self.confirmed
 
     @property
@@ -207,7 +207,7 @@ class TransactionState:
             raise self._abortable()
 
     def ended(self) -> None:
-        """The transaction is committed or aborted."""
+        """Note that the transaction is committed or aborted."""
         self.phase = Phase.READY
         self.error = None
         self.bump_wanted = False
@@ -215,7 +215,7 @@ class TransactionState:
     # -- partitions ----------------------------------------------------------------------------------------------
 
     def use(self, topic: str, partition: int) -> None:
-        """Records for this partition are queued."""
+        """Note that records for a partition are queued, which makes the partition a part of the transaction."""
         key = (topic, partition)
         if self.version2:
             self._added[key] = None
@@ -223,7 +223,7 @@ class TransactionState:
             self._new[key] = None
 
     def take_new(self) -> list[tuple[str, int]]:
-        """The partitions to add now: none while others are being added, or once the transaction has failed."""
+        """Return the partitions to add now; none while others are being added, or once the transaction has failed."""
         if self._adding or not self._new or not self.sends:
             return []
         self._adding, self._new = self._new, {}
@@ -231,7 +231,7 @@ class TransactionState:
         return list(self._adding)
 
     def added(self) -> None:
-        """The coordinator knows the partitions of the last `take_new`."""
+        """Note that the coordinator knows the partitions of the last `take_new`."""
         self.confirmed = True
         self._added |= self._adding
         self._adding = {}
@@ -243,7 +243,7 @@ class TransactionState:
 
     @property
     def failed(self) -> bool:
-        """Whether the phase is one of the two errors."""
+        """Whether `phase` is ABORTABLE_ERROR or FATAL_ERROR."""
         return self.phase is Phase.ABORTABLE_ERROR or self.phase is Phase.FATAL_ERROR
 
     def may_send(self, topic: str, partition: int) -> bool:
@@ -253,7 +253,7 @@ class TransactionState:
     # -- errors --------------------------------------------------------------------------------------------------
 
     def batch_failed(self, error: KafkaError) -> KafkaError:
-        """A batch will not be delivered. Returns the error of its records."""
+        """Handle a batch that will not be delivered; return the error for its records."""
         self.bump_wanted = True
         if self.times_out_with(error):
             return self._abortable()
@@ -264,7 +264,7 @@ class TransactionState:
         return error
 
     def times_out_with(self, error: KafkaError) -> bool:
-        """Whether the error says that the coordinator has aborted the open transaction; it has failed then."""
+        """Whether the error means that the coordinator has aborted the open transaction; if so, it must be aborted."""
         if not (self.version2 and error.code in _AFTER_TIMEOUT and self._overtime):
             return False
         if not self.sends:
@@ -276,20 +276,20 @@ class TransactionState:
 
     @property
     def _overtime(self) -> str:
-        """How long the open transaction is open, if that is more than allowed."""
+        """A message on how long the transaction has been open, if it is longer than allowed; else ""."""
         open_s = self._now() - self._begun_at
         if self.phase is Phase.READY or open_s * 1000 <= self._timeout_ms:
             return ""
         return f"the transaction was open for {open_s:.1f} s, longer than transaction_timeout_ms={self._timeout_ms:.0f}"
 
     def must_abort(self, error: KafkaError) -> None:
-        """The open transaction has failed. Nothing, if none is open or it is being aborted anyway."""
+        """Note that the open transaction has failed; do nothing if none is open, or it is being aborted already."""
         if self.sends:
             self.phase = Phase.ABORTABLE_ERROR
             self.error = error
 
     def fail(self, error: KafkaError) -> None:
-        """The producer has failed."""
+        """Note that the producer has failed for good."""
         if self.phase is not Phase.FATAL_ERROR:
             self._fenced_by = self._overtime or "the transaction has timed out (transaction_timeout_ms)"
             self.phase = Phase.FATAL_ERROR

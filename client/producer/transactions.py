@@ -1,7 +1,7 @@
-"""The requests of a transactional producer to its coordinators: `Transactions`.
+"""`Transactions`: the requests of a transactional producer to the coordinators of its transaction and of groups.
 
 `Producer` calls `begin`, `commit`, `abort` and `send_offsets`. Partitions are added to the transaction in the
-background before their first batch is sent. `transaction_state.py` decides; this module sends.
+background before their first batch is sent. `transaction_state.py` makes the decisions; this module sends requests.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ T = TypeVar("T")
 PRODUCE_VERSION_MAX = 11
 """The highest version of Produce in version 1 of transactions; 12 and later add partitions implicitly (KIP-890)."""
 _ADD_PARTITIONS_VERSION_MAX = 3
-"""Later versions are for brokers."""
+"""The highest version of AddPartitionsToTxn for clients; later versions are for brokers."""
 _END_VERSION_MAX = 4
 _OFFSETS_VERSION_MAX = 4
 """The highest versions of EndTxn and TxnOffsetCommit in version 1 of transactions."""
 _FEATURE = "transaction.version"
 _INITIALIZING = "initializing transactions"
 _CONCURRENT_PAUSE_S = 0.02
-"""The pause while the markers of the transaction before are written (Kafka's `ADD_PARTITIONS_RETRY_BACKOFF_MS`)."""
+"""The pause while the markers of the previous transaction are written (Kafka's `ADD_PARTITIONS_RETRY_BACKOFF_MS`)."""
 _CONCURRENT_ATTEMPTS = 10
-"""So often; after that, something keeps them from being written, and the pauses grow as those of other errors."""
+"""How many attempts use that pause. After that, the markers are evidently delayed, and the pauses grow as usual."""
 
 
 class BatchSender(Protocol):
-    """What `Transactions` asks of the task that sends batches."""
+    """The interface through which `Transactions` uses the task that sends batches."""
 
     def flushing(self) -> AbstractContextManager[None]:
-        """Send batches without lingering inside this context."""
+        """A block within which batches are sent without lingering."""
         ...
 
     def pump(self) -> None:
-        """Send what may be sent."""
+        """Send all batches that can be sent now."""
         ...
 
     async def memory_freed(self) -> None:
@@ -70,12 +70,12 @@ class Transactions:
     """The transactions of one producer.
 
     Args:
-        sender: Sends the batches.
+        sender: sends the batches.
 
     Attributes:
-        state: The pure part.
-        left_by: the exception after which the open transaction is to be ended, if there is one.
-        ends_by: until when, on the event loop's clock.
+        state: the state machine, which makes the decisions.
+        left_by: the exception that ends the open transaction, or None.
+        ends_by: the deadline for ending the transaction after `left_by`, on the event loop's clock.
     """
 
     def __init__(
@@ -102,14 +102,15 @@ class Transactions:
         self.left_by: BaseException | None = None
         self.ends_by = float("inf")
         self._end_over: anyio.Event | None = None
-        """Set when the `commit` or `abort` that a task is in is over; None if no task is."""
+        """Set when the `commit` or `abort` in progress is over; None if there is none."""
         self._adding_over: anyio.Event | None = None
-        """Set when the partitions that are being added to the transaction are, or cannot be; None if none are."""
+        """Set when partitions have been added to the transaction or adding has failed; None if none are added."""
 
     async def initialize(self) -> None:
-        """Get a producer id and an epoch; a producer with the same transactional id is fenced, its transaction aborted.
+        """Get a producer id and an epoch. This fences producers with the same transactional id, and aborts their
+        transaction.
 
-        With `start="lazy"` this goes on in the background, and `begin` raises what it raises.
+        With `start="lazy"` this runs in the background, and `begin` raises its errors.
 
         Raises KafkaError; RequestTimedOutError after `max_block_ms`.
         """
@@ -120,7 +121,7 @@ class Transactions:
             self._initialized.set()
 
     async def _initialize_in_background(self) -> None:
-        with suppress(KafkaError):  # The state has it.
+        with suppress(KafkaError):  # `state` keeps the error.
             await self._retry(self._init_producer_id, _INITIALIZING, limit_ms=float("inf"))
         self._initialized.set()
 
@@ -135,17 +136,17 @@ class Transactions:
         return self.state.can_abort or self.state.phase is Phase.COMMITTING
 
     def end_by(self, deadline: float, left_by: BaseException | None) -> None:
-        """The open transaction is to be ended by then."""
+        """Set the deadline for ending the open transaction, and the exception that ends it."""
         self.ends_by, self.left_by = deadline, left_by
 
     def waiting(self, what: str) -> AbstractContextManager[None]:
-        """The block waits for the cluster; what lasts is logged."""
+        """A block that waits for the cluster. A long wait is logged as `what`."""
         return self._cluster.waiting(what)
 
     async def resolve(self) -> None:
-        """Abort what is open, or finish the commit that the coordinator may know of. Raises as `abort`, `commit`.
+        """Abort the open transaction, or finish a commit of which the coordinator may know.
 
-        If another task does either, this waits for it first.
+        If another task is in `commit` or `abort`, wait for its end first. Raises the errors of `abort` and `commit`.
         """
         while self._end_over is not None:
             await self._end_over.wait()
@@ -154,7 +155,7 @@ class Transactions:
 
     @contextmanager
     def _alone(self, what: str) -> Iterator[None]:
-        """This task ends the transaction. Raises RuntimeError if another one does, until that has returned."""
+        """A block in which this task ends the transaction. Raises RuntimeError while another task does so."""
         if self._end_over is not None:
             raise RuntimeError(
                 f"cannot {what}: {self.state.phase.value} by another task or thread; only one may call commit() or"
@@ -168,7 +169,10 @@ class Transactions:
             self._end_over = None
 
     async def begin(self) -> None:
-        """Raises RuntimeError, FatalTransactionError; RequestTimedOutError if not initialized within `max_block_ms`."""
+        """Begin a transaction. Raises RuntimeError, FatalTransactionError.
+
+        Raises RequestTimedOutError if the producer is not initialized within `max_block_ms`.
+        """
         limit_ms = self._options.max_block_ms
         if not self._initialized.is_set():
             with anyio.move_on_after(limit_ms / 1000):
@@ -178,7 +182,7 @@ class Transactions:
         self.state.begin(version2=self._cluster.features.get(_FEATURE, 0) >= 2)
 
     async def commit(self) -> None:
-        """See `Producer.commit`."""
+        """Deliver all batches, and commit the transaction; see `Producer.commit`."""
         with self._alone("commit"):
             self.state.commit()
             await self._deliver_all()
@@ -190,8 +194,8 @@ class Transactions:
             self.state.ended()
 
     async def abort(self) -> None:
-        """See `Producer.abort`. Source of the order of requests: Kafka's `TransactionManager`, whose queue has those
-        that add partitions before the one that ends the transaction."""
+        """Drop waiting batches, and abort the transaction; see `Producer.abort`. As in Kafka's `TransactionManager`,
+        requests that add partitions precede the request that ends the transaction."""
         with self._alone("abort"):
             self.state.abort()
             self._accumulator.drop_waiting(TransactionAborted("the transaction was aborted before the record was sent"))
@@ -205,12 +209,12 @@ class Transactions:
             self.state.ended()
 
     async def _bump_epoch(self) -> None:
-        """Get another epoch if requests of this one may be under way. In version 2 each end brings one."""
+        """Get a new epoch if requests of this one may be in flight. In version 2 each EndTxn response brings one."""
         if self.state.bump_wanted and not self.state.version2:
             await self._retry(self._init_producer_id, "getting another producer epoch")
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
-        """See `Producer.send_offsets_to_transaction`."""
+        """Commit a group's offsets in the open transaction; see `Producer.send_offsets_to_transaction`."""
         self.state.check_open()
         if not offsets:
             return
@@ -224,7 +228,7 @@ class Transactions:
         )
 
     def pump(self) -> None:
-        """Have new partitions added to the transaction; drop the batches of one that has failed."""
+        """Start to add new partitions to the transaction, or drop the waiting batches if the transaction has failed."""
         if self.state.failed:
             assert self.state.error is not None
             self._accumulator.drop_waiting(self.state.error)
@@ -235,7 +239,7 @@ class Transactions:
     # -- requests ------------------------------------------------------------------------------------------------
 
     async def _deliver_all(self) -> None:
-        """Wait until every batch is done, and no request is without response."""
+        """Wait until every batch is done, and every Produce request has its response."""
         with self._sender.flushing(), self._cluster.waiting("the responses to all batches"):
             for batch in list(self._accumulator.unfinished()):
                 await batch.wait()
@@ -341,7 +345,7 @@ class Transactions:
         )
         response = await self._ask(request, highest=None if self.state.version2 else _END_VERSION_MAX)
         if response.error_code == ErrorCode.INVALID_TXN_STATE and not (committed or self.state.is_known):
-            return  # What would have begun the transaction has not reached the coordinator.
+            return  # The request that would have begun the transaction has not reached the coordinator.
         _check(response.error_code, "EndTxn")
         if self.state.version2 and response.producer_epoch >= 0:
             self._accumulator.renew(ProducerIdentity(response.producer_id, response.producer_epoch))
@@ -353,10 +357,10 @@ class Transactions:
     async def _ask(
         self, request: Any, *, group_id: str = "", highest: int | None = None, begins: bool = False
     ) -> Any:
-        """The response of the transaction's coordinator, or of the group's.
+        """Send a request to the transaction's coordinator, or with `group_id` to the group's; return the response.
 
         Args:
-            begins: the coordinator may know of the transaction from the moment on when the request is sent.
+            begins: whether the request can make the transaction known to the coordinator as soon as it is sent.
         """
         kind = CoordinatorType.GROUP if group_id else CoordinatorType.TRANSACTION
         node_id = await self._cluster.coordinator(group_id or self.state.transactional_id, kind)
@@ -375,9 +379,11 @@ class Transactions:
     ) -> T:
         """Call `attempt` until it succeeds, for `limit_ms` (default: `max_block_ms`).
 
-        `group_id` if it asks the group's coordinator; `within` if it adds to the transaction, and does not end it.
+        Args:
+            group_id: given if `attempt` uses the group's coordinator.
+            within: whether `attempt` adds to the transaction, rather than ends it.
 
-        Raises RequestTimedOutError, or the error of the state that the failure leads to.
+        Raises RequestTimedOutError, or the error of the state to which the failure leads.
         """
         failures, last = 0, None
         limit_ms = self._options.max_block_ms if limit_ms is None else limit_ms
@@ -403,7 +409,7 @@ class Transactions:
         return RequestTimedOutError(f"{what} did not succeed within {limit_ms} ms (max_block_ms): {why}")
 
     def _handle(self, error: KafkaError, group_id: str, *, within: bool) -> None:
-        """Returns if the request is to be repeated; else changes the state, and raises its error."""
+        """Return if the request can be repeated; otherwise change the state, and raise the state's error."""
         state = self.state
         match reaction(error):
             case _ if state.times_out_with(error):
@@ -419,7 +425,7 @@ class Transactions:
             case Reaction.ABORT if state.sends:
                 state.bump_wanted = True
                 state.must_abort(error)
-            case Reaction.ABORT if within and state.can_abort:  # It is being aborted, or is to be.
+            case Reaction.ABORT if within and state.can_abort:  # The transaction is or must be aborted already.
                 raise error
             case _:
                 state.fail(error)
@@ -428,6 +434,6 @@ class Transactions:
 
 
 def _check(code: int, what: str, options: object = None) -> None:
-    """Raise the KafkaError of an error code."""
+    """Raise the KafkaError of an error code, if it is not 0."""
     if code:
         raise error_for(code, f"{what} failed: {explained(code, options)}")

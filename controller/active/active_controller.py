@@ -1,9 +1,9 @@
 """The active controller: passes requests to decisions, and starts fencing, leader elections and balancing on timers.
 
-It exists while this node leads the quorum and has applied everything that earlier leaders committed. Besides the queue
-of its leadership term it keeps the broker sessions: a broker without contact for a session timeout is fenced, sooner if
-its connection was reset. A heartbeat counts as contact when it arrives, not when its turn in the queue comes
-(KAFKA-15019). A controller that was itself delayed reads waiting heartbeats before it fences. Trio: it has timers.
+An `ActiveController` exists while this node leads the quorum and has applied everything that earlier leaders committed.
+It owns the queue of its leadership term and the broker sessions. A broker without contact for a session timeout is
+fenced, sooner if its connection was reset. A heartbeat counts as contact when it arrives, not when its turn in the
+queue comes (KAFKA-15019). A controller that was itself delayed reads waiting heartbeats before it fences. Trio: timers.
 """
 
 from collections.abc import Callable, Collection, Generator
@@ -98,15 +98,16 @@ class ActiveController:
     # -- requests ------------------------------------------------------------------------------------------------
 
     async def handle(self, request: Any, version: int) -> Outcome[Any]:
-        """The response, committed and applied on this node. After CreateTopics and CreatePartitions all live brokers
-        have applied it as well, as far as the request's timeout allows.
+        """Decide about a request; return once the decision is committed and applied on this node. CreateTopics and
+        CreatePartitions also wait until all live brokers have applied it, at most for the request's timeout.
 
         Args:
             request: a request that changes metadata, as forwarded by a node (`decisions/forwarding_rules.py`).
-            version: of the request.
+            version: the version of the request.
 
         Raises:
-            KafkaError: the request fails as a whole; TermEnded.
+            KafkaError: the request fails as a whole.
+            TermEnded: the term ended first.
         """
         decide = IN_STEPS.get(type(request))
         if decide is None:
@@ -146,7 +147,7 @@ class ActiveController:
     # -- broker sessions -----------------------------------------------------------------------------------------
 
     def contact(self, node_id: int, epoch: int, applied_offset: int) -> None:
-        """A broker made contact, and has applied everything before an offset."""
+        """Record that a broker made contact and has applied the metadata log before `applied_offset`."""
         broker = self._image.brokers.get(node_id)
         if broker is not None and broker.epoch == epoch:
             before = self.sessions.applied(node_id)
@@ -155,7 +156,7 @@ class ActiveController:
                 self._wake()
 
     def lost_connection(self, node_id: int, lost_at: float) -> None:
-        """A node's connection ended, at a time of trio's clock: its process may have ended."""
+        """Shorten the session of a node whose connection ended at `lost_at`, in seconds of trio's clock."""
         self.sessions.lost_connection(node_id, int(lost_at * 1000))
         self._wake()
 
@@ -179,7 +180,7 @@ class ActiveController:
 
     async def _fence(self, node_id: int) -> None:
         def deciding(image: Image, context: Context) -> Generator[None, None, Decision[bool]]:
-            # No record if the broker made contact while this was queued.
+            # There is no record if the broker made contact while this decision was queued.
             decision = yield from broker_fencing.deciding(image, node_id, context)
             for record in decision.records[:1]:
                 if isinstance(record, BrokerChange):
@@ -210,5 +211,5 @@ class ActiveController:
 
 
 def _now_ms() -> int:
-    """Trio's clock, which is monotonic."""
+    """The time in milliseconds of trio's clock, which is monotonic."""
     return int(trio.current_time() * 1000)

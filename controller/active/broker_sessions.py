@@ -1,7 +1,7 @@
-"""Broker sessions: last contact and expiry of each broker's session, and how much metadata it has applied.
+"""Broker sessions: when the session of each broker expires, and how much of the metadata log the broker has applied.
 
-Soft state of the active controller; nothing of it is in the metadata log. Pure. A broker without contact for a session
-timeout is fenced (`decisions/broker_fencing.py`). A new active controller gives every broker a full session (`reset`).
+Broker sessions are soft state of the active controller and not in the metadata log. Pure. A broker without contact for
+a session timeout is fenced (`decisions/broker_fencing.py`). A new active controller gives every broker a full session.
 Times are milliseconds of one monotonic clock. Source: `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`.
 
 Calls by `active_controller.py`::
@@ -31,7 +31,8 @@ class _Session:
     """The session of one broker.
 
     Attributes:
-        epoch: the broker epoch that it belongs to.
+        epoch: the broker epoch that the session belongs to.
+        deadline_ms: the time at which the session expires.
         applied: the broker has applied the metadata log before this offset; -1 if it has not reported one.
         awaited: the offset after the last records about the broker itself.
     """
@@ -74,12 +75,12 @@ class BrokerSessions:
             session.deadline_ms = min(session.deadline_ms, now_ms + self._lost_connection_ms)
 
     def wrote(self, node_id: int, epoch: int, now_ms: int, end_offset: int) -> None:
-        """Records about a broker (registration, leader changes) are committed, and end at `end_offset`."""
+        """Record that records about a broker (registration, leader changes) are committed and end at `end_offset`."""
         self.contact(node_id, epoch, now_ms)
         self._sessions[node_id].awaited = end_offset
 
     def reset(self, now_ms: int, epochs: Mapping[int, int], end_offset: int) -> None:
-        """Start a full session for every registered broker: this node was elected.
+        """Start a full session for every registered broker, because this node was elected.
 
         Args:
             now_ms: the time.
@@ -105,12 +106,12 @@ class BrokerSessions:
         return sorted(node_id for node_id, session in self._sessions.items() if session.deadline_ms <= now_ms)
 
     def deadline_ms(self, node_ids: Iterable[int]) -> int | None:
-        """When the first of these brokers' sessions expires; None if none has a session."""
+        """The time in milliseconds at which the first of these brokers' sessions expires; None without sessions."""
         known = (self._sessions[node_id].deadline_ms for node_id in node_ids if node_id in self._sessions)
         return min(known, default=None)
 
     def applied(self, node_id: int) -> int:
-        """The broker has reported to have applied everything before this offset; -1 without a report."""
+        """The offset before which a broker has reported to have applied the metadata log; -1 without a report."""
         session = self._sessions.get(node_id)
         return -1 if session is None else session.applied
 
@@ -120,7 +121,7 @@ class BrokerSessions:
         return session is None or applied_offset >= session.awaited
 
     def others_caught_up(self, node_id: int, others: Iterable[int]) -> bool:
-        """Whether all others have applied the last records about a broker."""
+        """Whether all brokers in `others` have applied the last records about a broker."""
         session = self._sessions.get(node_id)
         awaited = 0 if session is None else session.awaited
         return all(self.applied(other) >= awaited for other in others if other != node_id)

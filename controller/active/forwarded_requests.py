@@ -1,7 +1,7 @@
-"""Encodes the requests that a node forwards to the active controller, and the responses: bodies of frames.
+"""Encodes requests forwarded to the active controller, and their responses, as the bodies of peer frames.
 
-Request and response travel in Kafka's own encoding. A response has the offset up to which a node must apply the
-metadata log to see the decision::
+Request and response travel in Kafka's own encoding, in a field of the body. The body of a response also has the offset
+up to which a node must apply the metadata log to see the decision::
 
     {"api": 19, "version": 7, "data": b"…"}
     {"data": b"…", "offset": 123}      {"error": 41, "message": "…"}      {"ended": True, "certain": False}
@@ -50,7 +50,7 @@ def request_body(request: Any, version: int) -> dict[str, Any]:
 
 
 def request_from(body: Mapping[str, Any]) -> tuple[Any, int]:
-    """Request and version. Raises MalformedMessage."""
+    """Decode the body of a forwarded request into the request and its version. Raises MalformedMessage."""
     match body:
         case {"api": int() as key, "version": int() as version, "data": bytes() as data} if key in APIS:
             if not APIS[key].versions.first <= version <= APIS[key].versions.last:
@@ -61,11 +61,11 @@ def request_from(body: Mapping[str, Any]) -> tuple[Any, int]:
 
 
 async def answered(body: Mapping[str, Any], carry_out: Callable[[Any, int], Awaitable[Outcome[Any]]]) -> dict[str, Any]:
-    """The body of the response to a forwarded request; that of an error, whatever exception the request leads to.
+    """Carry out a forwarded request and return the body of the response. Every exception becomes the body of an error.
 
     Args:
-        body: as it arrived.
-        carry_out: decides about a request of a version.
+        body: the body of the forwarded request, as it arrived.
+        carry_out: decides about a request, given its version.
     """
     try:
         request, version = request_from(body)
@@ -81,12 +81,12 @@ async def answered(body: Mapping[str, Any], carry_out: Callable[[Any, int], Awai
 
 
 def response_body(response: Any, version: int, offset: int) -> dict[str, Any]:
-    """The body for a decision."""
+    """The body of the response to a request that was decided."""
     return {"data": encode(response, version), "offset": offset}
 
 
 def error_body(error: Exception) -> dict[str, Any]:
-    """The body for a failed request, or for one whose outcome is unknown."""
+    """The body of the response to a request that failed or whose outcome is unknown."""
     if isinstance(error, TermEnded):
         return {"ended": True, "certain": error.certain}
     code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -94,11 +94,11 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def response_from(request: Any, version: int, body: Mapping[str, Any]) -> tuple[Any, int]:
-    """Response and offset.
+    """Decode the body of a response into the response and the offset of its decision.
 
     Raises:
-        TermEnded: the node is no longer the active controller.
-        KafkaError: raised by the active controller.
+        TermEnded: the receiver of the request is no longer the active controller.
+        KafkaError: the active controller raised this error, or sent a malformed body (UnknownServerError).
     """
     match body:
         case {"data": bytes() as data, "offset": int() as offset}:

@@ -40,7 +40,7 @@ class TermEnded(NotControllerError):
 
 
 class ReceiverLost(TermEnded):
-    """The connection to the active controller was lost while a request waited: the request may be what ended it."""
+    """The connection to the active controller was lost while a request waited; the request may have caused the loss."""
 
     def __init__(self) -> None:
         super().__init__(certain=False)
@@ -66,7 +66,7 @@ class LeadershipTerm:
         image: the complete image; it is copied.
         end_offset: the end of the metadata log.
         append: appends batches to the log and returns the end offset; raises NotLeader.
-        now_ms: the wall clock.
+        now_ms: returns the time of the wall clock in milliseconds.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class LeadershipTerm:
             decided = await in_steps(self._queue.deciding(first, self._decided))
             if await self._write(decided):
                 self._pending += decided
-                self.applied(self._applied)  # Decisions without records that depend on applied ones only are done.
+                self.applied(self._applied)  # A decision without records is done if all that it depends on is applied.
             while len(self._pending) >= QUEUE_MAX:
                 self._room = trio.Event()
                 await self._room.wait()
 
     async def submit(self, decide: Decide[Reply], elements: int = ELEMENTS_IN_A_STEP) -> Outcome[Reply]:
-        """Queue a decision; returns once it is committed and applied. Cancelled, it may be carried out or not.
+        """Queue a decision; return once it is committed and applied. After cancellation it may be carried out or not.
 
         Raises:
             KafkaError: raised by `decide`.
@@ -116,14 +116,15 @@ class LeadershipTerm:
         return self._own_records.pop(offset, None)
 
     def applied(self, offset: int) -> None:
-        """Everything before `offset` is committed, and applied to this node's image."""
+        """Complete the decisions before `offset`, which are committed and applied to this node's image."""
         self._applied = offset
         while self._pending and self._pending[0].end_offset <= offset:
             self._pending.popleft().done.set()
         self._room.set()
 
     def end(self, high_watermark: int) -> None:
-        """This node leads no longer: decisions at or beyond the high watermark have an unknown outcome."""
+        """End the term because this node leads no longer. Waiting requests fail with TermEnded, except decisions below
+        the high watermark; the outcome of those with records beyond it is unknown."""
         if self._ended:
             return
         self._ended = True
@@ -137,10 +138,10 @@ class LeadershipTerm:
         self._pending = committed
 
     async def _write(self, decided: Sequence[PendingDecision[Any]]) -> bool:
-        """Append the decisions, one batch each, without waiting for them: several writes may be in flight.
+        """Append the decisions, one batch each, without waiting for their commit: several writes may be in flight.
 
-        Others run while they are encoded, but only this task decides. Returns False, having written nothing, if this
-        node is no longer the leader: `end` follows, or came meanwhile.
+        Other tasks run while the decisions are encoded, but only this task decides. Returns False if nothing was
+        written because this node is no longer the leader: `end` was called meanwhile, or will be.
         """
         written = False
         try:

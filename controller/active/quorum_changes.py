@@ -1,7 +1,7 @@
-"""Carries out a request at the active controller: changes of the voters and of kraft.version are made by the quorum.
+"""Routes requests at the active controller: changes of voters and kraft.version to the quorum, others to its queue.
 
-The other features of an UpdateFeatures are validated before kraft.version is changed, and changed after it. If the
-leadership ends in between, kraft.version alone is changed, and the client is told an error. Source:
+The other features of an UpdateFeatures request are validated before kraft.version is changed, and changed after it. If
+the leadership ends in between, only kraft.version is changed, and the client gets an error. Source:
 `FeatureControlManager.updateFeature`, `ControllerApis.handleAddRaftVoter`.
 """
 
@@ -39,12 +39,12 @@ class Quorum(Protocol):
         ...
 
     async def set_kraft_version(self, update: FeatureUpdateKey, *, validate_only: bool) -> None:
-        """Raises KafkaError."""
+        """Change kraft.version, or with `validate_only` check whether it can be changed. Raises KafkaError."""
         ...
 
 
 async def carry_out(quorum: Quorum | None, active: ActiveController, request: Any, version: int) -> Outcome[Any]:
-    """The response. Raises as `ActiveController.handle`."""
+    """Carry out a request and return its outcome. Raises the errors of `ActiveController.handle`."""
     assert quorum is not None, "the active controller's node leads the quorum"
     if isinstance(request, _VOTER_REQUESTS) and quorum.kraft_version:
         return Outcome(Decision([], await quorum.answer(request)), 0)

@@ -1,4 +1,4 @@
-"""The queue of requests that wait for a controller's decision. Many are decided at a time. Trio: senders wait."""
+"""The queue of requests that wait for a controller's decision; many are decided at a time. Trio: senders wait."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
@@ -29,8 +29,8 @@ class PendingDecision(Generic[Reply]):
     """A queued request and, later, its decision or error.
 
     Attributes:
-        elements: what the request names, as far as a decision in steps takes time for each; a whole step's if it may
-            look at all partitions.
+        elements: the number of elements that the request names (partitions, resources), which a decision in steps takes
+            time for; `ELEMENTS_IN_A_STEP` if the decision may look at all partitions.
         done: set with an error, or with a decision that is committed and applied.
         end_offset: every record that the decision depends on is before this offset of the metadata log.
     """
@@ -54,7 +54,7 @@ class PendingDecision(Generic[Reply]):
         return self.decided.records
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in the task that waits."""
+        """Raise `error` in the task that waits for the decision."""
         self.error = error
         self.done.set()
 
@@ -73,10 +73,10 @@ class RequestQueue:
     async def submit(
         self, decide: Decide[Reply], elements: int = ELEMENTS_IN_A_STEP
     ) -> PendingDecision[Reply]:
-        """Queue a request and wait until it is done. A full queue makes this wait.
+        """Queue a request, first waiting while the queue is full, and wait until the request is done.
 
-        Cancelled, the decision may be carried out or not. Raises the error of `decide`, the error given to `fail`, or
-        that of `closed`.
+        After cancellation the decision may be carried out or not. Raises the error of `decide`, the error given to
+        `fail`, or the error that `closed` creates.
         """
         pending = PendingDecision(decide, elements)
         try:
@@ -89,7 +89,7 @@ class RequestQueue:
             try:
                 raise error
             finally:
-                del error  # A frame of its traceback that had it would be a cycle, which keeps the request.
+                del error  # This frame is in the error's traceback: a reference would be a cycle and keep the request.
         return pending
 
     async def next(self) -> PendingDecision[Any]:
@@ -99,12 +99,12 @@ class RequestQueue:
     def deciding(
         self, first: PendingDecision[Any], image: Image
     ) -> Generator[None, None, list[PendingDecision[Any]]]:
-        """Decide `first` and the requests queued behind it, as many as fit into one write, each against the effects of
-        those before it, in steps. Nobody else may change the image meanwhile.
+        """Decide `first` and the requests queued behind it, as many as fit into one write, in steps. Each request is
+        decided against the effects of the earlier requests. Nobody else may change the image meanwhile.
 
-        A request whose decision raises is failed, with UNKNOWN_SERVER_ERROR if the exception is a bug of minikafka, and
-        is not among those returned. All are if this is closed early.
-        After `QUEUE_MAX` requests it ends even if more arrive between the steps, so that none waits for ever.
+        Returns the requests that were decided. A request whose decision raises fails, with UNKNOWN_SERVER_ERROR if the
+        exception is a bug of minikafka, and is not returned. If the generator is closed early, all its requests fail.
+        It ends after `QUEUE_MAX` requests, even if more arrive between the steps, so that no request waits for ever.
         """
         decided: list[PendingDecision[Any]] = []
         requests_count = records_count = yielded_at = work = 0

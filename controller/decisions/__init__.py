@@ -5,8 +5,9 @@ once they are committed. It has no side effects and does not wait. A request tha
 `decide(image, request, context)`; a request that only reads has `describe`. Checks are in Apache Kafka's order, which
 determines the error that a client gets, and error messages to clients are Kafka's.
 
-What may be about many partitions or resources has a generator `deciding`, which is `decide` in steps: others run where
-it yields, but nobody changes the image. Broker sessions may change: a decision reads each of them once.
+A module whose requests may name many partitions or resources also has a generator `deciding`, which makes the same
+decision as `decide`, but in steps. Other tasks run where the generator yields, but none changes the image. Broker
+sessions may change between the steps, so a decision reads each session once.
 
 The path of an AlterPartition request::
 
@@ -56,7 +57,7 @@ The files::
     broker_config_validation.py     dynamic broker configs
     group_config_validation.py      group configs
     client_metrics_config_validation.py  client metrics subscriptions
-    broker_config_rules.py          values of a broker that do not fit others that it has
+    broker_config_rules.py          rules between the config values of one broker
     log_levels.py                   log levels of a node
     list_config_resources.py        ListConfigResources
 

@@ -12,7 +12,7 @@ __all__ = ["decide"]
 def decide(
     image: Image, request: AllocateProducerIdsRequest, context: Context
 ) -> Decision[AllocateProducerIdsResponse]:
-    """A block or the error. As in Kafka, an unregistered broker gets STALE_BROKER_EPOCH."""
+    """The reply has a block or an error. As in Kafka, an unregistered broker gets STALE_BROKER_EPOCH."""
     if request.broker_id not in image.brokers:
         return Decision([], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     try:

@@ -40,7 +40,7 @@ RECOVERED = 0
 def deciding(
     image: Image, request: AlterPartitionRequest, context: Context
 ) -> Generator[None, None, Decision[AlterPartitionResponse]]:
-    """A result for each partition: its new state, or the error."""
+    """Decide in steps, with a result for each partition: its new state, or the error."""
     if is_stale(image, request.broker_id, request.broker_epoch):
         return Decision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     if sum(len(topic.partitions) for topic in request.topics) > RECORDS_MAX:
@@ -110,7 +110,8 @@ def _requested_isr(requested: RequestPartitionData) -> list[BrokerState]:
 
 
 def _error(image: Image, state: PartitionState, requested: RequestPartitionData, broker_id: int) -> ErrorCode:
-    """The first error. A broker with a later epoch than this controller's must look up the active controller."""
+    """The first error of a requested change. A broker that knows a later epoch than this controller gets
+    NOT_CONTROLLER, because it must look up the active controller."""
     if requested.leader_epoch > state.leader_epoch or requested.partition_epoch > state.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if requested.leader_epoch < state.leader_epoch:
@@ -129,7 +130,7 @@ def _error(image: Image, state: PartitionState, requested: RequestPartitionData,
 
 
 def _is_applied(state: PartitionState, requested: RequestPartitionData) -> bool:
-    """Whether the last change of the partition applied this request: it is a repetition."""
+    """Whether the request is a repetition: the last change of the partition has applied it."""
     repeated = requested.partition_epoch == state.partition_epoch - 1
     return repeated and sorted(broker.broker_id for broker in _requested_isr(requested)) == sorted(state.isr)
 

@@ -1,9 +1,9 @@
 """AlterPartitionReassignments: starts, replaces or cancels the reassignment of a partition (KIP-455).
 
-The new replicas are added to the current ones. Once they are in sync, the others are removed
-(`reassignment_completion.py`); if no replica has to be copied, that happens at once. A reassignment in progress may be
-replaced or cancelled: replicas that it added and that are no longer wanted are removed at once. (Kafka keeps such a
-replica among the adding and removing ones until it has caught up.)
+The new replicas are added to the current replicas. Once the new replicas are in sync, the replicas that are no longer
+wanted are removed (`reassignment_completion.py`), at once if no replica has to be copied. A reassignment in progress
+may be replaced or cancelled: replicas that it added and that are no longer wanted are removed at once. (Kafka keeps
+such a replica in `adding_replicas` and `removing_replicas` until it has caught up.)
 
 Source: `ReplicationControlManager`, `PartitionReassignmentReplicas`.
 """
@@ -43,7 +43,7 @@ __all__ = ["decide", "deciding"]
 def deciding(
     image: Image, request: AlterPartitionReassignmentsRequest, context: Context
 ) -> Generator[None, None, Decision[AlterPartitionReassignmentsResponse]]:
-    """A result for each partition."""
+    """Decide in steps, with a result for each partition."""
     rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
 
@@ -114,7 +114,7 @@ def _topic(name: str, index: int, image: Image) -> Topic:
 def _reassign(
     topic: Topic, index: int, target: list[int] | None, image: Image, rules: TopicRules, *, any_number: bool
 ) -> PartitionChange | None:
-    """The first change of a reassignment, None if the partition stays as it is."""
+    """The first change of a reassignment; None if the partition stays as it is. Raises KafkaError."""
     state = topic.partitions[index]
     if target is None:
         return _cancel(topic, index, state, rules)
@@ -129,7 +129,7 @@ def _reassign(
 
 
 def _cancel(topic: Topic, index: int, state: PartitionState, rules: TopicRules) -> PartitionChange | None:
-    """Restores the replicas from before the reassignment; none of them has been removed yet."""
+    """The change that restores the replicas from before the reassignment, none of which has been removed yet."""
     if not (state.adding_replicas or state.removing_replicas):
         raise NoReassignmentInProgressError
     replicas = tuple(replica for replica in state.replicas if replica not in state.adding_replicas)
@@ -145,7 +145,8 @@ def _with_replicas(
     adding: tuple[int, ...] = (),
     removing: tuple[int, ...] = (),
 ) -> PartitionChange | None:
-    """Sets the replicas; those no longer wanted are removed at once, except the last one with all committed records."""
+    """The change that sets the replicas and removes all others. Raises InvalidReplicaAssignmentError if it would remove
+    the last replica that has all committed records."""
     state = topic.partitions[index]
     complete = state.isr + state.elr
     if complete and not set(complete) & set(replicas):

@@ -1,7 +1,7 @@
 """AssignReplicasToDirs: a broker reports in which data directories its replicas are (KIP-858).
 
 A replica in a directory that its broker cannot use, or in `LOST`, leaves the ISR, and its partition gets another
-leader. One that is found again may lead.
+leader. A replica that is found again may lead.
 
 Source: `ReplicationControlManager.handleAssignReplicasToDirs`.
 """
@@ -32,7 +32,8 @@ __all__ = ["decide", "deciding"]
 def deciding(
     image: Image, request: AssignReplicasToDirsRequest, context: Context
 ) -> Generator[None, None, Decision[AssignReplicasToDirsResponse]]:
-    """A result for each replica. STALE_BROKER_EPOCH for an older registration, POLICY_VIOLATION for too many."""
+    """Decide in steps, with a result for each replica. The request as a whole fails with STALE_BROKER_EPOCH if it is of
+    an older registration, and with POLICY_VIOLATION if it names more than `RECORDS_MAX` replicas."""
     if is_stale(image, request.broker_id, request.broker_epoch):
         return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     if sum(1 for _ in _replicas(request)) > RECORDS_MAX:

@@ -17,13 +17,13 @@ from minikafka.controller.settings.static_settings import StaticSettings
 __all__ = ["INITIAL_METADATA_VERSION", "bootstrap"]
 
 INITIAL_METADATA_VERSION = "initial.metadata.version"
-"""Our setting for what `kafka-storage format --release-version` chooses."""
+"""A setting of minikafka: the metadata.version that `kafka-storage format --release-version` chooses in Kafka."""
 
 
 def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
     """The cluster id, the feature levels, and the cluster-wide dynamic configs.
 
-    The levels are those that the directories were formatted with, if they were.
+    If the directories were formatted, the feature levels are those that they were formatted with.
 
     Eligible leader replicas require that min.insync.replicas is a cluster-wide dynamic config (KIP-966).
     """

@@ -1,6 +1,7 @@
-"""Rules on changes of broker configs that depend on the other values of the broker that received the request.
+"""Rejects broker config values that conflict with other values of the broker that received the request.
 
-A broker checks the values that it would have; the controller, which does not know them, does not repeat that.
+The broker checks the values that it would have after the change. The controller does not know these values and does not
+repeat the check.
 
 Source: `DynamicBrokerConfig.processReconfiguration`, `DynamicThreadPool`, `LogCleaner`, `KafkaConfig.validateValues`.
 """
@@ -28,14 +29,14 @@ THREADS = (
     "remote.log.reader.threads",
 )
 FOLLOWER_THREADS = 2
-"""Of remote.log.manager.follower.thread.pool.size where that is -1."""
+"""The number of threads where `remote.log.manager.follower.thread.pool.size` is -1."""
 DEDUPE_BYTES_PER_THREAD_MIN = 1 << 20
 KNOWN_CLASSES = {
     "metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "ssl.engine.factory.class": "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
 }
-"""Settings that name Java classes: only Kafka's own are taken, none of which is loaded."""
+"""The settings that name a Java class, with the only accepted class. The class is not loaded."""
 ORDERED = [
     (f"group.{kind}.min.assignment.interval.ms", f"group.{kind}.assignment.interval.ms")
     for kind in ("consumer", "share", "streams")
@@ -47,7 +48,13 @@ ORDERED = [
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What the broker's values would be: `new`; those that change, by name; and what they are now."""
+    """A change of broker configs.
+
+    Attributes:
+        new: returns the value of a setting after the change.
+        changed: the new text of each setting that changes, by name.
+        old: returns the current value of a setting.
+    """
 
     new: Callable[[str], SettingValue]
     changed: Mapping[str, str]
@@ -59,12 +66,12 @@ class _Change:
 
 
 def check_on_broker(wanted: Mapping[str, str], settings: EffectiveSettings, *, per_broker: bool) -> None:
-    """Rejects values that do not fit those that this broker has.
+    """Reject values that conflict with the other values of this broker.
 
     Args:
         wanted: all dynamic configs that the resource would have; each is valid by itself.
-        settings: of the broker that received the request.
-        per_broker: whether the resource is this broker, or all of them.
+        settings: the effective settings of the broker that received the request.
+        per_broker: True if the resource is this broker, False if it is all brokers.
 
     Raises:
         InvalidRequestError: the first value that does not fit.
@@ -96,7 +103,7 @@ def _check_numbers(change: _Change) -> None:
 
 
 def _retention_ms(change: _Change) -> int:
-    """The node's retention: the finest unit that is set counts."""
+    """The node's retention in milliseconds, -1 without limit. The setting with the finest unit that is given counts."""
     for unit, factor in (("ms", 1), ("minutes", 60_000)):
         if change.new(f"log.retention.{unit}") is not None:
             return max(change.number(f"log.retention.{unit}") * factor, -1)

@@ -1,4 +1,4 @@
-"""Validates the dynamic broker configs: those of one broker and the cluster-wide ones.
+"""Validates dynamic broker configs, both of one broker and cluster-wide.
 
 Source: `DynamicBrokerConfig.validateConfigs`, `ConfigAdminManager`.
 """
@@ -24,20 +24,20 @@ __all__ = [
 
 
 def check_node_id(name: str, node_id: int, what: str) -> None:
-    """Checks that the name of a resource is the id of this node.
+    """Check that the name of a resource is the id of this node.
 
     Raises:
-        InvalidRequestError: it is another node's id or not a number.
+        InvalidRequestError: the name is another node's id or not a number.
     """
     if node_id_of(name) != node_id:
         raise InvalidRequestError(f"Unexpected {what} id, expected {node_id}, but received {name}")
 
 
 def node_id_of(name: str) -> int:
-    """The node id that a resource is named by, in the forms of Java's `Integer.parseInt`.
+    """Parse the name of a resource into a node id, in the forms of Java's `Integer.parseInt`.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the name is not a number.
     """
     try:
         return parse_int(name)
@@ -50,10 +50,10 @@ def check(wanted: Mapping[str, str], *, per_broker: bool) -> None:
 
     Args:
         wanted: all configs that the resource would have.
-        per_broker: whether the resource is one broker or all of them.
+        per_broker: True if the resource is one broker, False if it is all brokers.
 
     Raises:
-        InvalidRequestError: lists the names, or the first invalid value.
+        InvalidRequestError: the message lists the rejected names, or the first invalid value.
     """
     bases = {name: listener_base_name(name) or name for name in wanted}
     known = {name: BROKER_SETTINGS[base] for name, base in bases.items() if base in BROKER_SETTINGS}
@@ -103,7 +103,7 @@ def check_cordoned(wanted: Mapping[str, str], log_dirs: Collection[str]) -> None
     """Checks that cordoned.log.dirs names data directories of this node, or `*` alone (KIP-1066).
 
     Raises:
-        InvalidRequestError: it does not.
+        InvalidRequestError: it names another directory, or another one beside `*`.
     """
     named = BROKER_SETTINGS[CORDONED].parse(wanted.get(CORDONED, ""))
     assert isinstance(named, tuple), "a list"

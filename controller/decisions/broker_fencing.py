@@ -18,14 +18,14 @@ from minikafka.controller.steps import without_pauses
 __all__ = ["RECORDS_AT_ONCE", "decide", "deciding", "elect_with_returned", "limited", "remove_from_isrs"]
 
 RECORDS_AT_ONCE = 1_000
-"""Of one decision: it changes the image of each node in one step."""
+"""The most records of one decision to fence a broker, which changes the image of each node in one step."""
 
 
 def deciding(image: Image, node_id: int, context: Context) -> Generator[None, None, Decision[bool]]:
-    """Fences a broker whose session has expired, or removes a fenced one from its remaining ISRs, in contact or not.
+    """Fence a broker whose session has expired, or remove a broker that is already fenced from its remaining ISRs.
 
-    The reply is whether more changes remain than fit into one decision; then decide again. A broker that makes contact
-    between the steps is fenced as one that does so shortly after the decision.
+    The reply is True if more changes remain than fit into one decision; then decide again. Contact with the broker
+    between the steps is too late: the broker is fenced, as if the contact came after the decision.
     """
     broker = image.brokers.get(node_id)
     if broker is None or (not broker.fenced and context.sessions.is_live(node_id, broker.epoch, context.now_ms)):
@@ -46,8 +46,8 @@ def remove_from_isrs(
     Args:
         image: the state before the broker is fenced.
         node_id: the broker.
-        context: of the decision.
-        unclean_shutdown: whether the broker may have lost records; then it is no eligible leader replica either.
+        context: the context of the decision.
+        unclean_shutdown: whether the broker may have lost records; then it also leaves the eligible leader replicas.
     """
     rules = TopicRules(
         image,
@@ -64,7 +64,7 @@ def remove_from_isrs(
 
 
 def elect_with_returned(image: Image, node_id: int, context: Context) -> Changes:
-    """Elects leaders for the leaderless partitions of a broker that is unfenced."""
+    """Elect leaders for the leaderless partitions of a broker that is being unfenced."""
     rules = TopicRules(
         image, context.settings(image), may_lead=lambda node: node == node_id or image.may_lead(node)
     )
@@ -76,7 +76,7 @@ def elect_with_returned(image: Image, node_id: int, context: Context) -> Changes
 def limited(
     records: list[Record], changes: Changes, count_max: int = RECORDS_MAX
 ) -> Generator[None, None, tuple[list[Record], bool]]:
-    """As many records as fit into one decision, and whether changes remain."""
+    """Collect in steps as many records as fit into one decision; return them, and whether changes remain."""
     found = [*records]
     for change in changes:
         if change is None:

@@ -7,8 +7,8 @@ The session of the broker is renewed when the request arrives (`active/broker_se
       │ └───────────fence requested────────────┘ │ leads nothing         leads nothing, other brokers caught up
       └──────────────may shut down◄──────────────┴─────────────────────────────────────────────┘
 
-A heartbeat with data directories that failed (`directory_failures.py`), or with others that are cordoned (KIP-1066),
-changes nothing else.
+A heartbeat that reports failed data directories (`directory_failures.py`), or a change of the cordoned directories
+(KIP-1066), changes nothing else.
 
 Source: `BrokerHeartbeatManager.calculateNextBrokerState`, `ReplicationControlManager.processBrokerHeartbeat`.
 """
@@ -33,14 +33,14 @@ Deciding = Generator[None, None, Reply]
 
 
 def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> Reply:
-    """As `deciding`, at once."""
+    """Make the decision of `deciding`, without steps."""
     made = deciding(image, request, context)
     return made if isinstance(made, Decision) else at_once(made)
 
 
 def deciding(image: Image, request: BrokerHeartbeatRequest, context: Context) -> Reply | Deciding:
-    """The broker's next state; STALE_BROKER_EPOCH for an older registration or none. At once, as most heartbeats change
-    nothing, or in steps."""
+    """Decide the broker's next state; STALE_BROKER_EPOCH for an older registration or none. Returns the decision itself
+    if it needs no steps, since most heartbeats change nothing, and a generator otherwise."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision([], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
@@ -83,7 +83,7 @@ def _fenced(
     context: Context,
     reply: BrokerHeartbeatResponse,
 ) -> Reply | Deciding:
-    """A fenced broker may shut down at once; it is unfenced once it has applied its own registration."""
+    """Decide about a fenced broker: it may shut down at once, and is unfenced once it has applied its registration."""
     if request.want_shut_down:
         reply.should_shut_down = True
         return Decision([], reply)
@@ -102,7 +102,7 @@ def _unfencing(image: Image, broker: BrokerRecord, context: Context, reply: Brok
 def _fencing(
     image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse, *, shuts_down: bool
 ) -> Deciding:
-    """Fences the broker. One that shuts down may register again at once, before its session times out."""
+    """Fence the broker. A broker that shuts down may register again at once, before its session times out."""
     reply.is_fenced, reply.should_shut_down = True, shuts_down
     in_shutdown = True if shuts_down else None
     fenced: list[Record] = [BrokerChange(broker.node_id, broker.epoch, fenced=True, in_controlled_shutdown=in_shutdown)]
@@ -111,8 +111,8 @@ def _fencing(
 
 
 def _shutting_down(image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse) -> Deciding:
-    """Moves its leaderships; it may shut down once it leads nothing and all other brokers have applied that. They may
-    do so between the steps, so they are asked for last."""
+    """Move the broker's leaderships. It may shut down once it leads nothing and all other brokers have applied that.
+    The other brokers may apply it between the steps, so their progress is read last."""
     node_id = broker.node_id
     if not broker.in_controlled_shutdown and not (yield from _leading(image, node_id)):
         return (yield from _fencing(image, broker, context, reply, shuts_down=True))

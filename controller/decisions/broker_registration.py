@@ -4,8 +4,8 @@ A registered broker is fenced and a member of no ISR; a later heartbeat unfences
 a second process with the node id of a live broker is rejected, and a repeated request of the same process succeeds. A
 broker with an unclean shutdown may have lost records that it had not synced, so it is removed from the eligible leader
 replicas (KIP-966). A broker proves a clean shutdown with the broker epoch in its clean-shutdown markers, one in each
-data directory; that of an earlier process will do if no later one was unfenced, where Kafka wants the last one's. It
-lists the directories that it can use; a replica in another one cannot lead (KIP-858).
+data directory. The epoch of an earlier process is accepted if no later process was unfenced; Kafka accepts only that of
+the last process. A broker lists the directories that it can use; a replica in another directory cannot lead (KIP-858).
 
 Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager.handleBrokerShutdown`.
 """
@@ -29,15 +29,17 @@ from minikafka.storage.directory_ids import is_reserved
 __all__ = ["SECURITY_PROTOCOLS", "decide", "deciding"]
 
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
-"""Name by protocol id."""
+"""The name of each security protocol, by its id in requests."""
 
 
 def deciding(
     image: Image, request: BrokerRegistrationRequest, context: Context
 ) -> Generator[None, None, Decision[BrokerRegistrationResponse]]:
-    """The broker epoch, or the error. Whether the known process has a session is read before the first step ends.
+    """Decide in steps; the reply has the broker epoch or an error. The session of a registered process is read in the
+    first step.
 
-    REQUEST_TIMED_OUT if the broker is in more ISRs than one decision can change; the next registration continues.
+    The error is REQUEST_TIMED_OUT if the broker is in more ISRs than one decision can change: some of them are changed,
+    and the next registration continues.
     """
     known = image.brokers.get(request.broker_id)
     error = _error(image, request, known, context)
@@ -97,14 +99,14 @@ def _has_features(image: Image, features: list[Feature]) -> bool:
 def _continues(image: Image, known: BrokerRecord, previous_epoch: int) -> bool:
     """Whether the broker has all records that it had when it was last in an ISR.
 
-    A process may stop before it learns its epoch. Then its marker has that of the process before, which is good as long
-    as no process was unfenced in between: a fenced one is in no ISR.
+    A process may stop before it learns its epoch. Then its marker has the epoch of the process before. That is enough
+    if no process was unfenced in between, since a fenced broker is in no ISR.
     """
     return image.served_epochs.get(known.node_id, known.epoch) <= previous_epoch <= known.epoch
 
 
 def _again(known: BrokerRecord, request: BrokerRegistrationRequest) -> Decision[BrokerRegistrationResponse]:
-    """A repeated registration of the same process: it keeps its epoch, its endpoints and rack are updated.
+    """Decide about a repeated registration of the same process: it keeps its epoch; endpoints and rack are updated.
 
     A directory that has failed meanwhile is reported by a heartbeat, which handles its replicas.
     """

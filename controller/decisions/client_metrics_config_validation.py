@@ -19,7 +19,7 @@ _SELECTORS = (
 )
 
 _HUGE_COUNT = re.compile(r"\{[0-9]{9}")
-"""RE2 takes these for letters, and refuses smaller counts of more than 1,000."""
+"""A repetition count of nine or more digits. RE2 takes it for letters, and rejects shorter counts above 1,000."""
 
 
 def check(name: str, wanted: Mapping[str, str]) -> None:
@@ -47,7 +47,7 @@ def check(name: str, wanted: Mapping[str, str]) -> None:
 
 
 def _is_out_of_bounds(setting: Setting, text: str) -> bool:
-    """Raises InvalidConfigError for what is not of the type at all."""
+    """Whether a value is out of its bounds. Raises InvalidConfigError if the value is not of the setting's type."""
     try:
         setting.parse(text)
     except InvalidSetting as error:

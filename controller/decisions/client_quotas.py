@@ -33,7 +33,8 @@ KEYS = {name: setting.type for name, setting in QUOTA_SETTINGS.items()}
 def deciding(
     image: Image, request: AlterClientQuotasRequest, context: Context
 ) -> Generator[None, None, Decision[AlterClientQuotasResponse]]:
-    """A result for each entity. One that is listed twice is refused, after its first entry is in force, as in Kafka."""
+    """Decide in steps, with a result for each entity. For an entity that is listed twice, the first entry takes effect
+    and the result is an error, as in Kafka."""
     records: list[ClientQuotaRecord] = []
     answers: dict[Entity, KafkaError | None] = {}
     pauses = Pauses()
@@ -180,7 +181,7 @@ describe = without_pauses(describing)
 
 
 def _filter(components: list[described.ComponentData]) -> tuple[dict[str, str | None], list[str]]:
-    """The types that need a certain name (None: the default entity), and the types that match any name."""
+    """Parse a filter: the name that each type must have (None: the default entity), and the types with any name."""
     exact: dict[str, str | None] = {}
     present: list[str] = []
     for component in components:

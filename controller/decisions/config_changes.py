@@ -1,7 +1,7 @@
 """Decides changes of dynamic configs for AlterConfigs and IncrementalAlterConfigs, for all types of resources.
 
-AlterConfigs replaces all configs of a resource, IncrementalAlterConfigs changes the listed ones; validation and records
-are the same. An invalid config rejects the change of its resource, not those of others.
+AlterConfigs replaces all configs of a resource, IncrementalAlterConfigs changes the listed configs; validation and
+records are the same. An invalid config rejects the change of its resource, but not the changes of other resources.
 
 Source: `ConfigAdminManager`, `ConfigurationControlManager`, `ControllerConfigurationValidator`.
 """
@@ -59,7 +59,7 @@ class OperationKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The change of one config; `kind` may be an unknown number."""
+    """The change of one config; `kind` is an `OperationKind`, or an unknown number."""
 
     name: str
     kind: int
@@ -68,9 +68,12 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The change of one resource.
+    """The requested changes of one resource.
 
     Attributes:
+        kind: the type of the resource, a `ResourceType` or an unknown number.
+        name: the name of the resource.
+        operations: the changes of its configs.
         replace: whether configs that are not listed are deleted.
     """
 
@@ -96,7 +99,7 @@ def altering(
     response: type[Answer],
     context: Context,
 ) -> Generator[None, None, Altered[Answer]]:
-    """Decides the alteration of each resource on its own, in steps. The responses are of the class of either API."""
+    """Decide the alteration of each resource on its own, in steps. The responses are instances of `response`."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     altered = Altered[Answer]([], {}, [])
     errors: list[KafkaError | None] = []
@@ -134,7 +137,7 @@ def _altering(
 
 
 def _after_many(alteration: Alteration) -> Generator[None, None, None]:
-    """A pause between the parts of the decision about a resource if it has very many configs."""
+    """Pause between the parts of the decision about a resource if its alteration names very many configs."""
     if len(alteration.operations) >= RECORDS_IN_A_STEP:
         yield
 
@@ -142,8 +145,8 @@ def _after_many(alteration: Alteration) -> Generator[None, None, None]:
 def _adding_elr_changes(
     image: Image, altered: Altered[Answer], context: Context
 ) -> Generator[None, None, PolicyViolationError | None]:
-    """Adds the changes of eligible leader replicas that follow. If they do not fit, nothing is changed, and the error
-    is that of all resources."""
+    """Add the changes of eligible leader replicas that follow from the config changes. If all records together do not
+    fit into one decision, drop all of them and return the error, which is then the error of all resources."""
     for change in cleared_by_config_change(image, altered.records, context.settings(image)):
         if change is None:
             yield
@@ -186,7 +189,7 @@ _KINDS = frozenset(OperationKind)
 
 
 def _levels(alteration: Alteration, context: Context) -> dict[str, str]:
-    """As in Kafka, the first operation that is invalid determines the error."""
+    """The new log levels by logger. As in Kafka, the first invalid operation determines the error."""
     broker_config_validation.check_node_id(alteration.name, context.static.node_id, "node")
     found: dict[str, str] = {}
     for operation in alteration.operations:
@@ -237,7 +240,7 @@ def _deciding(image: Image, alteration: Alteration, context: Context) -> Generat
 
 
 VALUE_SIZE_BYTES_MAX = 32_767
-"""Of a config that was appended to, as in Kafka; of others the protocol allows no more."""
+"""The largest size of a config value after an append, as in Kafka. The protocol allows no larger value in a request."""
 
 _SCHEMAS: dict[int, Mapping[str, Setting]] = {
     ResourceType.TOPIC: ANY_TOPIC_SETTINGS,
@@ -286,7 +289,7 @@ def _appended(items: list[str], more: list[str]) -> list[str]:
 
 
 def _subtracted(items: list[str], fewer: list[str]) -> list[str]:
-    """Without one occurrence of an item, the first, for each time that it is named."""
+    """Remove from `items` the first occurrence of an item for each time that `fewer` names the item."""
     left: list[str] = []
     counts = Counter(fewer)
     for item in items:
@@ -298,7 +301,7 @@ def _subtracted(items: list[str], fewer: list[str]) -> list[str]:
 
 
 def _check_topic(name: str, wanted: Mapping[str, str], image: Image) -> None:
-    """As in Kafka, the values are checked before the existence of the topic."""
+    """Check the configs of a topic. As in Kafka, the values are checked before the existence of the topic."""
     if not name:
         raise InvalidRequestError("Default topic resources are not allowed.")
     check_topic_name(name)
@@ -316,7 +319,8 @@ def _check_node(name: str, image: Image, context: Context) -> None:
 def _records(alteration: Alteration, current: Mapping[str, str], wanted: Mapping[str, str]) -> list[Record]:
     """A record for each config that changes.
 
-    A broker config is written even if it is unchanged, so that the broker reloads the file that it names (KAFKA-14136).
+    A broker config is written even if it is unchanged, so that the broker reloads the file that the config names
+    (KAFKA-14136).
     """
     named = [operation.name for operation in alteration.operations]
     names = dict.fromkeys([*named, *current])

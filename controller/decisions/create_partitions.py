@@ -1,4 +1,4 @@
-"""CreatePartitions: adds partitions to topics; assignments list the new partitions only.
+"""CreatePartitions: adds partitions to topics; manual assignments list the new partitions only.
 
 Source: `ControllerApis.createPartitions`, `ReplicationControlManager.createPartitions`.
 """
@@ -35,7 +35,7 @@ __all__ = ["decide", "deciding"]
 def deciding(
     image: Image, request: CreatePartitionsRequest, context: Context
 ) -> Generator[None, None, Decision[CreatePartitionsResponse]]:
-    """The new partitions of each valid topic. A topic whose records do not fit into the batch is rejected."""
+    """Decide in steps: each valid topic gets new partitions. A topic whose records do not fit into the batch fails."""
     counts = Counter(topic.name for topic in request.topics)
     if request.timeout_ms <= 0 and 1 in counts.values():
         error = RequestTimedOutError()

@@ -46,13 +46,13 @@ TIMED_OUT = RequestTimedOutError()
 FROM_NODE = -1
 """The number of partitions or replicas that stands for the broker's default."""
 AS_PARTITIONS = 20
-"""A topic takes as long as so many of its partitions: about 0.1 ms."""
+"""The work for a topic itself, counted in partitions: creating a topic takes as long as 20 partitions, about 0.1 ms."""
 
 
 def deciding(
     image: Image, request: CreateTopicsRequest, context: Context
 ) -> Generator[None, None, Decision[CreateTopicsResponse]]:
-    """The records of the valid topics, and the first error of each of the others."""
+    """Decide in steps: the records of the valid topics, and the first error of each invalid topic."""
     refused, wanted = _refuse_names(request.topics)
     if wanted and request.timeout_ms <= 0:
         return Decision([], CreateTopicsResponse(topics=[_refusal(one.name, TIMED_OUT) for one in request.topics]))
@@ -141,7 +141,7 @@ def _create(
 
 
 def _check_name(name: str, image: Image) -> None:
-    """Checks that the name is valid and does not collide with another one (`.` and `_` are the same)."""
+    """Check that the name is valid and does not collide with another topic's name, where `.` and `_` are the same."""
     check_topic_name(name)
     if name not in image.topics and has_collision_characters(name):
         colliding = image.colliding.get(unify_collision_characters(name))
@@ -150,7 +150,7 @@ def _check_name(name: str, image: Image) -> None:
 
 
 def _settings(topic: CreatableTopic) -> dict[str, str]:
-    """The requested topic configs; the last of duplicates wins."""
+    """The requested topic configs; of duplicate names the last value counts. Raises InvalidConfigError for null."""
     without = [config.name for config in topic.configs if config.value is None]
     if without:
         raise InvalidConfigError(f"Null value not supported for topic configs: {','.join(without)}")

@@ -17,7 +17,7 @@ __all__ = ["RECORDS_MAX", "BrokerLiveness", "Context", "Decision", "check_size"]
 Reply = TypeVar("Reply", covariant=True)
 
 RECORDS_MAX = 10_000
-"""The most records of a decision, as in Kafka. Its batch is written as a whole or not at all (KAFKA-14204)."""
+"""The most records of a decision, as in Kafka. A decision's batch is written as a whole or not at all (KAFKA-14204)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Context:
     Attributes:
         static: the static config of the deciding node.
         random: the source of ids and replica placement.
-        version: of the request, for the few responses that depend on it.
+        version: the version of the request, for the few responses that depend on it.
         log_levels: level by logger of the deciding node.
         sessions: the broker sessions; none on a standalone node.
-        now_ms: the time, on the clock of the sessions.
+        now_ms: the time in milliseconds, on the clock of the sessions.
         forwarded: whether another node received the request and has handled its own part (`forwarding_rules.py`).
         controllers: the ids of the voters.
     """
@@ -87,7 +87,7 @@ class Context:
     _settings: list[EffectiveSettings] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def settings(self, image: Image) -> EffectiveSettings:
-        """The effective settings of the deciding node; the same object for the same image, since it has a cache."""
+        """The effective settings of the deciding node. They have a cache, so the same image gets the same object."""
         if not self._settings or self._settings[0].image is not image:
             self._settings[:] = [EffectiveSettings(self.static, image)]
         return self._settings[0]

@@ -37,7 +37,7 @@ RequestedTopic = tuple[str | None, bytes]
 def deciding(
     image: Image, request: DeleteTopicsRequest, context: Context
 ) -> Generator[None, None, Decision[DeleteTopicsResponse]]:
-    """The records that delete the topics that exist and are listed once."""
+    """Decide in steps: the records delete the topics that exist and are listed once."""
     requested: list[RequestedTopic] = [(name, NIL_UUID) for name in request.topic_names]
     requested += [(topic.name, topic.topic_id) for topic in request.topics]
     if not context.static.value("delete.topic.enable"):
@@ -72,7 +72,7 @@ def _disabled(requested: list[RequestedTopic], version: int) -> list[DeletableTo
 
 
 def _malformed(one: RequestedTopic) -> KafkaError | None:
-    """The error of a request with neither or both of name and id."""
+    """The error of a topic that is requested with neither name nor id, or with both; None otherwise."""
     name, topic_id = one
     if name is None and topic_id == NIL_UUID:
         return InvalidRequestError("Neither topic name nor id were specified.")
@@ -90,7 +90,7 @@ def _duplicate(one: RequestedTopic, counts: Counter[RequestedTopic]) -> KafkaErr
 def _finding(
     image: Image, requested: list[RequestedTopic]
 ) -> Generator[None, None, tuple[dict[bytes, str], list[DeletableTopicResult]]]:
-    """Name by id of the topics that exist, and errors for the others."""
+    """The names of the topics that exist, by topic id, and the errors for the other topics."""
     found: dict[bytes, str] = {}
     refused: list[DeletableTopicResult] = []
     pauses = Pauses()

@@ -1,7 +1,7 @@
-"""Data directories that a broker can no longer use: the replicas in them leave every ISR (KIP-112, KIP-858).
+"""Handles data directories that a broker can no longer use: their replicas leave every ISR (KIP-112, KIP-858).
 
-Called for heartbeats that name such directories. The registration of a process does not list those that failed at its
-start; as every broker that registers, it is in no ISR then.
+The functions are called for heartbeats that name such directories. Directories that failed at the start of a broker
+need no such handling: the registration does not list them, and a broker that registers is in no ISR.
 
 Source: `ReplicationControlManager.handleDirectoriesOffline`.
 """
@@ -20,7 +20,7 @@ __all__ = ["directories_failed", "lost_directories"]
 
 
 def lost_directories(broker: BrokerRecord, failed: Iterable[bytes]) -> set[bytes]:
-    """The failed directories that are still registered."""
+    """The failed directories that are still in the broker's registration."""
     return set(failed).intersection(broker.log_dirs)
 
 
@@ -29,8 +29,8 @@ def directories_failed(
 ) -> Generator[None, None, list[Record]]:
     """The records that remove lost directories from the registration, and the replicas in them from the ISRs.
 
-    If they do not fit into one decision, the directories stay registered; the broker repeats its heartbeat until they
-    are not.
+    If the records do not fit into one decision, the directories stay registered; the broker then reports them in its
+    next heartbeats too, until they are removed.
     """
     node_id = broker.node_id
 

@@ -38,7 +38,8 @@ PREFERRED, UNCLEAN = 0, 1
 def deciding(
     image: Image, request: ElectLeadersRequest, context: Context
 ) -> Generator[None, None, Decision[ElectLeadersResponse]]:
-    """A result for each partition. A request for all partitions returns only those that needed an election."""
+    """Decide in steps, with a result for each partition. A request for all partitions gets results only of the
+    partitions that needed an election."""
     if request.topic_partitions == []:
         return Decision([], ElectLeadersResponse())
     if request.timeout_ms <= 0:
@@ -85,7 +86,7 @@ def _refuse(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResp
 
 
 def _requested(image: Image, request: ElectLeadersRequest) -> Iterable[tuple[str, Sequence[int]]]:
-    """The partitions of each topic; of all topics if the request names none."""
+    """The requested partitions by topic; all partitions of all topics if the request has no list."""
     if request.topic_partitions is None:
         return ((topic.name, range(len(topic.partitions))) for topic in image.topics.values())
     return ((requested.topic, requested.partitions) for requested in request.topic_partitions)
@@ -100,7 +101,7 @@ def _result(index: int, error: KafkaError | None) -> PartitionResult:
 
 
 def _elect(name: str, index: int, image: Image, rules: TopicRules, *, unclean: bool) -> PartitionChange:
-    """The election of one partition.
+    """The change that elects the leader of one partition.
 
     Raises:
         KafkaError: no election is needed or possible.

@@ -1,11 +1,11 @@
 """Maintains the eligible leader replicas of a partition (ELR, KIP-966) and its last known leader.
 
-- A replica that leaves an ISR with fewer than min.insync.replicas members becomes eligible: nothing was committed
-  without it since. A broker with an unclean shutdown does not, since it may have lost records that it had not synced
-  (KIP-966, "last replica standing").
-- The list is cleared once the ISR has min.insync.replicas members again. If min.insync.replicas is lowered, the present
-  ISR may be large enough to commit records that the eligible replicas do not have: the decision that changes the config
-  clears them.
+- A replica becomes eligible if it leaves the ISR and the ISR then has fewer than min.insync.replicas members, because
+  no record was committed since it left. A replica on a broker with an unclean shutdown does not become eligible, since
+  the broker may have lost records that it had not synced (KIP-966, "last replica standing").
+- The ELR is cleared once the ISR has min.insync.replicas members again. If min.insync.replicas is lowered, the present
+  ISR may become large enough to commit records that the eligible replicas do not have, so the decision that changes the
+  config clears the ELR.
 
 Source: `PartitionChangeBuilder.maybePopulateTargetElr`,
 `ReplicationControlManager.getPartitionElrUpdatesForConfigChanges`.
@@ -26,7 +26,7 @@ __all__ = ["cleared_by_config_change", "with_eligible_replicas", "with_last_know
 
 
 def with_eligible_replicas(state: PartitionState, target: PartitionState, rules: ElectionRules) -> PartitionState:
-    """`target` with its eligible leader replicas: none if the ISR has min.insync.replicas members."""
+    """`target` with its eligible leader replicas, which are none if the ISR has min.insync.replicas members."""
     if len(target.isr) >= min(rules.min_isr, len(target.replicas)):
         return target if not target.elr else replace(target, elr=())
     candidates = dict.fromkeys(state.elr + state.isr)
@@ -39,7 +39,7 @@ def with_eligible_replicas(state: PartitionState, target: PartitionState, rules:
 
 
 def with_last_known_leader(state: PartitionState, target: PartitionState) -> PartitionState:
-    """`target` with the leader that it lost, as long as it has no leader and its ISR is empty."""
+    """`target` with the last known leader of the partition, if it has no leader and its ISR is empty."""
     known = target.last_known_elr
     if target.leader != NO_LEADER:
         known = ()
@@ -52,8 +52,8 @@ def with_last_known_leader(state: PartitionState, target: PartitionState) -> Par
 def cleared_by_config_change(
     image: Image, records: Sequence[Record], settings: EffectiveSettings
 ) -> Iterator[PartitionChange | None]:
-    """Clears the ELR of each partition whose ISR is large enough once these config records are applied; None where a
-    pause is due."""
+    """Yield the changes that clear the ELR of each partition whose ISR is large enough once the config records are
+    applied, and None where a pause is due."""
     changed = {
         (record.resource_type, record.resource_name): record.value
         for record in records
@@ -72,7 +72,7 @@ def cleared_by_config_change(
 
 
 Changed = dict[tuple[int, str], str | None]
-"""New values of min.insync.replicas by resource; None if it is deleted."""
+"""New values of min.insync.replicas by resource; None if the config is deleted."""
 
 
 def _affected(image: Image, changed: Changed) -> list[Topic]:
@@ -82,7 +82,8 @@ def _affected(image: Image, changed: Changed) -> list[Topic]:
 
 
 def _new_min_isr(image: Image, topic: Topic, changed: Changed, settings: EffectiveSettings) -> int:
-    """The topic config, the cluster-wide dynamic config, or the static broker config: the first that is set."""
+    """The min.insync.replicas of a topic after the change: of the topic config, the cluster-wide dynamic config and the
+    static broker config, the first that is set."""
     for key in ((ResourceType.TOPIC, topic.name), (ResourceType.BROKER, ALL_BROKERS)):
         text = changed[key] if key in changed else image.config(*key).get(MIN_ISR)
         if text is not None:

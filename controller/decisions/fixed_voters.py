@@ -1,7 +1,7 @@
-"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter where the voters are fixed: kraft.version is 0 (KIP-853).
+"""Answers AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter where the voters are fixed: kraft.version is 0 (KIP-853).
 
-The shape of a request has been checked by the listener (`broker/apis/raft_voters.py`), of UpdateRaftVoter also that the
-settings name the voter.
+The listener (`broker/apis/raft_voters.py`) has checked the form of a request. For UpdateRaftVoter it has also checked
+that the settings name the voter.
 
 Source: `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`.
 """
@@ -19,19 +19,19 @@ _CODE = ErrorCode.UNSUPPORTED_VERSION
 
 
 def add(image: Image, request: AddRaftVoterRequest, context: Context) -> Decision[AddRaftVoterResponse]:
-    """UNSUPPORTED_VERSION."""
+    """Refuse to add a voter, with UNSUPPORTED_VERSION."""
     return Decision([], AddRaftVoterResponse(error_code=_CODE, error_message=_words("adding")))
 
 
 def remove(image: Image, request: RemoveRaftVoterRequest, context: Context) -> Decision[RemoveRaftVoterResponse]:
-    """UNSUPPORTED_VERSION."""
+    """Refuse to remove a voter, with UNSUPPORTED_VERSION."""
     return Decision([], RemoveRaftVoterResponse(error_code=_CODE, error_message=_words("removing")))
 
 
 def update(image: Image, request: UpdateRaftVoterRequest, context: Context) -> Decision[UpdateRaftVoterResponse]:
-    """No error, and no effect: what a voter reports about itself counts from kraft.version 1 on.
+    """Accept the update of a voter without an error and without effect: updates have an effect from kraft.version 1 on.
 
-    Kafka's leader keeps it in memory for an upgrade of kraft.version; ours asks the voters at the upgrade.
+    Kafka's leader keeps the update in memory for an upgrade of kraft.version; minikafka asks the voters at the upgrade.
     """
     return Decision([], UpdateRaftVoterResponse())
 

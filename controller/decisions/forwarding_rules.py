@@ -34,9 +34,9 @@ class Split:
     """The parts of a request.
 
     Attributes:
-        request: for the active controller; None if nothing is forwarded.
+        request: the part for the active controller; None if nothing is forwarded.
         log_levels: new level by logger of this node.
-        own: this node's response to its part, None if it has none.
+        own: this node's response to its own part; None if it has no part.
         order: for each resource of the whole request, whether this node answers it.
     """
 
@@ -46,7 +46,7 @@ class Split:
     order: tuple[bool, ...] = ()
 
     def merge(self, response: Any) -> Any:
-        """The response to the whole request from the controller's, which is None if nothing was forwarded."""
+        """The response to the whole request, given the active controller's response (None if nothing was forwarded)."""
         if self.own is None:
             return response
         forwarded = iter([] if response is None else response.responses)
@@ -58,9 +58,9 @@ def splitting(image: Image, request: Any, context: Context) -> Generator[None, N
     """Splits a request, in steps; most requests are forwarded as a whole. The image may change between the steps.
 
     Args:
-        image: of the receiving node.
-        request: of any type in the table of decisions.
-        context: with the configs and log levels of the receiving node.
+        image: the image of the receiving node.
+        request: a request of any type in `request_table.DECISIONS`.
+        context: the context with the configs and log levels of the receiving node.
     """
     if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
         return Split(request)
@@ -76,10 +76,10 @@ def splitting(image: Image, request: Any, context: Context) -> Generator[None, N
 
 
 def splitting_at_controller(image: Image, request: Any, context: Context) -> Generator[None, None, Split]:
-    """Splits a request that a controller receives from a client: it answers for its own log levels, and rejects what
-    is no resource. Arguments: see `splitting`.
+    """Split a request that a controller receives from a client. The controller sets its own log levels, and rejects
+    unknown resource types and broker names that are not a node id. The arguments are those of `splitting`.
 
-    As in Kafka, whose controller makes maps of the configs, the last entry of a config counts, and null deletes it.
+    If a config is listed more than once, its last entry counts, and null deletes the config, as in Kafka.
     """
     if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
         return Split(request)
@@ -108,7 +108,8 @@ def _as_a_map(configs: list[Any]) -> list[Any]:
 
 
 def _configs_of_brokers(image: Image, request: Any, context: Context) -> Image:
-    """What the receiving node decides by: a copy, which stays as it is."""
+    """A copy of the broker configs and features of the image, which the receiving node decides by. Later changes of the
+    image do not change the copy."""
     names = {one.resource_name for one in request.resources if one.resource_type == ResourceType.BROKER}
     names |= {str(context.static.node_id), ALL_BROKERS}
     configs = {(int(ResourceType.BROKER), name): dict(image.config(ResourceType.BROKER, name)) for name in names}
@@ -127,7 +128,7 @@ def _answering_own(
 
 
 def _is_for_receiver(kind: int, name: str) -> bool:
-    """Whether the controller that receives it answers: log levels, unknown types, and names that are no broker's."""
+    """Whether the receiving controller answers for a resource: its log levels, an unknown type, an invalid node id."""
     if kind == ResourceType.BROKER:
         return bool(name) and not _is_node_id(name)
     return kind == ResourceType.BROKER_LOGGER or kind not in TYPES
@@ -143,8 +144,8 @@ def _is_node_id(name: str) -> bool:
 def _is_refused_here(
     image: Image, request: Any, resource: Any, context: Context
 ) -> Generator[None, None, bool]:
-    """Whether the receiving broker refuses configs of brokers, which may not fit its own values: others do not know
-    them."""
+    """Whether the receiving broker rejects broker configs that conflict with its own values. Other nodes do not know
+    these values."""
     if resource.resource_type != ResourceType.BROKER:
         return False
     alone = type(request)(resources=[resource], validate_only=request.validate_only)
@@ -153,7 +154,7 @@ def _is_refused_here(
 
 
 def _is_own(kind: int, name: str, context: Context) -> bool:
-    """Whether the receiving node answers: for its log levels, and to reject the id of another node."""
+    """Whether the receiving node answers for a resource: log levels, or the id of another node, which it rejects."""
     if kind == ResourceType.BROKER_LOGGER:
         return True
     if kind != ResourceType.BROKER or not name:

@@ -29,7 +29,7 @@ def check(name: str, wanted: Mapping[str, str], node: Mapping[str, SettingValue]
     """Validates all configs that a group would have.
 
     Args:
-        name: of the group, which need not exist.
+        name: the name of the group, which need not exist.
         wanted: all configs that the group would have.
         node: the effective broker configs, for bounds and defaults.
 

@@ -19,7 +19,7 @@ __all__ = ["decide", "deciding"]
 def deciding(
     image: Image, request: IncrementalAlterConfigsRequest, context: Context
 ) -> Generator[None, None, Decision[IncrementalAlterConfigsResponse]]:
-    """A result for each resource; each is changed as a whole or not at all."""
+    """Decide in steps, with a result for each resource. A resource is changed as a whole or not at all."""
     altered = yield from altering(image, request.resources, _alteration, AlterConfigsResourceResponse, context)
     reply = IncrementalAlterConfigsResponse(responses=altered.responses)
     if request.validate_only:

@@ -22,18 +22,19 @@ ELECTIONS_MAX = 1000
 
 
 def electing_preferred(image: Image, context: Context) -> Generator[None, None, Decision[bool]]:
-    """Elects the preferred leader of each partition where it is in sync and unfenced; replies whether more remain.
+    """Elect the preferred leader of each partition where it is in sync and may lead; reply whether more remain.
 
-    Called every `leader.imbalance.check.interval.seconds` if `auto.leader.rebalance.enable` is set.
+    The active controller calls it every `leader.imbalance.check.interval.seconds` if `auto.leader.rebalance.enable` is
+    set.
     """
     return _limited(_to_preferred(image, context))
 
 
 def electing_leaderless(image: Image, context: Context) -> Generator[None, None, Decision[bool]]:
-    """Elects a leader for each leaderless partition that can have one; replies whether more remain.
+    """Elect a leader for each leaderless partition that can have one; reply whether more remain.
 
-    Usually there is none, since a change that makes an election possible includes it. The exception is a topic whose
-    `unclean.leader.election.enable` was set after it had lost all members of its ISR.
+    Usually there is no such partition, since a change that makes an election possible includes the election. The
+    exception is a topic whose `unclean.leader.election.enable` was set after it had lost all members of its ISR.
     """
     rules = TopicRules(image, context.settings(image))
     return _limited(changes_where(image, rules, where=lambda state: state.leader < 0))

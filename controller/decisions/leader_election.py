@@ -28,9 +28,9 @@ class Election(Enum):
     ANY = auto()
     """The current leader stays; otherwise the first replica that may lead."""
     PREFERRED = auto()
-    """The first replica if it may lead; otherwise as ANY."""
+    """The first replica is elected if it may lead; otherwise as `ANY`."""
     UNCLEAN = auto()
-    """As ANY; if there is none, any unfenced replica."""
+    """As `ANY`; if no replica may lead, any unfenced replica is elected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class ElectionRules:
     """The inputs of an election in a topic besides the state of the partition.
 
     Attributes:
-        may_lead: whether a node is unfenced and not in controlled shutdown.
+        may_lead: returns whether a node is unfenced and not in controlled shutdown.
         min_isr: the topic's min.insync.replicas.
         election: the kind of election.
         unclean_shutdown: a broker whose last shutdown was unclean, None if there is none.
-        has_online: whether a node can use a data directory.
-        new_directory: the data directory of a new replica on a node.
+        has_online: returns whether a node can use a data directory.
+        new_directory: returns the data directory of a new replica on a node.
     """
 
     may_lead: Callable[[int], bool]
@@ -54,15 +54,16 @@ class ElectionRules:
     new_directory: Callable[[int], bytes] = lambda node: UNASSIGNED
 
     def may_lead_with(self, node: int, state: PartitionState) -> bool:
-        """Whether the replica on a node may lead a partition in this state: its data directory is online."""
+        """Whether the replica on a node may lead a partition in this state: the node may lead, and the data directory
+        of the replica is online."""
         return self.may_lead(node) and self.has_online(node, state.directory(node))
 
 
 class TopicRules:
-    """The rules of each topic, computed once.
+    """The election rules of each topic, computed once.
 
     Args:
-        image: the brokers.
+        image: the image with the brokers.
         settings: the effective settings.
         may_lead: used instead of the image, which does not yet contain a change that is being decided.
         unclean_shutdown: as in `ElectionRules`.
@@ -105,7 +106,7 @@ class TopicRules:
 
 
 def without(nodes: tuple[int, ...], *removed: int | None) -> tuple[int, ...]:
-    """The other nodes, in their order."""
+    """The nodes that are not in `removed`, in their order."""
     return tuple(node for node in nodes if node not in removed)
 
 
@@ -128,7 +129,8 @@ def with_leader(state: PartitionState, target: PartitionState, rules: ElectionRu
 def _leader_among(
     candidates: tuple[int, ...], state: PartitionState, target: PartitionState, rules: ElectionRules
 ) -> int:
-    """The current leader, otherwise the first candidate; a preferred election tries the first replica before both."""
+    """The leader among the candidates: the current leader if it may lead, otherwise the first replica that may lead. A
+    preferred election tries the first replica before both."""
     first = (target.replicas[0],) if rules.election is Election.PREFERRED else ()
     order = (*first, state.leader, *target.replicas)
     return next((node for node in order if node in candidates and rules.may_lead_with(node, target)), NO_LEADER)

@@ -21,7 +21,7 @@ VERSION_WITH_TYPES = 1
 def describing(
     image: Image, request: ListConfigResourcesRequest, version: int
 ) -> Generator[None, None, ListConfigResourcesResponse]:
-    """The resources of the requested types, or of all types; before version 1 of client metrics only. In steps."""
+    """List in steps the resources of the requested types, or of all types. Version 0 lists client metrics only."""
     requested = set(request.resource_types) or set(ResourceType)
     if version < VERSION_WITH_TYPES:
         requested = {ResourceType.CLIENT_METRICS}

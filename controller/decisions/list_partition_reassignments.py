@@ -18,7 +18,8 @@ __all__ = ["describe", "describing"]
 def describing(
     image: Image, request: ListPartitionReassignmentsRequest, version: int
 ) -> Generator[None, None, ListPartitionReassignmentsResponse]:
-    """The reassignments in progress; other partitions and unknown ones are left out. All are looked for in steps."""
+    """List the reassignments in progress. Partitions without one and unknown partitions are left out. A request for all
+    partitions is answered in steps."""
     reply = ListPartitionReassignmentsResponse(error_message=None)
     if request.topics is not None:
         for requested in request.topics:

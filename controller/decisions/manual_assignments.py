@@ -20,8 +20,8 @@ def check_assignment(image: Image, broker_ids: Sequence[int], replication_factor
 
     Args:
         image: the registered brokers.
-        broker_ids: the preferred leader first.
-        replication_factor: of the topic's other partitions, None if there are none.
+        broker_ids: the ids of the brokers, the preferred leader first.
+        replication_factor: the replication factor of the topic's other partitions; None without other partitions.
 
     Raises:
         InvalidReplicaAssignmentError: the replicas are invalid, with Kafka's message.
@@ -47,7 +47,7 @@ def check_assignment(image: Image, broker_ids: Sequence[int], replication_factor
 
 
 def new_partition(image: Image, topic_id: bytes, index: int, replicas: tuple[int, ...]) -> PartitionRecord:
-    """The record of a new partition. Raises as `initial_isr`."""
+    """The record of a new partition. Raises the errors of `initial_isr`."""
     isr = initial_isr(image, replicas, index)
     directories = tuple(image.new_directory(node) for node in replicas)
     return PartitionRecord(topic_id, index, replicas, isr, isr[0], directories=directories)
@@ -56,7 +56,7 @@ def new_partition(image: Image, topic_id: bytes, index: int, replicas: tuple[int
 def new_partitions(
     image: Image, topic_id: bytes, first: int, replicas: Sequence[tuple[int, ...]]
 ) -> Generator[None, None, list[PartitionRecord]]:
-    """The records of new partitions, from index `first` on, in steps. Raises as `initial_isr`."""
+    """Make the records of new partitions, from index `first` on, in steps. Raises the errors of `initial_isr`."""
     records: list[PartitionRecord] = []
     for index, broker_ids in enumerate(replicas, first):
         records.append(new_partition(image, topic_id, index, broker_ids))
@@ -69,7 +69,7 @@ def initial_isr(image: Image, broker_ids: Sequence[int], partition: int) -> tupl
     """The replicas of a new partition that are unfenced and not in controlled shutdown; the first one leads.
 
     Raises:
-        InvalidReplicaAssignmentError: there is none.
+        InvalidReplicaAssignmentError: no replica is.
     """
     isr = tuple(broker_id for broker_id in broker_ids if image.may_lead(broker_id))
     if not isr:

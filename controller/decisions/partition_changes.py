@@ -1,15 +1,15 @@
 """Computes the record that changes a partition: its leader, ISR, eligible leader replicas and reassignment.
 
-Every decision about an existing partition states a target (another ISR, other replicas, an election) and gets the one
-record that leads there, or None if nothing changes. The steps of each change, in this order:
+Every decision about an existing partition states the target state (another ISR, other replicas, an election) and gets
+the record that changes the partition to the target, or None if nothing changes. The steps, in this order:
 
 1. `reassignment_completion.py`: a reassignment is completed if its added replicas are in sync; new replicas get the
    only directory of their broker, or none yet (KIP-858);
 2. `eligible_leader_replicas.py`: members that leave an ISR below min.insync.replicas become eligible leader replicas;
 3. `leader_election.py`: a leader is elected if the current one may not lead;
-4. `eligible_leader_replicas.py`: a partition without a leader remembers the last one.
+4. `eligible_leader_replicas.py`: a partition without a leader remembers its last leader.
 
-The leader epoch is incremented with every new leader, and when replicas are removed, so that they are fenced.
+The leader epoch is incremented with every new leader, and when replicas are removed, so that these replicas are fenced.
 
 Source: `PartitionChangeBuilder`, `ReplicationControlManager.generateLeaderAndIsrUpdates`.
 """
@@ -27,7 +27,7 @@ from minikafka.controller.metadata.steps import partitions_where
 __all__ = ["Changes", "changes_where", "partition_change"]
 
 Changes = Iterator[PartitionChange | None]
-"""Changes of partitions, and None where a pause is due: most partitions of a cluster may have none."""
+"""Changes of partitions, and None where a pause is due, because many partitions may be read between two changes."""
 
 
 def changes_where(
@@ -37,7 +37,7 @@ def changes_where(
     where: Callable[[PartitionState], bool],
     leaves_isr: int | None = None,
 ) -> Changes:
-    """The changes of every partition that satisfies `where`: the node leaves the ISR, and a leader is elected."""
+    """The changes of every partition that satisfies `where`: `leaves_isr` leaves the ISR, and a leader is elected."""
     for found in partitions_where(image.topics.values(), where):
         if found is None:
             yield None
@@ -55,12 +55,12 @@ def partition_change(
     """The record that changes a partition to its target; None if nothing changes.
 
     Args:
-        topic_id: the topic.
-        index: the partition in it.
-        state: the current state.
-        target: with the requested replicas, ISR and reassignment; leader, epochs and eligible leader replicas are
-            derived from them, and the directories of other replicas.
-        rules: of the topic.
+        topic_id: the id of the topic.
+        index: the index of the partition in the topic.
+        state: the current state of the partition.
+        target: the state with the requested replicas, ISR and reassignment. The leader, the epochs, the eligible leader
+            replicas and the directories of new replicas are derived from them.
+        rules: the election rules of the topic.
     """
     target = _with_directories(state, with_reassignment_completed(target), rules)
     target = with_eligible_replicas(state, target, rules)

@@ -20,8 +20,8 @@ __all__ = ["UsableBroker", "place", "placing_partitions"]
 def placing_partitions(
     image: Image, *, partitions: int, replication_factor: int, random: Random
 ) -> Generator[None, None, list[tuple[int, ...]]]:
-    """The replicas of new partitions, none of them on a broker in controlled shutdown, or one whose data directories
-    are all cordoned.
+    """Place the replicas of new partitions, in steps. No replica is placed on an unfenced broker in controlled
+    shutdown, or on a broker whose data directories are all cordoned.
 
     Raises:
         InvalidReplicationFactorError: there are not enough brokers, with Kafka's message.
@@ -54,7 +54,8 @@ def place(
     """The replicas of each new partition, the leader first.
 
     Raises:
-        InvalidReplicationFactorError: it is not positive or exceeds the number of brokers, or all brokers are fenced.
+        InvalidReplicationFactorError: the replication factor is not positive or exceeds the number of brokers, or all
+            brokers are fenced.
     """
     return at_once(_placing(_Stripes(brokers, random), partitions, replication_factor))
 
@@ -97,7 +98,7 @@ class _RoundRobin:
         self.start = random.randrange(len(self.brokers)) if self.brokers else 0
 
     def next(self, number: int) -> int | None:
-        """The next broker of round `number`, None if all were used."""
+        """The next broker of round `number`; None if the round has used all brokers."""
         if self.round != number:
             self.round, self.taken = number, 0
             self.start = (self.start + 1) % len(self.brokers) if self.brokers else 0
@@ -118,7 +119,7 @@ class _Rack:
 
 
 class _Stripes:
-    """All racks, and the rack that comes next."""
+    """The racks with their brokers, and the position of the next partition's first replica."""
 
     def __init__(self, brokers: Iterable[UsableBroker], random: Random) -> None:
         self._random = random
@@ -157,7 +158,7 @@ class _Stripes:
         return tuple(replicas)
 
     def _leader(self) -> tuple[int, int]:
-        """An unfenced broker and the index of its rack: the first rack that has one left in this round."""
+        """The leader, an unfenced broker, and the index of its rack: the first rack with one left in this round."""
         for turn in range(self._first, self._first + len(self._racks)):
             index = turn % len(self._racks)
             broker = self._racks[index].live.next(self._round)

@@ -77,7 +77,7 @@ DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
     UpdateFeaturesRequest: update_features.decide,
     UpdateRaftVoterRequest: fixed_voters.update,
 }
-"""Requests that change the cluster: image, request and context in, decision out."""
+"""The decision function of each request that changes the cluster. It takes image, request and context."""
 
 DESCRIPTIONS: dict[type, Callable[[Image, Any, int], Generator[None, None, Any]]] = {
     DescribeClientQuotasRequest: client_quotas.describing,
@@ -85,7 +85,8 @@ DESCRIPTIONS: dict[type, Callable[[Image, Any, int], Generator[None, None, Any]]
     ListConfigResourcesRequest: list_config_resources.describing,
     ListPartitionReassignmentsRequest: list_partition_reassignments.describing,
 }
-"""Requests that only read: image, request and version in, response out, in steps between which the image may change."""
+"""The function for each request that only reads. It takes image, request and version, and makes the response in steps,
+between which the image may change."""
 
 IN_STEPS: dict[type, Deciding] = {
     **DECISIONS,
@@ -104,14 +105,15 @@ IN_STEPS: dict[type, Deciding] = {
     IncrementalAlterConfigsRequest: incremental_alter_configs.deciding,
     UnregisterBrokerRequest: unregister_broker.deciding,
 }
-"""As `DECISIONS`, for the queue of a controller; those that may take long are generators."""
+"""The decision functions of `DECISIONS` for the queue of a controller: those that may take long decide in steps."""
 
 WHOLE_CLUSTER = (BrokerHeartbeatRequest, BrokerRegistrationRequest, UnregisterBrokerRequest)
-"""Decisions about them may look at all partitions."""
+"""The requests whose decisions may look at all partitions."""
 
 
 def elements_decided_about(request: Any) -> int:
-    """How many elements of a request take time to decide about; a whole step's where that may be all partitions."""
+    """The number of elements that a decision about a request takes time for: those that the request names, or
+    `ELEMENTS_IN_A_STEP` if the decision may look at all partitions."""
     if isinstance(request, WHOLE_CLUSTER):
         return ELEMENTS_IN_A_STEP
     return count_elements(request) or ELEMENTS_IN_A_STEP

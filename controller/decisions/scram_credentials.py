@@ -39,7 +39,7 @@ from minikafka.protocol.messages.describe_user_scram_credentials import (
 __all__ = ["decide", "deciding", "describe", "describing"]
 
 HASHES = {1: hashlib.sha256, 2: hashlib.sha512}
-"""Hash by mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+"""The hash function of each mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
@@ -48,7 +48,8 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 def deciding(
     image: Image, request: AlterUserScramCredentialsRequest, context: Context
 ) -> Generator[None, None, Decision[AlterUserScramCredentialsResponse]]:
-    """A result for each user; a user that is listed twice is not changed and gets the first error."""
+    """Decide in steps, with a result for each user. A user that is listed twice is not changed and gets the first
+    error."""
     changes: list[Change] = [*request.deletions, *request.upsertions]
     outcomes: dict[str, Record | KafkaError] = {}
     pauses = Pauses()
@@ -114,8 +115,8 @@ def _credential(change: ScramCredentialUpsertion) -> ScramRecord:
 def describing(
     image: Image, request: DescribeUserScramCredentialsRequest, version: int
 ) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
-    """The mechanisms and iterations of the requested users, or of all users. In steps, between which they may change;
-    a user that is removed meanwhile is left out unless it was requested."""
+    """Describe in steps the mechanisms and iterations of the requested users, or of all users. The credentials may
+    change between the steps; a user that is removed meanwhile is left out unless it was requested."""
     counts = Counter(user.name for user in request.users or ())
     names = list(counts) or sorted(set((yield from mapping(lambda key: key[0], list(image.scram)))))
     results = yield from mapping(lambda name: _described(name, image, twice=counts[name] > 1), names)

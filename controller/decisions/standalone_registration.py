@@ -22,9 +22,10 @@ class Registration:
     """The registration of a broker process.
 
     Attributes:
-        incarnation_id: new with each start.
+        incarnation_id: the id of the process, new with each start.
         clean: whether the last shutdown was clean, so that no record of its logs is missing.
-        log_dirs: the ids of the data directories that it can use.
+        log_dirs: the ids of the data directories that the broker can use.
+        cordoned: the ids of the data directories that are cordoned (KIP-1066).
     """
 
     node_id: int
@@ -37,11 +38,12 @@ class Registration:
 
 
 def decide(image: Image, registration: Registration) -> Decision[int]:
-    """Registers the broker unfenced; the reply is its broker epoch.
+    """Register the broker unfenced; the reply is its broker epoch.
 
-    It is elected in a new leader epoch for the partitions that it led, and for the leaderless ones whose ISR it is in:
-    records that it had not synced may be lost and their offsets assigned again (KAFKA-7415). After a clean shutdown no
-    record is lost, and its leader epochs continue. A partition in a data directory that it cannot use has no leader.
+    The broker is elected in a new leader epoch for the partitions that it led, because records that it had not synced
+    may be lost and their offsets assigned again (KAFKA-7415). After a clean shutdown no record is lost, and its leader
+    epochs continue. The broker is also elected for leaderless partitions that it may lead. A partition in a data
+    directory that the broker cannot use has no leader.
     """
     epoch = image.last_broker_epoch + 1
     node_id = registration.node_id

@@ -1,7 +1,7 @@
 """UnregisterBroker: removes a broker's registration (KIP-500).
 
 As in Kafka the broker may be unfenced: it leaves its ISRs, its heartbeats fail with STALE_BROKER_EPOCH, and it may
-register again. The last unfenced broker is not removed, since no broker could serve requests after it.
+register again. The last unfenced broker is not removed, since no broker could then serve requests.
 """
 
 from collections.abc import Generator
@@ -20,9 +20,10 @@ __all__ = ["decide", "deciding"]
 def deciding(
     image: Image, request: UnregisterBrokerRequest, context: Context
 ) -> Generator[None, None, Decision[UnregisterBrokerResponse]]:
-    """Removes the broker from its ISRs, then removes its registration.
+    """Remove the broker from its ISRs, then remove its registration, in steps.
 
-    REQUEST_TIMED_OUT if it is in more ISRs than one decision can change; a repeated request continues.
+    The error is REQUEST_TIMED_OUT if the broker is in more ISRs than one decision can change; a repeated request
+    continues.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None:

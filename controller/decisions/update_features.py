@@ -1,4 +1,4 @@
-"""UpdateFeatures: changes finalized feature levels, all of a request or none (KIP-584, KIP-778, KIP-1022).
+"""UpdateFeatures: changes finalized feature levels; a request as a whole succeeds or fails (KIP-584, 778, 1022).
 
 Source: `FeatureControlManager`. As in Kafka, the field `allow_downgrade` of version 0 has no effect.
 """
@@ -25,13 +25,13 @@ __all__ = ["NO_ERROR", "decide", "reason_to_refuse", "refusal"]
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 NO_ERROR = "NONE"
-"""What Kafka has as the message of an update that succeeded."""
+"""The error message that Kafka sends for an update that succeeded."""
 FIXED_VOTERS = (0, 0)
-"""The levels of kraft.version on a node that is its own quorum; in others see `quorum_changes.py`."""
+"""The lowest and highest kraft.version of a node that is the whole cluster. For a quorum see `quorum_changes.py`."""
 
 
 def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> Decision[UpdateFeaturesResponse]:
-    """All updates, or the first error. Of a feature that is named twice the last update counts."""
+    """Make all updates, or none and return the first error. If a feature is named twice, the last update counts."""
     records: list[FeatureRecord] = []
     try:
         for update in {update.feature: update for update in request.feature_updates}.values():
@@ -49,7 +49,7 @@ def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> De
 
 
 def refusal(error: KafkaError) -> UpdateFeaturesResponse:
-    """The response if one feature cannot be updated."""
+    """The response to a request that fails because one feature cannot be updated."""
     message = f"The update failed for all features since the following feature had an error: {error.message}"
     return UpdateFeaturesResponse(error_code=error.code, error_message=message)
 
@@ -79,10 +79,13 @@ def _check(update: FeatureUpdateKey, image: Image, node_id: int) -> None:
 def reason_to_refuse(
     update: FeatureUpdateKey, current: int, node_id: int, supported: tuple[int, int] | None
 ) -> str | None:
-    """Why a feature with this current level cannot be updated; None if it can.
+    """The reason why a feature cannot be updated, in words; None if it can.
 
     Args:
-        node_id: of the controller, which supports these levels; None if it does not know the feature.
+        update: the requested update.
+        current: the current level of the feature.
+        node_id: the id of this controller.
+        supported: the lowest and highest level that the controller supports; None if it does not know the feature.
     """
     level, kind = update.max_version_level, update.upgrade_type
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):

@@ -1,4 +1,4 @@
-"""The cluster metadata: records, the image that they make, snapshots of it, and the layout of the metadata log.
+"""The cluster metadata: records, the image that results from them, its snapshots, and the layout of the metadata log.
 
 Records are facts in the metadata log; the image is the state after all of them. The same records in the same order give
 the same image on every node.

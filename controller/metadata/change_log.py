@@ -1,10 +1,11 @@
-"""Logs what the active controller changed: topics, leaders, ISRs, reassignments, brokers, settings. One line for many.
+"""Logs the changes that the active controller made: of topics, leaders, ISRs, reassignments, brokers and settings.
 
     changes = MetadataChanges(image, records)     before the records are applied: the image is the state before them
     await in_steps(changes.logging())             after they are committed and applied
 
-A decision that changes a thousand partitions in the same way, as when a broker is fenced, is one line, with the first
-names. Source: what Kafka's `ReplicationControlManager`, `ClusterControlManager` and `ConfigurationControlManager` log.
+If a decision changes many partitions in the same way, as when a broker is fenced, there is one line for all of them,
+with their number and the first names. Source: the logging of Kafka's `ReplicationControlManager`,
+`ClusterControlManager` and `ConfigurationControlManager`.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -37,7 +38,7 @@ __all__ = ["MetadataChanges"]
 log = structlog.get_logger("minikafka.controller")
 
 NAMES_MAX = 10
-"""So many partitions are named in a line; `partitions` is the number of all."""
+"""The most partitions that a line names; its `partitions` is the number of all partitions."""
 LINES_IN_A_STEP = 100
 HIDDEN = "[hidden]"
 _RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
@@ -45,7 +46,7 @@ _TOPIC, _BROKER = 2, 4
 
 
 class Group:
-    """Partitions that changed in the same way: how many, and the first names."""
+    """Partitions that changed in the same way: their number, and the names of the first `NAMES_MAX`."""
 
     def __init__(self) -> None:
         self.partitions = 0
@@ -59,11 +60,11 @@ class Group:
 
 
 class MetadataChanges:
-    """What records change.
+    """The changes that records make, collected for the log.
 
     Args:
-        image: the metadata before the records.
-        records: of one or several decisions.
+        image: the metadata before the records are applied.
+        records: the records of one or several decisions.
     """
 
     def __init__(self, image: Image, records: Sequence[Record]) -> None:
@@ -111,12 +112,12 @@ class MetadataChanges:
             case ClusterRecord():
                 self._is_new_cluster = not self._image.cluster_id
             case _:
-                pass  # Producer ids: nobody asks for them.
+                pass  # Blocks of producer ids are not logged.
 
     def _change_partition(self, change: PartitionChange) -> None:
         topic = self._image.topics_by_id.get(change.topic_id)
         if topic is None or change.partition >= len(topic.partitions):
-            return  # The partition is new, too.
+            return  # The partition is new as well, and logged with its topic.
         before = topic.partitions[change.partition]
         after = changed(before, change)
         if after.leader != before.leader:
@@ -136,7 +137,7 @@ class MetadataChanges:
         return (self._elected if elects_cleanly(before, after) else self._unclean).setdefault(after.leader, Group())
 
     def _reassignment(self, before: PartitionState, after: PartitionState) -> Group | None:
-        """The group of a partition of which a reassignment begins or ends with a change."""
+        """The group of a partition whose reassignment begins or ends with a change; None otherwise."""
         was, now = _reassigned(before), _reassigned(after)
         if was == now:
             return None
@@ -153,7 +154,7 @@ class MetadataChanges:
                 yield
 
     def _lines(self) -> Iterator[None]:
-        """Log the changes, one more of those that may be many with each `next`."""
+        """Log the changes. Each `next` logs one more topic or setting, of which there may be many."""
         self._log_brokers()
         yield from self._log_topics()
         self._log_partitions()
@@ -237,7 +238,7 @@ class MetadataChanges:
 
 
 def _is_secret(record: ConfigRecord) -> bool:
-    """As in DescribeConfigs: a sensitive setting, and one of a broker that is unknown."""
+    """Whether the value must not be logged: a sensitive broker setting, or an unknown one, as in DescribeConfigs."""
     if record.resource_type != _BROKER:
         return False
     setting = NODE_SETTINGS.get(listener_base_name(record.name) or record.name)

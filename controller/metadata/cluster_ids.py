@@ -1,7 +1,7 @@
-"""The cluster id: read from the data directories' `meta.properties`, or generated. Formatting is optional.
+"""Reads the cluster id from the `meta.properties` of the data directories, or generates it. Formatting is optional.
 
-A metadata directory without a metadata log beside data that names a cluster is lost, or not mounted: a voter with an
-empty log would found the cluster anew, or vote against what it has forgotten.
+If a data directory belongs to a cluster and the metadata directory has no metadata log, the log is lost or not mounted.
+The node must not start then: a voter with an empty log could found a second cluster, or vote against its lost votes.
 
 Every data directory has a `meta.properties` as Kafka writes it (version=1, cluster.id, node.id, directory.id). Storage
 writes it where it is missing; this module only reads it, before any other file of the directory is changed.
@@ -35,7 +35,7 @@ log = structlog.get_logger("minikafka.controller")
 
 
 def known_cluster_id(disk: Disk, directories: Sequence[str], node_id: int) -> str | None:
-    """The cluster that the directories belong to; None if all are new. Directories that cannot be read are skipped.
+    """The id of the cluster that the directories belong to; None if all are new. Unreadable directories are skipped.
 
     Raises:
         WrongDirectory: a directory belongs to another node, or two belong to different clusters.
@@ -60,7 +60,7 @@ def known_cluster_id(disk: Disk, directories: Sequence[str], node_id: int) -> st
 
 
 def known_directory_id(disk: Disk, directory: str) -> bytes:
-    """The id of a data directory: 16 bytes, all of them 0 where it has none yet. Raises BrokenCheckpoint."""
+    """The id of a data directory: 16 bytes, all of them 0 if it has no id yet. Raises BrokenCheckpoint."""
     text = _properties(disk, directory).get("directory.id")
     try:
         return UNASSIGNED if text is None else uuid_from_text(text)
@@ -69,7 +69,7 @@ def known_directory_id(disk: Disk, directory: str) -> bytes:
 
 
 def _properties(disk: Disk, directory: str, *, told: bool = True) -> dict[str, str]:
-    """Of a directory that cannot be read, none; that is logged unless it was `told` before."""
+    """The properties of a directory; empty if it has none or cannot be read. The latter is logged unless `told`."""
     try:
         return read_properties(disk, f"{directory}/{META_PROPERTIES}") or {}
     except OSError as error:
@@ -81,18 +81,19 @@ def _properties(disk: Disk, directory: str, *, told: bool = True) -> dict[str, s
 def check_metadata_directory(
     disk: Disk, directory: str, data_directories: Sequence[str], *, has_fixed_voters: bool = True
 ) -> None:
-    """Check that the metadata log is there if a data directory belongs to a cluster already.
+    """Check that the metadata log exists if a data directory belongs to a cluster already.
 
-    A voter that is known by its node id alone must not start without its log and its votes. One of a dynamic quorum is
-    known by its directory, too (KIP-853): its metadata disk may be replaced by one that has just been formatted.
+    A voter that is known by its node id alone must not start without its log and its votes. A voter of a dynamic quorum
+    is known by its directory id as well (KIP-853), so its metadata disk may be replaced by a newly formatted disk.
 
     Args:
-        directory: where `__cluster_metadata-0` is.
-        data_directories: `log.dirs`.
-        has_fixed_voters: the settings name the voters, or the node is alone.
+        disk: the disk.
+        directory: the metadata directory, in which `__cluster_metadata-0` is.
+        data_directories: the directories of `log.dirs`.
+        has_fixed_voters: whether the settings name the voters, or the node is alone.
 
     Raises:
-        WrongDirectory: it is missing; the text says what to do.
+        WrongDirectory: the metadata log is missing; the text says what to do.
         OSError: the metadata directory cannot be read.
     """
     named = [one for one in data_directories if "cluster.id" in _properties(disk, one)]
@@ -112,12 +113,12 @@ def check_metadata_directory(
 
 
 def check_standalone(disk: Disk, directory: str) -> None:
-    """Check that a metadata directory can be that of a node that is the whole cluster, without a quorum.
+    """Check that a metadata directory can be used by a node that is the whole cluster, without a quorum.
 
     Raises:
-        WrongDirectory: it is one of a node of several, whose voters know nothing of what this one would write; one of
-            a dynamic quorum (KIP-853), whose log names its voters; or its election state is damaged.
-        OSError: it cannot be read.
+        WrongDirectory: the directory is of a quorum of several voters, which would not get the records that this node
+            writes; or of a dynamic quorum (KIP-853), whose log names its voters; or its election state is damaged.
+        OSError: the directory cannot be read.
     """
     path = f"{directory}/{METADATA_TOPIC}-0"
     state = f"{path}/{FILE_NAME}"
@@ -140,7 +141,7 @@ def check_standalone(disk: Disk, directory: str) -> None:
 
 
 def _has_metadata(disk: Disk, path: str) -> bool:
-    """Whether there is a record, a snapshot, or an election state."""
+    """Whether a metadata directory has a record, a snapshot, or an election state."""
     if not disk.exists(path):
         return False
     names = disk.list(path)
@@ -150,7 +151,7 @@ def _has_metadata(disk: Disk, path: str) -> bool:
 
 
 def _has_logs(disk: Disk, directory: str) -> bool:
-    """Whether there are logs of topics, as far as the directory can be read."""
+    """Whether a data directory has logs of topics; False if it cannot be read."""
     try:
         keys = [parse_directory_name(name) for name in disk.list(directory)]
     except OSError:
@@ -164,7 +165,7 @@ def new_cluster_id(random: Random) -> str:
 
 
 def new_id(random: Random) -> bytes:
-    """16 random bytes of a UUID version 4 whose text form does not begin with a dash (as in Kafka)."""
+    """A random UUID version 4, as 16 bytes, whose text form does not begin with a dash (as in Kafka)."""
     while True:
         drawn = bytearray(random.randbytes(16))
         drawn[6] = drawn[6] & 0x0F | 0x40

@@ -22,7 +22,7 @@ __all__ = [
 
 METADATA_VERSION, ELR_VERSION = "metadata.version", "eligible.leader.replicas.version"
 KRAFT_VERSION = "kraft.version"
-"""Its level is no metadata: records of the quorum itself have it (`controller/raft/voter_set.py`)."""
+"""The feature whose level is not in the metadata, but in control records of Raft (`controller/raft/voter_set.py`)."""
 
 FEATURES: dict[str, tuple[int, int, int]] = {
     METADATA_VERSION: (7, 30, 30),
@@ -30,14 +30,14 @@ FEATURES: dict[str, tuple[int, int, int]] = {
     "group.version": (0, 1, 1),
     "transaction.version": (0, 2, 2),
 }
-"""Feature to lowest and highest supported level, and the level of a new cluster.
+"""The lowest and the highest supported level of each feature, and its level in a new cluster.
 
-Eligible leader replicas cannot be switched off. `MISSING` are added when they are implemented, since clients depend on
-them.
+Eligible leader replicas cannot be switched off. The features of `MISSING` are not listed until they are implemented,
+since clients depend on the listed features.
 """
 
 MISSING = ("share.version", "streams.version")
-"""Kafka's other features. They are off, and a request that switches one off finds it so."""
+"""Kafka's other features. They are off, so a request that switches one of them off succeeds without a change."""
 
 RELEASES: dict[str, int] = {
     **{f"3.3-IV{number}": 4 + number for number in range(4)},
@@ -55,21 +55,21 @@ RELEASES: dict[str, int] = {
 """The level of metadata.version by its name."""
 
 METADATA_CHANGES = (8, 11, 13, 14, 15, 17, 23, 30)
-"""Levels of metadata.version that added metadata which earlier ones would lose: there is no way back past them."""
+"""Levels of metadata.version that added metadata. Earlier levels would lose it: no downgrade below them is allowed."""
 
 METADATA_VERSION_MIN = 23
-"""4.0-IV1, the first level with eligible leader replicas: a cluster here is never below it."""
+"""4.0-IV1, the first metadata.version with eligible leader replicas, and the lowest that minikafka supports."""
 
 _CORDONING = 30
 """4.3-IV0, the first level with cordoned directories (KIP-1066)."""
 _FIRST = {"transaction.version": 24}
-"""The first metadata.version, of those supported, whose new clusters have a feature."""
+"""The first supported metadata.version whose new clusters have the feature, by feature."""
 
 
 def levels_of_new_cluster(metadata_version: int) -> dict[str, int]:
-    """The level of each feature, 0 for none, of a cluster that begins with this metadata.version.
+    """The level of each feature in a new cluster with this metadata.version; 0 if it does not have the feature.
 
-    Kafka's new clusters have eligible leader replicas from 26 (4.1-IV0) on only; here they cannot be switched off.
+    In Kafka, new clusters have eligible leader replicas from metadata.version 26 (4.1-IV0) on; in minikafka all have.
     """
     levels = {
         name: level if metadata_version >= _FIRST.get(name, 0) else 0 for name, (_, _, level) in FEATURES.items()
@@ -78,12 +78,12 @@ def levels_of_new_cluster(metadata_version: int) -> dict[str, int]:
 
 
 def cordons_directories(features: Mapping[str, int]) -> bool:
-    """Whether a cluster with these levels has cordoned directories in its metadata."""
+    """Whether a cluster with these feature levels supports cordoned directories (KIP-1066)."""
     return features.get(METADATA_VERSION, _CORDONING) >= _CORDONING
 
 
 def level_of_release(name: str) -> int | None:
-    """The level of `4.2-IV1`, of a release (`4.2`: its last level), or of a number; None if there is none."""
+    """The metadata.version of a name: `4.2-IV1`, a release (`4.2`: its last level), or a number; None if unknown."""
     text = name.strip()
     if text.isascii() and text.isdecimal():
         return int(text) if int(text) in RELEASES.values() else None
@@ -92,7 +92,7 @@ def level_of_release(name: str) -> int | None:
 
 
 def unsupported_level(name: str, level: int) -> str | None:
-    """Why a cluster with this finalized level cannot be served, in words; None if it can."""
+    """The reason why this node cannot serve a cluster with this finalized level, in words; None if it can."""
     lowest, highest = (METADATA_VERSION_MIN, 30) if name == METADATA_VERSION else FEATURES.get(name, (0, level, 0))[:2]
     if level and not lowest <= level <= highest:
         return f"the cluster has {name} {level}, and this version of minikafka supports {lowest} to {highest}"

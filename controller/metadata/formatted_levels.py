@@ -1,7 +1,8 @@
-"""`bootstrap.checkpoint`: the feature levels of a new cluster, chosen when its directories were formatted.
+"""Reads and writes `bootstrap.checkpoint`: the feature levels of a new cluster, chosen when directories are formatted.
 
-The file is Kafka's, byte for byte: a snapshot whose records are FeatureLevelRecords; only a new cluster's first
-controller reads it. kraft.version stands elsewhere, with the first voters (`quorum/bootstrap_checkpoint.py`).
+The file is the same as Kafka's, byte for byte: a snapshot whose records are FeatureLevelRecords. Only the first
+controller of a new cluster reads it. kraft.version is in another file, with the first voters
+(`quorum/bootstrap_checkpoint.py`).
 
 Source: `BootstrapDirectory`, `FeatureLevelRecord` version 0.
 """
@@ -26,7 +27,7 @@ _HEADER, _FOOTER = struct.pack(">hqB", 0, 0, 0), struct.pack(">hB", 0, 0)
 
 
 def write_formatted_levels(disk: Disk, directory: str, levels: Mapping[str, int], *, now_ms: int) -> None:
-    """Write the file of a data directory, which exists. Raises OSError."""
+    """Write the file into an existing data directory. Raises OSError."""
     records = [Record(-1, now_ms, None, _record(name, level)) for name, level in levels.items()]
     ends = [
         [Record(-1, now_ms, control_key(kind), value)]
@@ -39,11 +40,11 @@ def write_formatted_levels(disk: Disk, directory: str, levels: Mapping[str, int]
 
 
 def read_formatted_levels(disk: Disk, directory: str) -> dict[str, int]:
-    """The level of each feature; empty where the directory was not formatted.
+    """Read the level of each feature; empty if the directory was not formatted.
 
     Raises:
-        BrokenCheckpoint: the file is damaged, or has records that no known version of Kafka writes there.
-        OSError: it cannot be read.
+        BrokenCheckpoint: the file is damaged, or has other records than FeatureLevelRecords.
+        OSError: the file cannot be read.
     """
     path = f"{directory}/{FILE_NAME}"
     if not disk.exists(path):
@@ -65,7 +66,7 @@ def read_formatted_levels(disk: Disk, directory: str) -> dict[str, int]:
 
 
 def _record(name: str, level: int) -> bytes:
-    """Frame version, type and version of the record, then its fields."""
+    """Encode a FeatureLevelRecord: frame version, type and version of the record, then its fields."""
     data = name.encode()
     frame = uvarint(_FRAME_VERSION) + uvarint(_FEATURE_LEVEL) + uvarint(_VERSION)
     return frame + uvarint(len(data) + 1) + data + _LEVEL.pack(level) + uvarint(0)

@@ -44,9 +44,9 @@ class PartitionState:
     """The leader and replicas of a partition.
 
     Attributes:
-        leader: node id; -1 for none.
-        replicas: the first is the preferred leader.
-        isr: replicas in sync, in no particular order.
+        leader: the node id of the leader; -1 for none.
+        replicas: the node ids of the replicas; the first is the preferred leader.
+        isr: the replicas in sync, in no particular order.
         elr: eligible leader replicas (KIP-966): not in sync, but with every committed record. They left the ISR when it
             fell below min.insync.replicas, after which nothing could be committed. Disjoint from `isr`.
         last_known_elr: the last leader of a partition without leader and in-sync replicas; the last resort if all
@@ -66,7 +66,7 @@ class PartitionState:
     directories: tuple[bytes, ...] = ()
 
     def directory(self, node_id: int) -> bytes:
-        """The id of the directory that a replica is in."""
+        """The id of the directory that the replica on a node is in; `MIGRATING` if it was never recorded."""
         if not self.directories or node_id not in self.replicas:
             return MIGRATING
         return self.directories[self.replicas.index(node_id)]
@@ -86,19 +86,19 @@ class Image:
     """The cluster's metadata.
 
     Attributes:
-        cluster_id: "" until the first record.
-        topics: by name, in order of creation.
-        topics_by_id: the same topics by their 16 bytes.
-        brokers: the last registration of each node.
-        served_epochs: of each broker that was registered again and not unfenced since, the epoch in which it was
-            unfenced last, or the first known one. Snapshots have none.
-        last_broker_epoch: the greatest of all brokers so far; -1 before the first registration.
-        configs: dynamic settings by (resource type, resource name).
-        features: finalized levels by name.
-        next_producer_id: the first that is not allocated.
-        quotas: key to value, by entity.
-        scram: credentials by (user, mechanism).
-        colliding: topic names with `.` or `_`, by the name with `_` only.
+        cluster_id: the cluster id; "" until the first record.
+        topics: the topics by name, in order of creation.
+        topics_by_id: the same topics by topic id, 16 bytes.
+        brokers: the last registration of each node, by node id.
+        served_epochs: for each broker that registered again and was not unfenced since, the epoch in which it was last
+            unfenced, or the first known epoch. Snapshots do not contain it.
+        last_broker_epoch: the greatest epoch of all brokers so far; -1 before the first registration.
+        configs: the dynamic settings by (resource type, resource name).
+        features: the finalized levels by name of the feature.
+        next_producer_id: the first producer id that is not allocated.
+        quotas: the value of each quota key, by entity.
+        scram: the credentials by (user, mechanism).
+        colliding: the topic names with `.` or `_`, by the name with every `.` replaced by `_`.
     """
 
     cluster_id: str = ""
@@ -134,7 +134,7 @@ class Image:
         return broker is not None and is_online(directory, broker.log_dirs)
 
     def new_directory(self, node_id: int) -> bytes:
-        """The directory of a new replica: the only one of its broker; `UNASSIGNED` if the broker has to choose."""
+        """The directory of a new replica: the only directory of its broker, or `UNASSIGNED` if the broker chooses."""
         broker = self.brokers.get(node_id)
         return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else UNASSIGNED
 
@@ -285,7 +285,8 @@ def _aligned(old: PartitionState, change: PartitionChange) -> tuple[bytes, ...]:
 
 
 def moved_directories(old: PartitionState, replicas: Sequence[int], new: Sequence[bytes]) -> tuple[bytes, ...]:
-    """The directories of other replicas of a partition; `new` has that of each replica that is added."""
+    """The directories of a partition whose replicas change. A replica that stays keeps its directory; an added replica
+    gets the directory of its position in `new`."""
     added = zip(replicas, new, strict=True)
     return tuple(old.directory(node) if node in old.replicas else directory for node, directory in added)
 
@@ -296,7 +297,7 @@ def has_collision_characters(name: str) -> bool:
 
 
 def unify_collision_characters(name: str) -> str:
-    """The name with `_` for `.`: colliding topic names have the same."""
+    """The name with every `.` replaced by `_`. Topic names collide if this is the same for both."""
     return name.replace(".", "_")
 
 

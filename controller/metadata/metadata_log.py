@@ -1,7 +1,7 @@
-"""The metadata log on disk: its directory, opening its segments, and decisions as record batches.
+"""The metadata log on disk: locks its directory, opens its segments, and encodes decisions as record batches.
 
-Shared by the log of a standalone node (`standalone_log.py`) and that of a quorum (`quorum/raft_log.py`), which have the
-same layout, so that a standalone node can become part of a cluster.
+The log of a standalone node (`standalone_log.py`) and the log of a quorum (`quorum/raft_log.py`) share this module.
+They have the same layout, so that a standalone node can become part of a cluster.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -35,7 +35,7 @@ __all__ = [
 
 METADATA = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
-"""As in Kafka."""
+"""The topic id of the metadata topic, as in Kafka."""
 NO_SNAPSHOT = SnapshotId(0, 0)
 """The id that stands for the absence of a snapshot."""
 
@@ -44,8 +44,8 @@ def claim_directory(disk: Disk, directory: str) -> str:
     """Create the metadata log's directory if it is missing, and lock it for this process; returns its path.
 
     Raises:
-        BlockingIOError: another process has it open.
-        OSError: it cannot be created.
+        BlockingIOError: another process has locked the directory.
+        OSError: the directory cannot be created.
     """
     path = f"{directory}/{METADATA}"
     make_durable_directory(disk, path)
@@ -66,12 +66,17 @@ def open_log(
     """Open the segments, truncate a torn end, and skip everything before `start_offset`.
 
     Args:
-        covered_offset: What a snapshot covers, which the log need not have.
+        disk: the disk.
+        path: the directory of the log.
+        config: the settings of the log.
+        now_ms: returns the time of the wall clock in milliseconds.
+        start_offset: the first offset that is read.
+        covered_offset: the end offset of the newest snapshot; the log need not have the records before it.
 
     Raises:
-        UnreadableRecord: synced data is damaged, or was at an earlier start and nobody has decided what to do. A voter
-            that went on without records that it has acknowledged would take them from the others.
-        CorruptLog, OSError: as `Log.open`.
+        UnreadableRecord: synced data is damaged now, or was damaged at an earlier start and nobody has repaired it. A
+            voter that went on without records that it has acknowledged could make the quorum lose them.
+        CorruptLog, OSError: see `Log.open`.
     """
     synced_offset = read_synced_offset(disk, path)
     for name in sorted(disk.list(path)):
@@ -100,12 +105,13 @@ def open_log(
 
 
 def _check_order(disk: Disk, path: str, name: str) -> None:
-    """No offset is missing in this log, which is never compacted. The base offset of a batch is not in its checksum.
+    """Check that no offset is missing in a segment: the log is never compacted, and a batch's checksum does not cover
+    its base offset.
 
-    A batch of an earlier epoch may be what a power failure has left of a truncated log.
+    A batch of an earlier epoch than the batch before it is no damage: a power failure may leave it of a truncated log.
 
     Raises:
-        UnreadableRecord: A valid batch has another offset than the end of the one before it.
+        UnreadableRecord: a valid batch does not begin at the offset at which the batch before it ends.
     """
     file = disk.open(f"{path}/{name}")
     try:
@@ -122,7 +128,7 @@ def _check_order(disk: Disk, path: str, name: str) -> None:
 
 
 def _damaged(path: str, damage: str, to_delete: str) -> UnreadableRecord:
-    """What is damaged, and what can be done: to go on with what is left, these files are deleted, if there are any."""
+    """The error for a damaged log, with what to do. `to_delete` names the files to delete to go on without the rest."""
     go_on = f", or delete {to_delete} in it to go on without the records that are missing" if to_delete else ""
     return UnreadableRecord(
         f"the metadata log in {path} is damaged: {damage}. If the other voters run, move {path} away: this node "
@@ -138,12 +144,12 @@ def delete_before(log: Log, offset: int) -> None:
 
 
 def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:
-    """The batch of one decision. A batch survives a crash as a whole or not at all."""
+    """Encode one decision as a batch, which survives a crash as a whole or not at all."""
     return at_once(encoding_decisions([records], now_ms))
 
 
 def encoding_decisions(decisions: Iterable[Sequence[Record]], now_ms: int) -> Generator[None, None, bytes]:
-    """The batches of decisions, in steps; of those without records none."""
+    """Encode decisions in steps, one batch each; a decision without records has no batch."""
     parts: list[bytes] = []
     count = 0
     for records in decisions:
@@ -164,7 +170,7 @@ def records_in(batch: Batch) -> list[Record]:
 
 
 def decoded_records(batch: Batch) -> Generator[None, None, list[Record]]:
-    """As `records_in`, in steps."""
+    """Decode the metadata records of a batch, like `records_in`, but in steps."""
     if batch.is_control:
         return []
     records: list[Record] = []

@@ -1,10 +1,10 @@
 """The records of the metadata log, and their encoding: a msgpack map of kind, version and fields.
 
-An unknown kind or version is refused: skipping a record would give this node another state than the others have
+An unknown kind or version is refused, because a node that skips a record would get another state than the other nodes
 (KAFKA-14275). A new field raises the record's version, names that version (`added`), and has a default with the meaning
-of the older versions. A record is written in the lowest version that has all it says, as Kafka writes its
-BrokerRegistrationChangeRecord: older nodes read it as long as nothing new is used, and what is new is used once
-metadata.version is at its level.
+of the older versions. A record is written in the lowest version that has all fields without their default, like Kafka's
+BrokerRegistrationChangeRecord. Older nodes can read the record as long as no newer field is used; a newer field is used
+once metadata.version has reached its level.
 """
 
 from dataclasses import dataclass, field, fields
@@ -49,7 +49,7 @@ class ClusterRecord:
     """The cluster id: 22 characters of base64.
 
     Attributes:
-        last_broker_epoch: the greatest of all brokers so far, including unregistered ones.
+        last_broker_epoch: the greatest epoch of all brokers so far, including unregistered brokers.
     """
 
     VERSION: ClassVar[int] = 1
@@ -66,12 +66,12 @@ class BrokerRecord:
     """A broker's registration; a later one of the same node replaces it.
 
     Attributes:
-        epoch: grows with each registration of any broker.
+        epoch: the broker epoch, which grows with each registration of any broker.
         incarnation_id: 16 bytes, new with each start of the process.
-        fenced: whether it must not lead partitions.
-        in_controlled_shutdown: whether it is shutting down, so that it must not become leader.
-        log_dirs: the ids of the data directories that it can use (KIP-858); empty if it has not reported any.
-        cordoned: the ids of those in which no new replicas are to be placed (KIP-1066).
+        fenced: whether the broker must not lead partitions.
+        in_controlled_shutdown: whether the broker is shutting down, so that it must not become leader.
+        log_dirs: the ids of the data directories that the broker can use (KIP-858); empty if it has not reported any.
+        cordoned: the ids of the directories in which no new replicas are to be placed (KIP-1066).
     """
 
     VERSION: ClassVar[int] = 3
@@ -93,8 +93,8 @@ class BrokerRecord:
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """A registered broker was fenced or unfenced, began a controlled shutdown, lost a data directory, or cordoned some;
-    None is unchanged."""
+    """A change of a registered broker: it was fenced or unfenced, began a controlled shutdown, lost a data directory,
+    or cordoned directories. A field of None is unchanged."""
 
     VERSION: ClassVar[int] = 3
     node_id: int
@@ -128,8 +128,8 @@ class PartitionRecord:
     """A new partition, with its whole state.
 
     Attributes:
-        leader: node id; -1 for none.
-        partition_epoch: incremented by every change of the partition.
+        leader: the node id of the leader; -1 for none.
+        partition_epoch: a counter that every change of the partition increments.
         elr: eligible leader replicas (KIP-966).
         last_known_elr, directories: see `PartitionState`.
     """
@@ -151,10 +151,10 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """A change of a partition; None is unchanged.
+    """A change of a partition. A field of None is unchanged.
 
-    Setting the leader increments the leader epoch, even to the same leader (KAFKA-15021: a replica set that shrank).
-    The partition epoch is always incremented.
+    A record with a leader increments the leader epoch, even if the leader stays the same, as it must when replicas are
+    removed (KAFKA-15021). The partition epoch is always incremented.
     """
 
     VERSION: ClassVar[int] = 2
@@ -183,8 +183,8 @@ class ConfigRecord:
     """A setting of a resource; a value of None removes it.
 
     Attributes:
-        resource_type: as in DescribeConfigs: 2 topic, 4 broker, 16 client metrics, 32 group.
-        resource_name: "" for all brokers.
+        resource_type: the type, as in DescribeConfigs: 2 topic, 4 broker, 16 client metrics, 32 group.
+        resource_name: the name of the resource; "" for all brokers.
     """
 
     VERSION: ClassVar[int] = 0
@@ -293,7 +293,7 @@ _ADDED = {
 
 
 def encode_record(record: Record) -> bytes:
-    """The value of a record in the log, in the lowest version of its kind that loses nothing."""
+    """Encode a metadata record as the value of a log record, in the lowest version of its kind that loses nothing."""
     kind = type(record)
     version, names = 0, _FIELDS[kind]
     if added := _ADDED[kind]:
@@ -304,10 +304,10 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(data: bytes | memoryview) -> Record:
-    """The inverse of `encode_record`.
+    """Decode the value of a log record: the inverse of `encode_record`.
 
     Raises:
-        UnreadableRecord: unknown kind or version, missing or additional fields, or not a msgpack map.
+        UnreadableRecord: the kind or version is unknown, fields are missing or unknown, or the data is no msgpack map.
     """
     try:
         plain = msgpack.unpackb(data, use_list=False, strict_map_key=True)

@@ -69,7 +69,7 @@ def records_of(image: Image) -> Iterator[Record]:
 
 
 def _topics(image: Image) -> Iterator[Record]:
-    """In order of creation, which is visible in the response to Metadata for all topics."""
+    """The records of the topics in order of creation, which is visible in the Metadata response for all topics."""
     for topic in image.topics.values():
         yield TopicRecord(topic.id, topic.name)
         for index, state in enumerate(topic.partitions):
@@ -95,14 +95,19 @@ _LENGTH = struct.Struct(">I")
 
 
 def encode_snapshot(records: Iterable[Record]) -> bytes:
-    """The content of a snapshot file."""
+    """Encode records as the content of a snapshot file."""
     return at_once(snapshot_content(records))
 
 
 def snapshot_content(
     records: Iterable[Record], membership: Membership | None = None
 ) -> Generator[None, None, bytes]:
-    """As `encode_snapshot`, in steps. The image of the records must not change between them."""
+    """Encode records as the content of a snapshot file, in steps, between which their image must not change.
+
+    Args:
+        records: the records of the image.
+        membership: kraft.version and the voters; written only if kraft.version is not 0.
+    """
     data = bytearray(_MAGIC)
     if membership is not None and membership.voters is not None and membership.kraft_version:
         named = [control_value(membership.kraft_version), control_value(membership.voters)]
@@ -117,7 +122,7 @@ def snapshot_content(
 
 
 def decode_snapshot(data: bytes) -> list[Record]:
-    """The records of a snapshot file.
+    """Decode the content of a snapshot file into its records.
 
     Raises:
         UnreadableRecord: the file is damaged or its format is unknown.
@@ -154,7 +159,7 @@ def _records_start(data: bytes) -> int:
 
 
 def snapshot_records(data: bytes) -> Generator[None, None, list[Record]]:
-    """As `decode_snapshot`, in steps."""
+    """Decode the content of a snapshot file into its records, like `decode_snapshot`, but in steps."""
     check_snapshot(data)
     yield
     end = len(data) - _LENGTH.size

@@ -1,6 +1,6 @@
-"""Snapshot files in the metadata log's directory: reads, writes and deletes `<offset>-<epoch>.checkpoint`; keeps two.
+"""Reads, writes and deletes the snapshot files `<offset>-<epoch>.checkpoint` of the metadata log; keeps the newest two.
 
-Their content is that of `snapshot_encoding.py`.
+For their content see `snapshot_encoding.py`.
 """
 
 import re
@@ -12,7 +12,7 @@ __all__ = ["SnapshotFiles"]
 
 NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 KEPT = 2
-"""A follower may still be fetching the second newest."""
+"""The number of snapshots that are kept. A follower may still be fetching the second newest."""
 
 
 class SnapshotFiles:
@@ -27,11 +27,11 @@ class SnapshotFiles:
 
     @property
     def newest(self) -> SnapshotId | None:
-        """None if there is no snapshot yet."""
+        """The id of the newest snapshot; None if there is no snapshot yet."""
         return self._kept[-1] if self._kept else None
 
     def read_newest(self) -> bytes | None:
-        """The content of the newest snapshot."""
+        """The content of the newest snapshot; None if there is no snapshot yet."""
         return self._disk.read_bytes(self._path(self._kept[-1])) if self._kept else None
 
     def read(self, snapshot: SnapshotId, position: int, size_max: int) -> tuple[int, bytes] | None:
@@ -45,16 +45,16 @@ class SnapshotFiles:
             file.close()
 
     def install(self, snapshot: SnapshotId, data: bytes) -> None:
-        """Write a snapshot fetched from another node. It becomes the newest with `installed`, or at the next start. May
-        run in a worker thread."""
+        """Write a snapshot fetched from another node. The snapshot becomes the newest when `installed` is called, or at
+        the next start. May run in a worker thread."""
         self._disk.write_atomically(self._path(snapshot), data)
 
     def installed(self, snapshot: SnapshotId) -> None:
-        """A snapshot that was written is the newest from now on."""
+        """Make a snapshot that `install` has written the newest."""
         self._kept.append(snapshot)
 
     async def write(self, snapshot: SnapshotId, data: bytes) -> bool:
-        """Write a snapshot of this node. Returns False if one at least as new was installed meanwhile."""
+        """Write a snapshot of this node. Returns False if a snapshot at least as new was installed meanwhile."""
         await self._disk.run(self._disk.write_atomically, self._path(snapshot), data)
         if self.newest is not None and self.newest.offset >= snapshot.offset:
             if self.newest != snapshot:
@@ -64,7 +64,7 @@ class SnapshotFiles:
         return True
 
     def remove_old(self) -> None:
-        """Delete all but the newest `KEPT`."""
+        """Delete all snapshots but the newest `KEPT`."""
         for old in self._kept[:-KEPT]:
             self._disk.remove(self._path(old))
         del self._kept[:-KEPT]

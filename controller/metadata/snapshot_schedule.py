@@ -15,13 +15,14 @@ class SnapshotSchedule:
         self._bytes_at_failure = 0
 
     def is_due(self, bytes_since_snapshot: int) -> bool:
-        """Whether to write a snapshot now. After a failed attempt, only once as many bytes again were appended."""
+        """Whether to write a snapshot now. After a failed attempt, a snapshot is due once as many bytes again were
+        appended."""
         return bytes_since_snapshot - self._bytes_at_failure >= self._bytes_between_snapshots
 
     def written(self) -> None:
-        """A snapshot was written."""
+        """Note that a snapshot was written."""
         self._bytes_at_failure = 0
 
     def failed(self, bytes_since_snapshot: int) -> None:
-        """A snapshot could not be written."""
+        """Note that a snapshot could not be written."""
         self._bytes_at_failure = bytes_since_snapshot

@@ -17,14 +17,14 @@ __all__ = ["Subscriber", "notify"]
 log = structlog.get_logger("minikafka.controller")
 
 Subscriber = Callable[[Sequence[Record]], Awaitable[None]]
-"""Called with the records of each committed decision, after the image has changed."""
+"""A function that is called with the records of each committed decision, after the image has changed."""
 
 
 async def notify(subscribers: Iterable[Subscriber], records: Sequence[Record]) -> None:
-    """Call each subscriber, one after the other. What fails in one is logged and counted.
+    """Call each subscriber, one after the other. Other exceptions than those below are logged and counted.
 
     Raises:
-        WrongDirectory, OSError, KafkaStorageError: of a subscriber; the node must stop.
+        WrongDirectory, OSError, KafkaStorageError: a subscriber raised it; the node must stop.
     """
     for subscriber in subscribers:
         try:

@@ -1,8 +1,9 @@
-"""`SyncedOffset`: how far the metadata log is known to have been on the device, in a file beside it.
+"""`SyncedOffset`: the offset up to which the metadata log was synced to the device, stored in a file beside the log.
 
-A power failure may take a batch that was not synced, and leave a later one: the log ends before it then, and nothing
-that was acknowledged is missing. The same gap before the synced offset is damage. The file itself is not synced, which
-would cost as much as each sync of the log: after a power failure it may have an earlier offset, or be unreadable.
+A power failure may remove a batch that was not synced, and leave a later batch. The log then ends before the gap, and
+nothing that was acknowledged is missing. A gap before the synced offset, however, is damage. The file itself is not
+synced, because that would cost as much as a sync of the log: after a power failure the file may have an earlier offset,
+or be unreadable.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _DIGITS = 20
 
 
 class SyncedOffset:
-    """The offset of one log, which is created if it is missing. Raises OSError then."""
+    """The synced offset of one log. A missing file is created; the constructor raises OSError if that fails."""
 
     def __init__(self, disk: Disk, log_directory: str) -> None:
         path = f"{log_directory}/{FILE_NAME}"
@@ -31,17 +32,18 @@ class SyncedOffset:
         self._file = disk.open(path)
 
     def note(self, offset: int) -> None:
-        """Everything before the offset is on the device."""
+        """Note that everything before the offset is on the device."""
         if offset > self._noted:
             self._noted = offset
             with contextlib.suppress(OSError):  # An earlier offset does no harm.
                 self._file.pwrite(0, _encoded(offset))
 
     def lower(self, offset: int) -> None:
-        """Before the log is truncated: the file is synced, as a later offset would be taken for damage. Blocking.
+        """Lower the synced offset, before the log is truncated. The file is synced, because after a power failure a
+        later offset would be taken for damage. Blocking.
 
         Raises:
-            OSError: The log must not be truncated.
+            OSError: the file cannot be written; then the log must not be truncated.
         """
         if offset < self._noted:
             self._file.pwrite(0, _encoded(offset))
@@ -54,11 +56,11 @@ class SyncedOffset:
 
 
 def read_synced_offset(disk: Disk, log_directory: str) -> int | None:
-    """The offset in the file; 0 if that is unreadable, None if there is no file, as in a directory that
-    an earlier version has written.
+    """Read the offset in the file; 0 if the content is damaged, None if there is no file, as in a directory that an
+    earlier version has written.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: the file cannot be read.
     """
     path = f"{log_directory}/{FILE_NAME}"
     if not disk.exists(path):

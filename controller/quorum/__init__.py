@@ -18,7 +18,7 @@ The files:
 - `raft_log.py`: `StoredRaftLog`, the metadata log and the election state on disk.
 - `metadata_applier.py`: committed batches to the image and to subscribers; writes snapshots.
 - `bootstrap_checkpoint.py`: the first voters of a dynamic quorum, as `format` writes them.
-- `applied_offset.py`: the applied offset, and tasks that wait for it.
+- `applied_offset.py`: the applied offset, and the tasks that wait until it reaches an offset.
 - `peers.py`: which node connects to which; backoff; discovery of the voters.
 - `handshake.py`: the first frames of a connection, and the reasons to refuse a node.
 - `peer_connection.py`: requests and responses on one connection.
@@ -29,25 +29,25 @@ The files:
 - `quorum_settings.py`: `controller.quorum.*`, parsed.
 - `quorum_description.py`, `describe_quorum.py`: the leader's view of its replicas, for DescribeQuorum.
 - `membership.py`: this node among the voters of a dynamic quorum; finds the addresses of the others.
-- `learned_addresses.py`: addresses that handshakes have told.
+- `learned_addresses.py`: addresses of nodes, learned from handshakes.
 - `voter_requests.py`: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and the upgrade of kraft.version, at the leader.
 - `cluster_identity.py`: the cluster id of this node.
 
-A connection that begins as a request of Kafka's protocol is no node's but a tool's: `peers.py` hands it to the node's
-`ControllerListener` (`broker/node/controller_listener.py`).
+A connection that begins with a request of Kafka's protocol comes from a tool, not from a node: `peers.py` hands it to
+the node's `ControllerListener` (`broker/node/controller_listener.py`).
 
 *Caveats*
 
 - Frames are neither encrypted nor authenticated.
-- Voters that come and go (KIP-853) need directory ids in `meta.properties`: a controller whose directory has none
-  follows as an observer, and cannot be added. A node names its directory only once its log says that the quorum is
-  dynamic.
-- The upgrade to kraft.version 1 needs all voters to answer at that moment; Kafka remembers what they have reported
-  before.
-- A node that has learned of kraft.version 1 keeps that in `quorum-state` from its next epoch or vote on. Before that, a
-  start without a quorum (no `controller.quorum.voters`, no bootstrap servers) does not recognize its directory.
+- Dynamic voters (KIP-853) need directory ids in `meta.properties`: a controller whose directory has no id follows as an
+  observer, and cannot be added. A node names its directory only once its log says that the quorum is dynamic.
+- The upgrade to kraft.version 1 needs all voters to answer at that moment; Kafka remembers what the voters have
+  reported before.
+- A node that has learned that kraft.version is 1 stores this in `quorum-state` with its next epoch or vote. Before
+  that, a start without a quorum (no `controller.quorum.voters`, no bootstrap servers) does not recognize that the
+  directory is of a dynamic quorum.
 - If most voters come back at other addresses at the same time, `controller.quorum.bootstrap.servers` must name some of
-  them. It must also name the last voter that is left, if that one has moved: until then no other node finds the leader
-  after a start, as in Kafka.
+  them. If a single voter is left and has moved, the setting must name this voter: until then no other node finds the
+  leader after a start, as in Kafka.
 - A node that hangs without closing its connections is detected by timeouts only.
 """

@@ -1,4 +1,4 @@
-"""The offset up to which this node has applied the metadata log, and tasks that wait for it. Trio: they wait."""
+"""`AppliedOffset`: how far this node has applied the metadata log, for tasks that wait for an offset. Trio: events."""
 
 from heapq import heappop, heappush
 
@@ -8,7 +8,7 @@ __all__ = ["AppliedOffset"]
 
 
 class AppliedOffset:
-    """A growing offset.
+    """The applied offset, which only grows.
 
     Attributes:
         offset: every record before it is applied.
@@ -21,7 +21,7 @@ class AppliedOffset:
         self._advanced = trio.Event()
 
     def advance(self, offset: int) -> None:
-        """Everything before `offset` is applied now."""
+        """Set the offset, once everything before it is applied, and wake the tasks that wait for it."""
         assert offset >= self.offset, "the applied offset never decreases"
         self.offset = offset
         while self._waiting and self._waiting[0][0] <= offset:
@@ -29,16 +29,16 @@ class AppliedOffset:
         self.wake()
 
     def wake(self) -> None:
-        """Let `wait_advanced` return: there may be something else to report."""
+        """Let `wait_advanced` return although the offset has not changed: there may be something else to report."""
         self._advanced.set()
         self._advanced = trio.Event()
 
     async def wait_advanced(self) -> None:
-        """Wait until more is applied, or `wake` is called."""
+        """Wait until the offset advances, or `wake` is called."""
         await self._advanced.wait()
 
     async def wait_for(self, offset: int) -> None:
-        """Wait until everything before `offset` is applied. Cancellation leaves an entry behind until then."""
+        """Wait until everything before `offset` is applied. After cancellation an entry stays in memory until then."""
         if self.offset < offset:
             event = trio.Event()
             self._count += 1

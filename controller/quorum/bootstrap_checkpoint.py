@@ -30,13 +30,16 @@ _FOOTER = struct.Struct(">h")
 
 
 def write_bootstrap_checkpoint(disk: Disk, metadata_directory: str, voters: VoterSet, *, now_ms: int) -> None:
-    """Write the checkpoint that makes this directory a voter's, or an observer's, of a dynamic quorum.
+    """Write the checkpoint into the metadata directory of a voter or an observer of a dynamic quorum.
 
     Args:
+        disk: the disk.
         metadata_directory: `metadata.log.dir`.
+        voters: the first voters of the quorum.
+        now_ms: the time of the wall clock in milliseconds.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the checkpoint cannot be written.
     """
     path = f"{metadata_directory}/{METADATA}"
     make_durable_directory(disk, path)
@@ -52,11 +55,12 @@ def _content(voters: VoterSet, now_ms: int) -> bytes:
 
 
 def read_bootstrap_checkpoint(disk: Disk, metadata_directory: str) -> Membership | None:
-    """What the checkpoint names; None if there is none. A checkpoint of a static quorum is of kraft.version 0.
+    """Read kraft.version and the voters from the checkpoint; None if there is no checkpoint. The checkpoint of a static
+    quorum has kraft.version 0.
 
     Raises:
-        UnreadableRecord: it is damaged, or written by a newer version.
-        OSError: it cannot be read.
+        UnreadableRecord: the checkpoint is damaged, or written by a newer version.
+        OSError: the checkpoint cannot be read.
     """
     path = f"{metadata_directory}/{METADATA}/{BOOTSTRAP_CHECKPOINT}"
     if not disk.exists(path):

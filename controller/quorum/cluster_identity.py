@@ -1,4 +1,4 @@
-"""`ClusterIdentity`: the cluster id of this node: from its directories, the other nodes or the metadata log."""
+"""`ClusterIdentity`: the cluster id of this node, known from its directories, the other nodes or the metadata log."""
 
 from collections.abc import Sequence
 
@@ -16,25 +16,29 @@ class ClusterIdentity:
     """The cluster that this node belongs to.
 
     Attributes:
-        id: None until the first leader has generated it and this node has learned it.
+        id: the cluster id; None until the first leader has generated it and this node has learned it.
     """
 
     def __init__(self, known: str | None) -> None:
         self.id = known
 
     def learn(self, cluster_id: str) -> None:
-        """Another node has said it."""
+        """Take over the cluster id that another node has told."""
         log.info("cluster id learned", cluster_id=cluster_id)
         self.id = cluster_id
 
     async def check_records(self, records: Sequence[Record]) -> None:
-        """As `check`, of all that the metadata log names."""
+        """Call `check` for each cluster id in records of the metadata log."""
         for record in records:
             if isinstance(record, ClusterRecord):
                 self.check(record.cluster_id)
 
     def check(self, named: str) -> None:
-        """The metadata log names the cluster. Raises WrongDirectory if the data directories belong to another."""
+        """Check and take over the cluster id that the metadata log names.
+
+        Raises:
+            WrongDirectory: the data directories belong to another cluster.
+        """
         if self.id not in (None, named):
             raise WrongDirectory(
                 f"the data directories belong to cluster {self.id}, the metadata log to "

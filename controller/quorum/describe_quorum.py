@@ -1,4 +1,4 @@
-"""`QuorumDescriber`: the leader's view of the quorum, on any node. Trio: asks the leader."""
+"""`QuorumDescriber`: describes the leader's view of the quorum, on any node. Trio: asks the leader."""
 
 from collections.abc import Callable
 
@@ -18,9 +18,9 @@ class QuorumDescriber:
 
     Args:
         raft: the driver of this node.
-        peers: its connections.
-        now_ms: the wall clock.
-        timeout_s: how long the leader may take.
+        peers: the connections of this node.
+        now_ms: returns the time of the wall clock in milliseconds.
+        timeout_s: how long to wait for the leader's answer.
     """
 
     def __init__(self, raft: RaftDriver, peers: Peers, now_ms: Callable[[], int], timeout_s: float) -> None:
@@ -30,7 +30,7 @@ class QuorumDescriber:
         self._timeout_s = timeout_s
 
     def as_leader(self) -> QuorumDescription:
-        """What this node sees, which leads."""
+        """The view of this node, which must be the leader."""
         raft, now, now_ms = self._raft, trio.current_time(), self._now_ms()
         replicas = tuple(described(one, now=now, now_ms=now_ms) for one in raft.replicas())
         return QuorumDescription(
@@ -38,7 +38,7 @@ class QuorumDescriber:
         )
 
     async def attempt(self) -> QuorumDescription | None:
-        """The leader's view; None if it does not respond in time."""
+        """The leader's view; None if the leader cannot be reached or does not answer in time."""
         if self._raft.is_leader:
             return self.as_leader()
         try:

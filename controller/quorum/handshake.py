@@ -1,12 +1,12 @@
-"""The handshake of two nodes on the controller listener: node id, cluster id and voters, or the reason of a refusal.
+"""The handshake of two nodes on the controller listener, which exchanges node id, cluster id and voters.
 
-The node that opened the connection sends first. A node refuses another cluster's node, or a node with another id than
-it expected, and sends the reason::
+The node that opened the connection sends first. A node refuses a node of another cluster, or a node with another id
+than expected, and sends the reason::
 
     {"kind": "hello", "version": 0, "node": 1, "to": 2, "cluster": "q_K-…", "voters": [[1, "host", 9093], …]}
     {"kind": "refused", "reason": "…"}                         instead of a hello; the connection is closed
 
-A node without a cluster id yet sends None and learns the id from the other. Since KIP-853 there are optional keys,
+A node without a cluster id yet sends None and learns the id from the other node. Since KIP-853 there are optional keys,
 which older nodes ignore: "directory", "kraft" (the highest kraft.version supported), "dynamic", "address" (of a
 controller), and "probe": the connection ends with the handshake. Trio: the exchange is over a stream.
 """
@@ -48,17 +48,18 @@ class ConnectionLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first frame in each direction.
+    """The content of a handshake frame, the first frame in each direction.
 
     Attributes:
+        node_id: the id of the sending node.
         to: the node id expected at the other end; None if only its address is known.
-        cluster_id: None if unknown.
+        cluster_id: the cluster id of the sender; None if unknown.
         voters: the addresses of the quorum's controllers by id; empty if unknown.
-        directory_id: of the node's metadata directory; `NO_DIRECTORY` if unknown.
-        kraft_version_max: the highest kraft.version that the node supports.
-        is_dynamic: whether its quorum has kraft.version 1, as far as it knows.
-        address: of its own controller listener; None if it is no controller.
-        is_probe: whether the connection is to end with the handshake.
+        directory_id: the id of the sender's metadata directory; `NO_DIRECTORY` if unknown.
+        kraft_version_max: the highest kraft.version that the sender supports.
+        is_dynamic: whether the sender's quorum has kraft.version 1, as far as the sender knows.
+        address: the address of the sender's own controller listener; None if the sender is no controller.
+        is_probe: whether the connection ends with the handshake.
     """
 
     node_id: int
@@ -73,7 +74,7 @@ class Hello:
 
 
 def hello_map(hello: Hello) -> dict[str, Any]:
-    """The frame of a `Hello`."""
+    """Encode a `Hello` as the map of a frame."""
     voters = [[node_id, host, port] for node_id, (host, port) in sorted(hello.voters.items())]
     fields = {
         "kind": "hello",
@@ -94,7 +95,7 @@ def hello_map(hello: Hello) -> dict[str, Any]:
 
 
 def hello_from(frame: Mapping[str, Any]) -> Hello:
-    """The inverse of `hello_map`. Raises MalformedFrame."""
+    """Decode the map of a frame: the inverse of `hello_map`. Raises MalformedFrame."""
     if frame.get("kind") != "hello":
         raise MalformedFrame(f"expected a handshake, got a frame of kind {frame.get('kind')!r}")
     if frame.get("version") != VERSION:
@@ -108,7 +109,7 @@ def hello_from(frame: Mapping[str, Any]) -> Hello:
 
 
 def _added(frame: Mapping[str, Any]) -> dict[str, Any]:
-    """The optional keys."""
+    """The attributes of a `Hello` that are optional in the frame, with their defaults. Raises MalformedFrame."""
     directory, kraft = frame.get("directory", NO_DIRECTORY), frame.get("kraft", 0)
     if type(directory) is not bytes or len(directory) != len(NO_DIRECTORY) or type(kraft) is not int:
         raise MalformedFrame("handshake with an invalid directory or kraft")
@@ -137,7 +138,7 @@ def _voter(entry: object) -> tuple[int, Address]:
 
 
 def refusal_reason(own: Hello, other: Hello) -> str | None:
-    """Why the two nodes must not communicate, for the operator; None if they may."""
+    """The reason why the two nodes must not communicate, in words for the operator; None if they may."""
     if None not in (own.cluster_id, other.cluster_id) and own.cluster_id != other.cluster_id:
         return (
             f"node {other.node_id} belongs to cluster {other.cluster_id}, node {own.node_id} to {own.cluster_id}: "
@@ -157,13 +158,16 @@ def _wrong_node(wanted: int | None, found: int) -> str:
 
 
 async def shake_hands(stream: trio.abc.Stream, frames: FrameStream, own: Hello, *, first: bool) -> Hello:
-    """Exchange handshakes; returns the other node's.
+    """Exchange handshakes; return the handshake of the other node.
 
     Args:
+        stream: the connection, to write to.
+        frames: the frames that arrive on the connection.
+        own: the handshake of this node.
         first: whether this node sends first, because it opened the connection.
 
     Raises:
-        HandshakeRefused: by either node. The other has been sent the reason.
+        HandshakeRefused: one of the nodes refuses the other. A node that did not send first sends its reason.
         MalformedFrame, ConnectionLost, OSError, trio.BrokenResourceError: the other end is not a node, or is gone.
     """
     if first:

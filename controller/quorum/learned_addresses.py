@@ -1,4 +1,4 @@
-"""`LearnedAddresses`: addresses of nodes of a dynamic quorum that handshakes have told. Trio: an event."""
+"""`LearnedAddresses`: addresses of the nodes of a dynamic quorum, learned from handshakes. Trio: an event."""
 
 import trio
 
@@ -10,14 +10,17 @@ LEARNED_MAX = 100
 
 
 class LearnedAddresses:
-    """Addresses beside those of the voters in force, which this node may not know yet.
+    """Addresses of nodes from handshakes. The addresses in the set of voters are not enough: this node may not know the
+    current voters yet.
 
     Attributes:
-        firsthand: what a controller said of itself; it goes before its address as a voter, which may be an earlier one.
-        told: what other nodes said.
-        last_failed: where a node was not found at the last attempt, unless it has said since that it is there.
+        firsthand: the address that each controller gave of itself. It is tried before the controller's address in the
+            set of voters, which may be out of date.
+        told: the address that other nodes gave of each node.
+        last_failed: the address at which a node was not found at the last attempt, unless the node has since given this
+            address itself.
         missing: set when an address was needed and not known, or has failed.
-        is_dynamic: whether a node of a dynamic quorum has been met.
+        is_dynamic: whether this node has had a handshake with a node of a dynamic quorum.
     """
 
     def __init__(self) -> None:
@@ -28,7 +31,7 @@ class LearnedAddresses:
         self.is_dynamic = False
 
     def learn(self, hello: Hello) -> None:
-        """Take over what a handshake tells. That of a static quorum tells nothing new."""
+        """Take over the addresses in a handshake. A handshake of a static quorum has no new addresses."""
         if not hello.is_dynamic:
             return
         self.is_dynamic = True
@@ -41,21 +44,22 @@ class LearnedAddresses:
                 self.told[node_id] = address
 
     def of(self, node_id: int, as_voter: Address | None) -> Address | None:
-        """Where to look for a node next; None if no address is known.
+        """The address at which to look for a node next; None if no address is known.
 
-        What another node told goes before an address that has just failed: the voters in this node's log may be out of
-        date, while it needs that very node to learn the newer ones. In Apache Kafka the response that names a leader
-        has its endpoints (KIP-853).
+        An address told by another node is tried before an address that has just failed: the set of voters in this
+        node's log may be out of date, and this node may need the other node to learn the newer set. In Apache Kafka the
+        response that names a leader has its endpoints (KIP-853).
 
         Args:
-            as_voter: its address among the voters that this node knows.
+            node_id: the node to look for.
+            as_voter: the address of the node in the set of voters that this node knows; None if it has none.
         """
         known = [self.firsthand.get(node_id), as_voter, self.told.get(node_id)]
         found = [address for address in known if address is not None]
         return next((one for one in found if one != self.last_failed.get(node_id)), found[0] if found else None)
 
     def failed(self, node_id: int, address: Address) -> None:
-        """Nothing, or another node, is at this address of a node."""
+        """Note that a node was not found at an address: no node, or another node, is there."""
         self.last_failed[node_id] = address
         for learned in (self.firsthand, self.told):
             if learned.get(node_id) == address:
@@ -63,5 +67,5 @@ class LearnedAddresses:
         self.missing.set()
 
     def all(self) -> dict[int, Address]:
-        """By node id."""
+        """All learned addresses by node id."""
         return self.told | self.firsthand

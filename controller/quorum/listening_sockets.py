@@ -1,4 +1,4 @@
-"""Sockets that listen on every address that a listener's host stands for. Waits for the name service only.
+"""Opens sockets that listen on every address that a listener's host stands for. Blocks only in the name service.
 
 Java listens on one socket for both families where the host is empty, `0.0.0.0` or `::`. Here each family has a socket
 of its own, so that the address of a client is never an IPv4 address within an IPv6 one (`::ffff:…`).
@@ -37,7 +37,7 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
 
 
 def check_address(host: str, port: int) -> None:
-    """Bind all addresses of a host, and let go of them. Nobody can connect meanwhile: the sockets do not listen.
+    """Check that all addresses of a host can be bound. No client can connect meanwhile: the sockets do not listen.
 
     Raises:
         OSError: See `listening_sockets`.
@@ -69,7 +69,7 @@ def _addresses(host: str, port: int) -> Iterator[_Address]:
 
 
 def _bound(addresses: list[_Address], listen: bool) -> tuple[list[socket.socket], OSError | None]:
-    """Sockets at those of the addresses that are here; or none, and why."""
+    """Bind a socket to each address that this machine has. Returns the sockets, or none and the error."""
     bound: list[socket.socket] = []
     problem: OSError | None = None
     for family, (host, port, *rest) in addresses:

@@ -1,8 +1,9 @@
-"""`QuorumMembership`: this node among the voters of the quorum, and where the others are (KIP-853). Trio: tasks.
+"""`QuorumMembership`: finds the addresses of the quorum's voters, and keeps this node's own entry current (KIP-853).
 
-In a dynamic quorum the voters in the log say where each of them is. A node that knows too little asks the bootstrap
-servers, and each controller that it knows, for the addresses of the others: the handshake has them. A controller has
-its own new address written by the leader, and itself added where the settings say so.
+In a dynamic quorum the set of voters in the log has the address of each voter. A node that misses addresses asks the
+bootstrap servers and each controller that it knows: their handshakes contain addresses. If the address of this
+controller changes, the node asks the leader to write the new address; if the settings say so, it asks the leader to add
+this controller as a voter. Trio: tasks.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,20 +37,20 @@ log = structlog.get_logger("minikafka.quorum")
 
 SEARCH_PAUSE_S = 0.5
 SEARCHED_MAX = 300
-"""Addresses that are looked at before the next pause."""
+"""The most addresses that are asked before the next pause."""
 SendToLeader = Callable[[Any, int], Awaitable[tuple[Any, int]]]
-"""Has the active controller carry out a request of a version; returns its response, and an offset."""
+"""Sends a request, given its version, to the active controller; returns the response and an offset."""
 
 
 class QuorumMembership:
-    """This node among the voters.
+    """The membership of this node in the quorum, and the addresses of the other nodes.
 
     Args:
-        node_id: this node.
-        settings: of the quorum.
-        peers: its connections, which get the addresses.
+        node_id: the id of this node.
+        settings: the settings of the quorum.
+        peers: the connections of this node, which get the addresses.
         named: the voters that the log names at the start.
-        directory_id: returns the id of the metadata directory; `NO_DIRECTORY` before it has one.
+        directory_id: returns the id of the metadata directory; `NO_DIRECTORY` as long as it has no id.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class QuorumMembership:
 
     @property
     def static_voters(self) -> list[int]:
-        """The voters that count while the log names none; none in a dynamic quorum that this node joins."""
+        """The ids of the voters that count as long as the log names no voters; empty for a node that joins a dynamic
+        quorum."""
         if self._settings.voters or self._starts_dynamic:
             return list(self._settings.voters)
         return [] if self._peers.addresses.is_dynamic else list(self._peers.voters)
@@ -94,12 +96,12 @@ class QuorumMembership:
 
     @property
     def kraft_version(self) -> int:
-        """0: the settings name the voters; 1: the log does."""
+        """The kraft.version: 0 if the settings name the voters, 1 if the log does."""
         return int(self._starts_dynamic) if self._raft is None else self._raft.kraft_version
 
     @property
     def voter_set(self) -> VoterSet:
-        """The voters in force; those of the settings have no directory ids."""
+        """The current voters. Voters from the settings have no directory ids."""
         if self._raft is not None and self._raft.kraft_version:
             return self._raft.voter_set
         name = self._settings.advertised[0].name if self._settings.advertised else "CONTROLLER"
@@ -111,13 +113,13 @@ class QuorumMembership:
         return {**self._peers.addresses.firsthand, **self._peers.voters}
 
     def start(self, raft: RaftDriver) -> None:
-        """The driver of this node."""
+        """Set the Raft driver of this node, once it exists."""
         self._raft = raft
         if self._peers.addresses.is_dynamic:
             self._meet_dynamic()
 
     def voters_changed(self, voters: VoterSet) -> None:
-        """These are the voters in force: connect to them at their addresses."""
+        """Take over the current voters: connect to them at their addresses."""
         found = self._addresses(voters) if self.kraft_version else dict(self._settings.voters)
         for node_id, address in found.items():
             if self._peers.voters.get(node_id) != address:
@@ -125,7 +127,7 @@ class QuorumMembership:
         self._peers.voters = found
 
     def _addresses(self, voters: VoterSet) -> dict[int, Address]:
-        """Of the listener that this node has too, or of the first one."""
+        """The address of each voter: at a listener whose name this node has too, otherwise at its first listener."""
         own = {endpoint.name for endpoint in self._settings.advertised}
         found: dict[int, Address] = {}
         for voter in voters:
@@ -174,8 +176,8 @@ class QuorumMembership:
             await trio.sleep(SEARCH_PAUSE_S)
 
     async def _look_around(self) -> None:
-        """Look at each known address, and at each that is told there: what one node tells of a controller, another with
-        an older log contradicts, but what a controller says of itself stands."""
+        """Ask the node at each known address, and at each address that a node tells. A node with an older log may tell
+        an old address of a controller, but the address that a controller gives of itself is right."""
         known = [*self._settings.bootstrap, *self._peers.voters.values(), *self._peers.addresses.all().values()]
         looked_at: set[Address] = set()
         while known and len(looked_at) < SEARCHED_MAX:
@@ -185,7 +187,7 @@ class QuorumMembership:
                 known += await self._look_at(address)
 
     async def _look_at(self, address: Address) -> list[Address]:
-        """The addresses of controllers that the node at this one knows."""
+        """The addresses of controllers that the node at `address` knows; empty if it cannot be reached."""
         try:
             hello = await self._peers.probe(address)
         except Unreachable as error:
@@ -194,7 +196,8 @@ class QuorumMembership:
         return list(hello.voters.values()) if hello.is_dynamic else []
 
     async def keep_current(self, send: SendToLeader) -> None:
-        """Have the leader write this controller's address, and add it where it joins by itself, until cancelled."""
+        """Ask the leader to write this controller's new address, or to add this controller if it joins by itself
+        (`controller.quorum.auto.join.enable`), until cancelled."""
         if not self._settings.is_controller:
             return
         while True:
@@ -212,7 +215,7 @@ class QuorumMembership:
                 log.info("voter change failed", error=reason)
 
     def wish(self) -> Any:
-        """The request that makes this controller the voter that it is to be; None if there is nothing to change."""
+        """The request that makes this controller's entry in the set of voters current; None if nothing is to change."""
         raft, own = self._raft, self.own
         is_known = own.key.directory_id != NO_DIRECTORY and bool(own.endpoints)
         if raft is None or not raft.kraft_version or raft.is_leader or raft.leader_id < 0 or not is_known:
@@ -251,7 +254,8 @@ class QuorumMembership:
     # -- for the leader ------------------------------------------------------------------------------------------
 
     async def look_for(self, endpoints: Mapping[str, Address] | None, node_id: int) -> Hello:
-        """The handshake of a controller, at these addresses by listener or at its known one. Raises Unreachable."""
+        """The handshake of a controller, at one of `endpoints` (addresses by listener name), or at its known address if
+        `endpoints` is None. Raises Unreachable."""
         if node_id == self.node_id:
             return self._introduce(Hello(node_id, None, None, {}))
         own = [endpoint.name for endpoint in self._settings.advertised]

@@ -2,8 +2,8 @@
 
 Each batch is one decision: it is applied as a whole, then the subscribers are called, then the applied offset advances,
 which wakes the tasks that wait for it. Where a snapshot has replaced the log, the image takes over the snapshot's
-content in place, and the subscribers get the difference. Writes snapshots of the image (`snapshot_schedule.py`). Trio:
-a task that waits for commits.
+content in place, and the subscribers get the difference. The applier also writes snapshots of the image
+(`snapshot_schedule.py`). Trio: a task that waits for commits.
 """
 
 from collections.abc import Sequence
@@ -48,11 +48,11 @@ class OwnTerm(Protocol):
         ...
 
     def applied(self, offset: int) -> None:
-        """Everything before `offset` is committed and applied."""
+        """Complete the decisions before `offset`, which are committed and applied."""
         ...
 
     def end(self, high_watermark: int) -> None:
-        """The term has ended; everything before the high watermark is committed."""
+        """End the term. Everything before the high watermark is committed."""
         ...
 
 
@@ -94,12 +94,12 @@ class MetadataApplier:
         self._subscribers.append(subscriber)
 
     def committed(self, high_watermark: int) -> None:
-        """Everything before the high watermark is committed."""
+        """Raise the high watermark: everything before it is committed and can be applied."""
         self._high_watermark = max(self._high_watermark, high_watermark)
         self._committed.set()
 
     def installed(self, snapshot: SnapshotId, data: bytes) -> None:
-        """A snapshot has replaced the log."""
+        """Note that a snapshot has replaced the log, and is to replace the content of the image."""
         self._installed = (snapshot, data)
         self.committed(snapshot.offset)
 
@@ -115,7 +115,8 @@ class MetadataApplier:
                     await self._apply_committed()
 
     def _has_work(self) -> bool:
-        """Where the log starts beyond the applied offset, the snapshot is about to be installed."""
+        """Whether there is a snapshot to install, or a committed batch to apply. If the log starts beyond the applied
+        offset, a snapshot is about to be installed, and batches must wait for it."""
         if self._installed is not None:
             return True
         return self._stored.start_offset <= self.progress.offset < self._high_watermark
@@ -174,7 +175,8 @@ class MetadataApplier:
 
 
 def _removed(image: Image, successor: Image) -> list[Record]:
-    """Records for what is in `image` and missing in its successor: snapshots have no records of removals."""
+    """Records that remove the topics and configs of `image` that its successor does not have. A snapshot itself has no
+    records of removals."""
     topics = [RemoveTopic(topic_id) for topic_id in image.topics_by_id if topic_id not in successor.topics_by_id]
     configs = [
         ConfigRecord(resource_type, resource_name, name, None)

@@ -1,7 +1,7 @@
 """One connection between two nodes after the handshake: requests and responses in both directions. Trio: a stream.
 
-A connection never waits forever for the other node: unsent data is bounded, and a cancelled request since which no
-frame has arrived closes the connection, because a network partition gives no other sign.
+A connection never waits for ever for the other node. Unsent data is bounded. If a request is cancelled and no frame has
+arrived since it was sent, the connection is closed, because a network partition gives no other sign.
 """
 
 from collections import deque
@@ -27,12 +27,12 @@ _CONNECTION_ERRORS = (trio.BrokenResourceError, trio.ClosedResourceError, OSErro
 Reply = Callable[[Mapping[str, Any]], None]
 """Sends the response to one request; to be called once, at any time. No effect after the connection has ended."""
 OnRequest = Callable[[int, str, dict[str, Any], Reply], None]
-"""(sending node, kind of request, body, reply): called for each request, and returns at once."""
+"""Handles a request, given the sending node, the kind of request, the body and the reply; returns at once."""
 
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A request without a response yet."""
+    """A request that waits for its response; None if the connection ended first."""
 
     done: trio.Event = field(default_factory=trio.Event)
     response: dict[str, Any] | None = None
@@ -42,8 +42,8 @@ class PeerConnection:
     """A connection to another node. `run` serves it until it ends.
 
     Attributes:
-        peer: the other node.
-        last_frame_at: when the last frame arrived, on trio's clock.
+        peer: the id of the other node.
+        last_frame_at: the time at which the last frame arrived, in seconds of trio's clock.
     """
 
     def __init__(self, stream: trio.abc.Stream, frames: FrameStream, peer: int, on_request: OnRequest) -> None:
@@ -80,7 +80,8 @@ class PeerConnection:
         self._scope.cancel()
 
     async def request(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for the response. Raises ConnectionLost. Cancelled, it may be carried out or not."""
+        """Send a request and wait for the response. Raises ConnectionLost. After cancellation the request may be
+        carried out or not."""
         if self._ended or len(self._pending) >= PENDING_MAX:
             raise ConnectionLost(f"there is no connection to node {self.peer}")
         self._last_id += 1

@@ -21,7 +21,8 @@ __all__ = ["FrameStream", "MalformedFrame", "PushedBackStream", "decode_frame", 
 
 READ_SIZE = 1 << 16
 SNIFFED_SIZE = 5
-"""A length and the first byte: that of a msgpack map is never 0, that of an API key of Kafka always."""
+"""The bytes that tell the protocols apart: the length and the first byte of a frame. The first byte of a msgpack map is
+never 0; the first byte of an API key of Kafka always is."""
 _BYTES_MAX = (1 << 31) - 1
 
 
@@ -30,13 +31,13 @@ class MalformedFrame(ValueError):
 
 
 def encode_frame(frame: dict[str, Any]) -> bytes:
-    """A frame as bytes, with its length."""
+    """Encode a frame as bytes, with its length."""
     body: bytes = msgpack.packb(frame)
     return len(body).to_bytes(4, "big") + body
 
 
 def decode_frame(data: bytes | bytearray) -> dict[str, Any]:
-    """The map of a frame, given without its length. Raises MalformedFrame."""
+    """Decode a frame without its length into its map. Raises MalformedFrame."""
     try:
         frame = msgpack.unpackb(data, max_bin_len=_BYTES_MAX, strict_map_key=True)
     except (ValueError, msgpack.UnpackException) as error:
@@ -52,10 +53,10 @@ def is_request_of_kafka(start: bytes) -> bool | None:
 
 
 class PushedBackStream(trio.abc.Stream):
-    """A stream of which the first bytes were read already: they are received again.
+    """A stream whose first bytes were read already, and are received again.
 
     Attributes:
-        stream: the stream itself.
+        stream: the underlying stream.
     """
 
     def __init__(self, stream: trio.abc.Stream, received: bytes) -> None:
@@ -84,7 +85,9 @@ class FrameStream:
     """Reads frames from a stream.
 
     Args:
-        received: what was read from the stream before.
+        stream: the stream to read from.
+        size_max: the largest size of a frame in bytes.
+        received: the bytes that were read from the stream before.
     """
 
     def __init__(self, stream: trio.abc.Stream, size_max: int, received: bytes = b"") -> None:
@@ -98,7 +101,7 @@ class FrameStream:
         self._reader.size_bytes_max = size_max
 
     async def next(self) -> dict[str, Any] | None:
-        """The next frame; None at the end. Raises MalformedFrame, and trio's errors of a broken stream."""
+        """Read the next frame; None at the end. Raises MalformedFrame, and trio's errors of a broken stream."""
         while not self._frames:
             data, self._received = self._received, b""
             if not data and not (data := bytes(await self._stream.receive_some(READ_SIZE))):

@@ -18,7 +18,7 @@ class Network(Protocol):
     async def connect(self, host: str, port: int) -> trio.abc.Stream: ...
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
-        """Bound listeners. An empty host means every address, port 0 a free port."""
+        """Open listeners, already bound. An empty host means every address, port 0 a free port."""
         ...
 
 
@@ -28,7 +28,7 @@ class TcpNetwork:
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
         try:
             return await trio.open_tcp_stream(host, port)
-        except (ValueError, OverflowError) as error:  # no address at all; other nodes and requests may name any
+        except (ValueError, OverflowError) as error:  # an invalid address: other nodes and requests may name any text
             raise OSError(errno.EINVAL, f"{shortened(host)!r}:{port} is no address: {error}") from error
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
@@ -36,7 +36,7 @@ class TcpNetwork:
 
 
 def peer_host(stream: trio.abc.Stream) -> str:
-    """The address of the other end; "" where the stream is none of TCP, or has ended."""
+    """The IP address of the other end; "" if the stream is not a TCP stream, or has ended."""
     if not isinstance(stream, trio.SocketStream):
         return ""
     try:

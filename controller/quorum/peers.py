@@ -1,9 +1,9 @@
-"""The connections to the other nodes: opening with backoff, accepting, discovery of the voters. Trio: tasks.
+"""`Peers` opens, accepts and keeps the connections to the other nodes, and discovers the voters. Trio: tasks.
 
 A node opens one connection to each controller when it first has a request for it, and keeps it; controllers accept on
-the controller listener. Each connection begins with a handshake (`handshake.py`); one that begins as a request of
-Kafka's protocol is that of a tool, and is handed on. A connection that ends, or that is refused by the operating
-system, is reported at once, so that a killed process is noticed long before a timeout.
+the controller listener. Each connection begins with a handshake (`handshake.py`). A connection that begins with a
+request of Kafka's protocol comes from a tool, and is passed to `serve_client`. A connection that ends, or that the
+operating system refuses, is reported at once, so that a killed process is noticed long before a timeout.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -41,11 +41,11 @@ log = structlog.get_logger("minikafka.peers")
 FRAME_SIZE_MAX = 100 << 20
 CONNECT_TIMEOUT_S = 1.0
 FIRST_BYTES_TIMEOUT_S = 10.0
-"""Longer, since a client on a busy machine may need a while to send its first request."""
+"""Longer than `CONNECT_TIMEOUT_S`, since a client on a busy machine may need a while to send its first request."""
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.02, 0.2
 CONNECTIONS_MAX = 2000
 CLIENTS_MAX = 500
-"""Of them those of tools, which must not keep nodes out."""
+"""The most of the connections that tools may have, so that tools cannot keep nodes out."""
 LOGGED_REFUSALS_MAX = 100
 WARNING_INTERVAL_S = 1.0
 ServeClient = Callable[[PushedBackStream], Awaitable[None]]
@@ -61,10 +61,10 @@ class Peers:
     """Opens, accepts and keeps connections to other nodes.
 
     Args:
-        node_id: this node.
+        node_id: the id of this node.
         network: opens connections.
         voters: the addresses of the controllers by id.
-        cluster_id: the cluster that this node belongs to; None if it is unknown yet.
+        cluster_id: returns the id of this node's cluster; None if it is unknown yet.
         on_cluster_id: called with the cluster id of another node's handshake while this node has none.
         on_request: handles requests.
         on_connection_lost: called with the node whose connection ended or could not be opened.
@@ -73,10 +73,10 @@ class Peers:
     Attributes:
         voters: the addresses of the controllers by id.
         serve_client: serves the connections of tools, which speak Kafka's protocol; None to close them.
-        addresses: those of nodes of a dynamic quorum that may be missing in `voters`.
-        introduce: adds to the handshake that this node sends.
+        addresses: the addresses of nodes of a dynamic quorum, which may be missing in `voters`.
+        introduce: completes the handshake that this node sends.
         on_hello: called with the handshake of each other node.
-        troubles: by address, why this node has not reached the controller there at the last attempt.
+        troubles: the reason why the last attempt to reach a controller failed, by its address.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Peers:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Accept on the listeners and keep connections until cancelled; then all are closed."""
+        """Accept on the listeners and keep connections until cancelled; then all connections are closed."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             for listener in listeners:
@@ -131,7 +131,7 @@ class Peers:
             await trio.sleep_forever()
 
     async def request(self, peer: int, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request to a controller; returns its response.
+        """Send a request to a controller; return its response.
 
         Raises:
             Unreachable: there is no connection; the request was certainly not sent.
@@ -219,8 +219,9 @@ class Peers:
         """The voters of the quorum, from the first of `addresses` that returns them.
 
         Args:
-            wait_for_all: for controllers that know only addresses: once each address has reported its node id, all of
-                them together are the voters.
+            addresses: the addresses of `controller.quorum.bootstrap.servers`.
+            wait_for_all: whether to take the nodes at all `addresses` as the voters once each has reported its node id.
+                For controllers that know only addresses.
         """
         found: dict[int, Address] = {}
         while True:
@@ -295,7 +296,8 @@ class Peers:
         await self._serve(connection, self._accepted)
 
     async def _greeting(self, stream: trio.abc.Stream) -> PushedBackStream | tuple[FrameStream, Hello] | None:
-        """The connection of a tool, or that of a node with its handshake; None if it is neither."""
+        """Read how a connection begins: the stream of a tool, or the frames and the handshake of a node. None if it is
+        neither."""
         start = await self._first_bytes(stream)
         if is_request_of_kafka(start):
             return PushedBackStream(stream, start)
@@ -321,7 +323,7 @@ class Peers:
             self._clients -= 1
 
     async def _first_bytes(self, stream: trio.abc.Stream) -> bytes:
-        """What tells a node from a client; less if there is no more, or not in time."""
+        """The first bytes of a connection, enough to tell a node from a client; fewer if no more arrive in time."""
         start = b""
         with trio.move_on_after(FIRST_BYTES_TIMEOUT_S):
             while is_request_of_kafka(start) is None:
@@ -352,7 +354,7 @@ class Peers:
             self.on_hello(hello)
 
     def _log_failure(self, stream: trio.abc.Stream, error: str) -> None:
-        """Log a handshake that failed; what is logged has the number of those that failed since the last line."""
+        """Log a failed handshake, at most once in `WARNING_INTERVAL_S`. `failed` counts those since the last line."""
         self._failed_handshakes += 1
         if trio.current_time() >= self._next_warning:
             log.warning(
@@ -362,7 +364,8 @@ class Peers:
             self._next_warning = trio.current_time() + WARNING_INTERVAL_S
 
     def _log_refusal(self, reason: str) -> None:
-        """Log each reason once, or again after many others: they quote what strangers send."""
+        """Log each reason once, or again after many other reasons. The reasons quote what unknown nodes send, so that
+        the set of logged reasons must be bounded."""
         reason = shortened(reason)
         if reason not in self._logged_refusals:
             if len(self._logged_refusals) >= LOGGED_REFUSALS_MAX:
@@ -372,6 +375,6 @@ class Peers:
 
 
 def _reason(error: Exception) -> str:
-    """Short: what the operating system says, which trio gives as the cause."""
+    """The reason of a failed attempt in few words: the text of the operating system's error, if it is the cause."""
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     return (isinstance(cause, OSError) and cause.strerror) or str(cause) or repr(cause)

@@ -14,7 +14,7 @@ __all__ = ["QuorumDescription", "ReplicaDescription", "described"]
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDescription:
-    """One replica. Times are milliseconds since 1970, -1 for never; `end_offset` is -1 if unknown."""
+    """The state of one replica. Times are milliseconds since 1970, -1 for never; `end_offset` is -1 if unknown."""
 
     node_id: int
     is_voter: bool
@@ -26,8 +26,8 @@ class ReplicaDescription:
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """Leader, leader epoch and high watermark of the metadata log, its replicas, and the voters with their
-    addresses."""
+    """The state of the quorum: leader, leader epoch and high watermark of the metadata log, its replicas, and the
+    voters with their addresses."""
 
     leader_id: int
     epoch: int
@@ -37,7 +37,7 @@ class QuorumDescription:
     kraft_version: int = 0
 
     def to_map(self) -> dict[str, Any]:
-        """The body of a frame. Nodes from before KIP-853 ignore the last three fields."""
+        """Encode as the body of a frame. Nodes from before KIP-853 ignore the last three fields."""
         replicas = [
             [one.node_id, one.is_voter, one.end_offset, one.last_fetch_ms, one.last_caught_up_ms]
             for one in self.replicas
@@ -54,7 +54,7 @@ class QuorumDescription:
 
     @classmethod
     def from_map(cls, body: Mapping[str, Any]) -> "QuorumDescription":
-        """Raises MalformedFrame."""
+        """Decode the body of a frame. Raises MalformedFrame."""
         match body:
             case {"leader": int() as leader, "epoch": int() as epoch, "high_watermark": int() as high_watermark}:
                 replicas = tuple(map(_replica, body.get("replicas", ())))
@@ -75,7 +75,13 @@ def _replica(entry: object) -> ReplicaDescription:
 
 
 def described(replica: Replica, *, now: float, now_ms: int) -> ReplicaDescription:
-    """Convert to wall-clock times; `now` and `now_ms` are the present by Raft's and by the wall clock."""
+    """Describe a replica, with its times converted to the wall clock.
+
+    Args:
+        replica: the replica as the leader sees it.
+        now: the present time of Raft's clock, in seconds.
+        now_ms: the present time of the wall clock, in milliseconds.
+    """
 
     def wall_ms(time: float | None) -> int:
         return -1 if time is None else now_ms - int((now - time) * 1000)

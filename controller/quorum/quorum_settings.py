@@ -11,8 +11,8 @@ from minikafka.controller.settings.static_settings import StaticSettings
 __all__ = ["QuorumSettings", "quorum_settings"]
 
 FETCH_WAIT_MS_MAX = 500
-"""Longest wait of a follower's Fetch for new records. Shorter with a short fetch timeout, which it must stay well
-below."""
+"""The longest time that a follower's Fetch waits for new records. With a short fetch timeout the wait is shorter, since
+it must stay well below the timeout."""
 REQUEST_TIMEOUT_MS_MAX = 1000
 
 
@@ -23,11 +23,11 @@ class QuorumSettings:
     Attributes:
         voters: the addresses of the controllers by id; empty if they must be discovered.
         bootstrap: the addresses used for discovery.
-        listen_on: this node's addresses as a controller; empty if it is not one.
-        is_controller: whether it has the role `controller`.
+        listen_on: the addresses on which this node listens as a controller; empty if it is not a controller.
+        is_controller: whether this node has the role `controller`.
         raft: timeouts and limits.
-        advertised: the addresses that other nodes are given to reach this controller.
-        joins: whether this controller has itself added to the voters (`controller.quorum.auto.join.enable`).
+        advertised: the addresses at which other nodes reach this controller.
+        joins: whether this controller asks to be added to the voters (`controller.quorum.auto.join.enable`).
     """
 
     voters: Mapping[int, Address]
@@ -46,7 +46,7 @@ def quorum_settings(
     is_controller: bool,
     advertised: Sequence[VoterEndpoint] = (),
 ) -> QuorumSettings:
-    """Parse a node's settings, which have been validated."""
+    """Parse the quorum settings of a node. They must have been validated."""
     return QuorumSettings(
         voters=dict(map(_voter, _items(static, "controller.quorum.voters"))),
         bootstrap=[_address(item) for item in _items(static, "controller.quorum.bootstrap.servers")],

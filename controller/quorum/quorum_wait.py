@@ -1,4 +1,4 @@
-"""What a node says while no leader of its quorum is known: after two seconds, and then every ten."""
+"""Logs that a node waits for a leader of its quorum, after two seconds and then every ten seconds."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ log = structlog.get_logger("minikafka.quorum")
 
 TELL_AFTER_S = 2.0
 TELL_AGAIN_AFTER = 5
-"""Times `TELL_AFTER_S`."""
+"""The time between two lines, in multiples of `TELL_AFTER_S`."""
 
 
 async def tell_of_waiting(node_id: int, peers: Peers, bootstrap: Sequence[Address], leader: Callable[[], int]) -> None:
@@ -38,7 +38,7 @@ async def tell_of_waiting(node_id: int, peers: Peers, bootstrap: Sequence[Addres
 
 
 def _unreachable(node_id: int, peers: Peers, bootstrap: Sequence[Address]) -> list[str]:
-    """The controllers that this node does not reach, with the last errors."""
+    """The controllers that this node cannot reach, each with the reason of the last failed attempt."""
     named = {address: f"node {voter} at " for voter, address in peers.voters.items() if voter != node_id}
     known = {address: named.get(address, "") for address in (*named, *bootstrap)}
     return [

@@ -1,8 +1,8 @@
-"""Runs Raft: carries out its effects in order, calls its timer, and exchanges its messages. Trio: tasks.
+"""`RaftDriver` runs Raft: it carries out the effects in order, calls the timer, and exchanges messages. Trio: tasks.
 
-Raft itself (`raft/`) is a pure function of its inputs. Any task passes an input in, between two awaits; the effects go
-to the end of one queue, which one task processes. While that task waits for the disk no later effect is carried out: a
-vote is on the device before it is sent, and a record before the Fetch that acknowledges it.
+Raft itself (`raft/`) is a pure function of its inputs. Any task may pass an input to Raft; this does not wait. The
+resulting effects go to the end of one queue, which one task processes. While that task waits for the disk, no later
+effect is carried out: a vote is on the device before it is sent, and a record before the Fetch that acknowledges it.
 """
 
 from collections import deque
@@ -44,7 +44,7 @@ __all__ = ["QuorumListener", "RaftDriver"]
 log = structlog.get_logger("minikafka.quorum")
 
 ROUNDS_TO_HEAR = 5
-"""Rounds of the loop in which a message that lies in a socket reaches Raft: received, decoded, handed on."""
+"""The rounds of the event loop in which a message that waits in a socket is received, decoded and passed to Raft."""
 
 RequestSender = Callable[[int, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Sends a request to a node and waits for the response; raises Unreachable or ConnectionLost."""
@@ -56,7 +56,7 @@ class QuorumListener(Protocol):
     def committed(self, high_watermark: int) -> None: ...
 
     def voters_changed(self, voters: VoterSet) -> None:
-        """These are the voters in force from now on."""
+        """The set of voters has changed to `voters`."""
         ...
 
     def elected(self, epoch: int, end_offset: int) -> None:
@@ -73,17 +73,17 @@ class QuorumListener(Protocol):
 
 
 class RaftDriver:
-    """This node's member of the quorum.
+    """The driver of this node's Raft state machine.
 
     Args:
-        node_id: this node.
-        voters: the ids of all voters of the settings; records in the log may name others.
-        stored: the log; the caller closes it.
+        node_id: the id of this node.
+        voters: the ids of all voters in the settings; records in the log may name other voters.
+        stored: the metadata log; the caller closes it.
         settings: timeouts and limits.
         random: the source of randomized timeouts.
         send_request: sends a Raft request to another node.
         listener: see `QuorumListener`.
-        wall_clock_ms: the timestamp of records.
+        wall_clock_ms: returns the time of the wall clock in milliseconds, for the timestamps of records.
         own: this node as a voter of a dynamic quorum.
     """
 
@@ -127,17 +127,17 @@ class RaftDriver:
 
     @property
     def kraft_version(self) -> int:
-        """0: the settings name the voters; 1: the log does."""
+        """The kraft.version: 0 if the settings name the voters, 1 if the log does."""
         return self._raft.membership.kraft_version
 
     @property
     def voter_set(self) -> VoterSet:
-        """The voters in force."""
+        """The current voters."""
         return self._raft.voter_set
 
     @property
     def leader_id(self) -> int:
-        """-1 if no leader is known."""
+        """The node id of the leader; -1 if no leader is known."""
         return self._raft.leader_id
 
     @property
@@ -165,7 +165,7 @@ class RaftDriver:
     # -- inputs --------------------------------------------------------------------------------------------------
 
     def request(self, sender: int, body: Mapping[str, Any], reply: Reply) -> None:
-        """A request arrived. A malformed one gets an empty response."""
+        """Pass a request that has arrived to Raft. A malformed request gets an empty response."""
         try:
             self._queue(self._raft.request(trio.current_time(), sender, request_from_map(body), reply))
         except BadMessage as error:
@@ -173,11 +173,11 @@ class RaftDriver:
             reply({})
 
     def unreachable(self, peer: int) -> None:
-        """A node has closed a connection, or cannot be connected to."""
+        """Tell Raft that a node has closed a connection, or cannot be connected to."""
         self._queue(self._raft.unreachable(trio.current_time(), peer))
 
     def append(self, batches: bytes) -> int:
-        """Append as the leader; returns the end offset.
+        """Append batches as the leader; return the end offset.
 
         Raises:
             NotLeader: this node is not the leader; nothing was appended.
@@ -192,38 +192,38 @@ class RaftDriver:
     # -- voters that come and go ---------------------------------------------------------------------------------
 
     def learn_own(self, own: Voter) -> None:
-        """See `Raft`."""
+        """Tell Raft this node's entry as a voter; see `Raft.learn_own`."""
         self._raft.learn_own(own)
 
     def quorum_is_dynamic(self, contacts: Iterable[int]) -> None:
-        """See `Raft`."""
+        """Tell Raft that the quorum is dynamic; see `Raft.quorum_is_dynamic`."""
         self._raft.quorum_is_dynamic(contacts)
 
     def check_new_voter(self, key: ReplicaKey) -> None:
-        """Raises KafkaError if this replica cannot be added now."""
+        """Check that a replica can be added to the voters now. Raises KafkaError."""
         self._raft.check_new_voter(trio.current_time(), key)
 
     def add_voter(self, voter: Voter) -> int:
-        """Append a set with this voter, as the leader; returns the record's offset. Raises KafkaError."""
+        """Append a set of voters with `voter` added, as the leader; return the record's offset. Raises KafkaError."""
         self._queue(self._raft.add_voter(trio.current_time(), voter))
         return self._raft.membership.offset
 
     def remove_voter(self, key: ReplicaKey) -> int:
-        """As `add_voter`."""
+        """Append a set of voters without the voter `key`; see `add_voter`."""
         self._queue(self._raft.remove_voter(trio.current_time(), key))
         return self._raft.membership.offset
 
     def update_voter(self, voter: Voter) -> int:
-        """As `add_voter`."""
+        """Append a set of voters with the entry of `voter` replaced; see `add_voter`."""
         self._queue(self._raft.update_voter(trio.current_time(), voter))
         return self._raft.membership.offset
 
     def check_upgrade(self, voters: VoterSet) -> None:
-        """Raises KafkaError if `upgrade` would."""
+        """Check that kraft.version can be upgraded. Raises KafkaError if `upgrade` would."""
         self._raft.check_upgrade(trio.current_time(), voters)
 
     def upgrade(self, voters: VoterSet) -> int:
-        """To kraft.version 1, as `add_voter`."""
+        """Upgrade to kraft.version 1 with these voters; see `add_voter`."""
         self._queue(self._raft.upgrade(trio.current_time(), voters))
         return self._raft.membership.offset
 
@@ -231,7 +231,7 @@ class RaftDriver:
         """Wait until the record at `offset`, which this node has appended as the leader, is committed.
 
         Raises:
-            NotLeaderOrFollowerError: this node leads no longer; the record may be kept or lost.
+            NotLeaderOrFollowerError: this node is no longer the leader; the record may be kept or lost.
         """
         epoch = self.epoch
         while self.high_watermark <= offset:
@@ -260,7 +260,7 @@ class RaftDriver:
             self._deadline_moved.set()
 
     def _may_pass(self, effect: Effect) -> TypeGuard[SendResponse]:
-        """Whether this effect need not wait for those in the queue."""
+        """Whether an effect need not wait for the effects in the queue."""
         if not isinstance(effect, SendResponse) or effect.waits_for_log or self._persisting:
             return False
         return not any(isinstance(before, Persist) for before in self._effects)
@@ -276,11 +276,11 @@ class RaftDriver:
                 self._queue(self._raft.tick(trio.current_time()))
 
     async def _hear_the_others(self) -> None:
-        """Let the tasks of connections pass on what has arrived, before the clock is looked at.
+        """Let the tasks of the connections pass on the messages that have arrived, before Raft's timer is called.
 
-        After a long step in any task of this node, the messages of the others wait in its sockets. By the clock alone a
-        leader would depose itself, and a follower would start an election, although all others are well. What else is
-        due, such as the response to a Fetch that has waited long enough, is done at once.
+        After a long step in any task of this node, messages of other nodes wait in its sockets. Judging by the clock
+        alone, a leader would resign and a follower would start an election, although all other nodes are well. Actions
+        that are not of this kind, such as the response to a Fetch that has waited long enough, are not delayed.
         """
         for _ in range(ROUNDS_TO_HEAR):
             if trio.current_time() < self._raft.gives_up_at:
@@ -307,7 +307,7 @@ class RaftDriver:
             self._effects_queued = trio.Event()
 
     async def _sync(self, sync: Sync) -> None:
-        """Consecutive Sync effects share one sync."""
+        """Sync the log once for all consecutive Sync effects."""
         while self._effects and isinstance(following := self._effects[0], Sync):
             sync = following
             self._effects.popleft()
@@ -337,7 +337,8 @@ class RaftDriver:
                 self._listener.installed(effect.snapshot, effect.data)
 
     def _log_follow(self, effect: Follow) -> None:
-        """A leader that cannot be reached is given up and found again several times a second: one line is enough."""
+        """Log the leader that this node follows, once in a row: while the leader cannot be reached, Raft gives it up
+        and finds it again several times a second."""
         followed = effect.leader_id, effect.epoch
         (log.debug if followed == self._followed else log.info)(
             "following quorum leader", leader=effect.leader_id, epoch=effect.epoch
@@ -367,7 +368,7 @@ class RaftDriver:
         return self._raft.response(trio.current_time(), peer, request, message)
 
     async def _response_to(self, peer: int, request: Request) -> Response | None:
-        """None if there is no valid response in time."""
+        """Send a request and return the response; None if there is no valid response in time."""
         with trio.move_on_after(self._settings.fetch_timeout + self._settings.request_timeout):
             try:
                 return response_from_map(await self._send_request(peer, request.to_map()))

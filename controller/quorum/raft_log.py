@@ -36,7 +36,7 @@ READ_SIZE = 1 << 20
 
 
 class StoredRaftLog:
-    """A `RaftLog` on disk. Created by `open`. Methods raise KafkaError and OSError, after which the node must stop."""
+    """A `RaftLog` on disk, created by `open`. If a method raises KafkaError or OSError, the node must stop."""
 
     def __init__(self, disk: Disk, log: Log, snapshots: SnapshotFiles) -> None:
         self._disk = disk
@@ -54,8 +54,8 @@ class StoredRaftLog:
 
         Raises:
             UnreadableRecord: the log is damaged beyond a torn end.
-            BlockingIOError: another process has it open.
-            CorruptLog, OSError: as `Log.open`.
+            BlockingIOError: another process has the log open.
+            CorruptLog, OSError: see `Log.open`.
         """
         path = claim_directory(disk, directory)
         if disk.exists(f"{path}/{EPOCHS}"):
@@ -70,7 +70,8 @@ class StoredRaftLog:
         return opened
 
     def _begin_at_snapshot(self) -> None:
-        """Drop what the newest snapshot covers. If a crash interrupted its installation, replace the log now."""
+        """Drop the records that the newest snapshot covers. If a crash interrupted the installation of the snapshot,
+        replace the log now."""
         snapshot, log = self._snapshots.newest or NO_SNAPSHOT, self._log
         if log.start_offset > snapshot.offset:
             raise UnreadableRecord(
@@ -83,7 +84,7 @@ class StoredRaftLog:
             delete_before(log, snapshot.offset)
 
     def _read_voters(self, bootstrap: Membership | None) -> None:
-        """The voters that the newest snapshot names, or else the bootstrap checkpoint, and those of the log."""
+        """Read the history of the voters: from the newest snapshot or else the bootstrap checkpoint, then the log."""
         snapshot, data = self._snapshots.newest, self._snapshots.read_newest()
         named = snapshot_membership(data, snapshot.offset) if snapshot is not None and data is not None else bootstrap
         self.history.start_at(named or Membership())
@@ -125,7 +126,7 @@ class StoredRaftLog:
         return self.start_epoch if latest is None else latest
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
-        """See `RaftLog`."""
+        """The greatest epoch in the log up to `epoch`, and its end offset; see `RaftLog.end_offset_for`."""
         found, end = EpochEnd(self.start_epoch, self.start_offset), self.end_offset
         for known, start in reversed(self._log.epochs.entries):
             if known <= epoch:
@@ -134,7 +135,7 @@ class StoredRaftLog:
         return found
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """See `RaftLog`."""
+        """Read whole batches from `offset` on; see `RaftLog.read`."""
         part = self._log.read(offset, max_bytes=max_bytes)
         if part is None:
             return b""
@@ -142,7 +143,7 @@ class StoredRaftLog:
         return data[: sum(len(batch.data) for batch in batches(data))]
 
     def append_as_leader(self, data: bytes, epoch: int) -> int:
-        """See `RaftLog`."""
+        """Assign offsets and `epoch` to batches, append them, and return the new end offset; see `RaftLog`."""
         writable = bytearray(data)
         found = list(batches(writable))
         self._log.append(writable, found, leader_epoch=epoch)
@@ -152,7 +153,8 @@ class StoredRaftLog:
         return self._log.end_offset
 
     def append_as_follower(self, data: bytes) -> int:
-        """See `RaftLog`. Nothing is appended if any batch is invalid."""
+        """Append the leader's batches unchanged and return the new end offset; see `RaftLog.append_as_follower`.
+        Nothing is appended if any batch is invalid."""
         found: list[Batch] = []
         memberships: list[tuple[int, MembershipRecord]] = []
         size, end = 0, self._log.end_offset
@@ -174,21 +176,22 @@ class StoredRaftLog:
         return self._log.end_offset
 
     def truncate_to(self, offset: int) -> None:
-        """See `RaftLog`."""
+        """Remove all records from `offset` on."""
         self._synced.lower(offset)
         self._log.truncate_to(offset)
         self.history.truncate_to(offset)
 
     def latest_snapshot(self) -> SnapshotId | None:
-        """See `RaftLog`."""
+        """The id of the newest snapshot; None if there is no snapshot."""
         return self._snapshots.newest
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, size_max: int) -> tuple[int, bytes] | None:
-        """See `RaftLog`."""
+        """The whole size of a snapshot and a part of its bytes; None if it was deleted. See `RaftLog.read_snapshot`."""
         return self._snapshots.read(snapshot, position, size_max)
 
     def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
-        """See `RaftLog`. Raises UnreadableRecord for an invalid snapshot, before anything has changed.
+        """Install a snapshot that replaces the whole log; see `RaftLog.start_at`. Raises UnreadableRecord for an
+        invalid snapshot, before anything has changed.
 
         Blocking, unless the snapshot was prepared.
         """
@@ -203,22 +206,25 @@ class StoredRaftLog:
         self._snapshots.remove_old()
 
     def _write(self, snapshot: SnapshotId, data: bytes) -> None:
-        """A worker thread may call it, also twice: a response that waits for the disk is requested again."""
+        """Write a snapshot, once. Worker threads may call this twice for the same snapshot, since a response that waits
+        for the disk is requested again."""
         with self._one_writer:
             if self._prepared != snapshot:
-                snapshot_membership(data, snapshot.offset)  # It can be read, or else the next start would fail.
+                snapshot_membership(data, snapshot.offset)  # Check that it can be read: else the next start would fail.
                 self._snapshots.install(snapshot, data)
                 self._prepared = snapshot
 
     # -- for the driver and the applier --------------------------------------------------------------------------
 
     async def prepare(self, snapshot: SnapshotId, data: bytes) -> None:
-        """Write a snapshot that `start_at` is to install, in a worker thread. If it is not installed, the next start
-        may do so: what a snapshot contains is committed. At once if it has been written already: on a slow disk the
-        leader is asked for it again meanwhile, and the last response must not wait for the disk once more.
+        """Write a snapshot that `start_at` is to install, in a worker thread. If `start_at` is not called, the next
+        start of the node may install the snapshot, since all its content is committed.
+
+        A snapshot that has been written already is not written again. On a slow disk the leader is asked for it again
+        during the write, and the last response must not wait for the disk once more.
 
         Raises:
-            UnreadableRecord: it is damaged; nothing has changed.
+            UnreadableRecord: the snapshot is damaged; nothing has changed.
         """
         if self._prepared != snapshot:
             await self._disk.run(self._write, snapshot, data)
@@ -229,7 +235,7 @@ class StoredRaftLog:
         self._synced.note(self._log.recovery_point)
 
     def committed(self, start: int, end: int, max_bytes: int) -> Iterator[Batch]:
-        """The batches from `start` on that end at or before `end`: as many as fit, at least one."""
+        """The batches from `start` on that end at or before `end`: as many as fit into `max_bytes`, at least one."""
         for batch in batches(self.read(start, max_bytes)):
             if batch.next_offset > end:
                 return
@@ -255,7 +261,8 @@ class StoredRaftLog:
         self._snapshots.remove_old()
 
     def election_state(self) -> ElectionState:
-        """The election state as last persisted. The log of a standalone node has none: its last epoch is used.
+        """The election state that was persisted last. A standalone node has no file of it: the last epoch of its log is
+        used.
 
         Raises:
             UnreadableRecord: the file is damaged or written by a newer minikafka.

@@ -1,7 +1,8 @@
-"""`VoterRequests`: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and the upgrade of kraft.version, at the leader.
+"""`VoterRequests` changes the voters and kraft.version at the leader: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
 
-One change at a time; the rules are in `raft/voter_changes.py`. Source: Kafka's `AddVoterHandler`, `RemoveVoterHandler`,
-`UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`. Trio: a change waits for its commit.
+There is one change at a time; the rules are in `raft/voter_changes.py`. Source: Kafka's `AddVoterHandler`,
+`RemoveVoterHandler`, `UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`. Trio: a change waits for its
+commit.
 """
 
 from collections.abc import AsyncIterator
@@ -42,8 +43,8 @@ class VoterRequests:
 
     Args:
         raft: the driver of this node, which should lead.
-        membership: finds the nodes.
-        timeout_s: of a change whose request names none (`controller.quorum.request.timeout.ms`).
+        membership: finds the nodes at their addresses.
+        timeout_s: the timeout of a change whose request has none (`controller.quorum.request.timeout.ms`).
     """
 
     def __init__(self, raft: RaftDriver, membership: QuorumMembership, timeout_s: float) -> None:
@@ -54,11 +55,12 @@ class VoterRequests:
 
     @property
     def kraft_version(self) -> int:
-        """Before version 1 there are no changes, except `set_kraft_version`."""
+        """The kraft.version. With version 0 the voters cannot be changed; only `set_kraft_version` may be called."""
         return self._raft.kraft_version
 
     async def answer(self, request: Any) -> Any:
-        """The response; errors are in it. Cancelled, the change may be carried out or not."""
+        """Carry out a change and return the response, which has the error if there is one. After cancellation the
+        change may be carried out or not."""
         try:
             if isinstance(request, AddRaftVoterRequest):
                 await self._add(request)
@@ -99,7 +101,7 @@ class VoterRequests:
             await self._raft.wait_committed(offset)
 
     def _update(self, request: UpdateRaftVoterRequest) -> None:
-        """Answered before the commit, as in Kafka."""
+        """Update a voter's entry, without waiting for the commit, as in Kafka."""
         if self._is_busy:
             raise RequestTimedOutError
         endpoints = tuple(VoterEndpoint(one.name, one.host, one.port) for one in request.listeners)
@@ -125,11 +127,11 @@ class VoterRequests:
         await self._upgrade(validate_only=validate_only)
 
     async def _upgrade(self, *, validate_only: bool) -> None:
-        """From kraft.version 0 to 1, with the directories and addresses that the voters of the settings report.
+        """Upgrade kraft.version from 0 to 1, with the directory ids that the voters of the settings report.
 
         Raises:
-            InvalidUpdateVersionError: a voter cannot be reached, or does not support it.
-            KafkaError: as `Raft.upgrade`.
+            InvalidUpdateVersionError: a voter cannot be reached, or does not support version 1.
+            KafkaError: see `Raft.upgrade`.
         """
         async with self._alone(self._timeout_s):
             found: list[Voter] = []
@@ -154,7 +156,7 @@ class VoterRequests:
 
     @asynccontextmanager
     async def _alone(self, timeout_s: float) -> AsyncIterator[None]:
-        """One change at a time, and not for longer than this. Raises RequestTimedOutError."""
+        """Run a block that makes a change, one at a time and for `timeout_s` at most. Raises RequestTimedOutError."""
         if self._is_busy:
             raise RequestTimedOutError("Request timed out waiting for leader to handle previous voter change request")
         self._is_busy = True

@@ -29,12 +29,12 @@ An epoch, from election to election (nodes 1, 2 and 3; node 1 has just crashed):
              …
              (no Fetch for 0.8 s)                        partitioned? It resigns, because it could commit nothing
 
-Voters come and go while the quorum runs, where kraft.version is 1 (KIP-853). The voter set is a record in the log, and
-is in force as soon as it is appended; a truncation takes it back. Two sets that differ in one voter have no disjoint
-majorities; so one voter is added or removed at a time, and only once the change before is committed, in an epoch in
-which the leader has committed a record. A leader that removes itself does not count itself, and resigns after the
-commit. A voter whose removal is not committed still starts elections, without counting itself, because the others may
-lack records that it has.
+If kraft.version is 1, voters can be added and removed while the quorum runs (KIP-853). The voter set is a record in the
+log. It takes effect as soon as it is appended; a truncation takes it back. Two sets that differ in one voter have no
+disjoint majorities. Therefore one voter is added or removed at a time, and only once the previous change is committed,
+in an epoch in which the leader has committed a record. A leader that removes itself does not count itself, and resigns
+after the commit. A voter whose removal is not committed still starts elections, without counting itself, because the
+other voters may lack records that it has.
 
 The path of an input (a message, the timer, an append)::
 
@@ -56,7 +56,7 @@ The files, in reading order:
 - `raft_leader.py`: serving fetches, the high watermark, check-quorum.
 - `raft_follower.py`: fetching, truncating, snapshots; finding the leader as an observer.
 - `leader_change.py`: the control record that begins an epoch.
-- `voter_set.py`: voters and sets of them, as values.
+- `voter_set.py`: voters and sets of voters, as values.
 - `membership_records.py`: the control records that name the voters.
 - `voter_history.py`: the voters at each offset of the log.
 - `voter_changes.py`: adding, removing and updating voters at the leader.
@@ -85,7 +85,7 @@ Sources: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algori
 
 *Caveats*
 
-- In a static quorum (kraft.version 0) voters are fixed by configuration, and all nodes must name the same. Nodes that
+- In a static quorum (kraft.version 0) the settings fix the voters, and all nodes must name the same voters. Nodes that
   are not voters follow as observers. A voter whose disk was wiped returns without its votes and records, and can cause
   the loss of committed records, as with Kafka's static quorums: make sure first that the other voters have everything.
   In a dynamic quorum (kraft.version 1) such a node is another voter, which has to be added.

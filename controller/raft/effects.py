@@ -1,8 +1,8 @@
 """The effects that Raft returns for its caller to carry out, strictly in the order in which they were returned.
 
-The order is what makes votes and acknowledgements durable: no effect behind a `Persist` or a `Sync` may be visible to
-another node before that is on the device. Further inputs are allowed meanwhile; their effects queue up behind. Only a
-response that says nothing about the log need not wait for a Sync (`SendResponse.waits_for_log`).
+The order makes votes and acknowledgements durable: no effect behind a `Persist` or a `Sync` may be visible to another
+node before the state or the log is on the device. Further inputs are allowed meanwhile; their effects queue up behind.
+Only a response that says nothing about the log need not wait for a Sync (`SendResponse.waits_for_log`).
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Persist:
 class Sync:
     """Sync the log up to `end_offset`, then call `Raft.synced` with this effect.
 
-    Consecutive ones may share one sync; `synced` is then called with the last.
+    Consecutive Sync effects may share one sync; `synced` is then called with the last of them.
     """
 
     end_offset: int
@@ -51,16 +51,17 @@ class SendResponse:
 
     @property
     def waits_for_log(self) -> bool:
-        """Whether it stays behind a Sync; it stays behind a Persist in any case.
+        """Whether the response must wait for a Sync before it. It waits for a Persist in any case.
 
-        A leader announces itself to a voter whose disk is slow, and disconnects it if it hears nothing at all.
+        The response to BeginEpoch does not wait for a Sync: a leader that gets no response at all from a voter
+        disconnects it, although only the voter's disk may be slow.
         """
         return not isinstance(self.message, BeginEpochResponse)
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """All records before `high_watermark` are committed: apply them. It never decreases."""
+    """All records before `high_watermark` are committed: apply them. The high watermark never decreases."""
 
     high_watermark: int
 
@@ -79,7 +80,7 @@ class Elected:
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """This node leads no longer. Its uncommitted records may be kept or lost."""
+    """This node is no longer the leader. Its uncommitted records may be kept or lost."""
 
 
 @dataclass(frozen=True, slots=True)

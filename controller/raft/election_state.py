@@ -1,8 +1,8 @@
 """The election state, which must survive a restart: the highest epoch seen, and the vote in it.
 
-Stored beside the log in the file `quorum-state`, one line of JSON in Kafka's format: `QuorumStateData` v0 for static
-voters, v1 for a dynamic quorum (KIP-853). A file of an unknown version is refused: it must not be taken for "no vote
-yet" (KAFKA-15412).
+The election state is stored beside the log in the file `quorum-state`, one line of JSON in Kafka's format:
+`QuorumStateData` v0 for static voters, v1 for a dynamic quorum (KIP-853). A file of an unknown version is refused: it
+must not be taken for "no vote yet" (KAFKA-15412).
 """
 
 import json
@@ -14,7 +14,7 @@ from minikafka.controller.raft.voter_set import NO_DIRECTORY
 from minikafka.protocol.names import uuid_from_text, uuid_text
 
 NO_NODE = -1
-"""No known leader, or no vote."""
+"""The node id that stands for no known leader, or no vote."""
 FILE_NAME = "quorum-state"
 STATIC, DYNAMIC = 0, 1
 """The versions of the file."""
@@ -29,11 +29,11 @@ class ElectionState:
     """An epoch, and this node's vote and leader in it.
 
     Attributes:
-        epoch: the greatest one seen; it never decreases. 0: there has been no election.
+        epoch: the greatest epoch seen; it never decreases. 0 before the first election.
         voted_for: the candidate that got this node's vote. *Invariant:* once set, it stays for this epoch.
         leader: the leader. *Use:* a restarted node knows its leader, and a restarted leader that it was one.
         voted_directory: the directory of the candidate that got the vote, in a dynamic quorum. *Use:* a candidate whose
-            disk was replaced is another one.
+            disk was replaced is another candidate.
     """
 
     epoch: int = 0
@@ -43,7 +43,7 @@ class ElectionState:
 
 
 def encode_election_state(state: ElectionState, voters: Sequence[int], *, kraft_version: int = 0) -> bytes:
-    """The content of the file; a vote for a directory needs version 1."""
+    """Encode the content of the file; a vote for a directory needs version 1."""
     if kraft_version or state.voted_directory != NO_DIRECTORY:
         dynamic = {
             "leaderId": state.leader,
@@ -66,8 +66,8 @@ def encode_election_state(state: ElectionState, voters: Sequence[int], *, kraft_
 
 
 EPOCH_MAX = 1 << 30
-"""In a file, and in messages. Elections do not come so far; a greater one is of a damaged file, and the quorum, which
-would take it over, could have no other after it."""
+"""The greatest epoch that is accepted in a file or a message. Elections never reach it: a greater epoch comes from a
+damaged file. The quorum would take it over, and could then have no further epoch."""
 
 
 def decode_election_state(data: bytes) -> ElectionState:

@@ -27,8 +27,8 @@ def grants(member: Member, vote: Vote) -> bool:
 def _is_for_this_voter(member: Member, vote: Vote) -> bool:
     """Whether the candidate may count the vote of this node.
 
-    In a dynamic quorum the candidate's log says who votes, which may be newer than this node's: this node may not know
-    that it is a voter, or that the candidate is one (KIP-853; Ongaro's dissertation, 4.1).
+    In a dynamic quorum the candidate's log determines the voters, and it may be newer than this node's log: this node
+    may not know yet that it is a voter, or that the candidate is a voter (KIP-853; Ongaro's dissertation, 4.1).
     """
     if vote.voter_directory != NO_DIRECTORY:
         return vote.voter_directory == member.key.directory_id
@@ -55,10 +55,11 @@ def handle_vote(member: Member, vote: Vote) -> VoteResponse:
 
 
 def _yield(member: Member, vote: Vote) -> None:
-    """Delay this node's own pre-vote for another voter's, so that the two do not split the votes.
+    """Delay this node's own pre-vote in favour of another voter's, so that the two do not split the votes.
 
-    Only briefly and only once, because the other may fail. Of two voters that ask each other at the same time, the one
-    with the better log goes first, or else the one with the lower id. An optimization: safety does not depend on it.
+    The delay is short and happens once, because the other voter may fail. If two voters ask each other at the same
+    time, the voter with the better log goes first, or else the voter with the lower id. This is an optimization: safety
+    does not depend on it.
     """
     state = member.state
     if not isinstance(state, Unattached | Follower | Prospective) or state.has_yielded:
@@ -135,7 +136,7 @@ def _lose(member: Member, state: Prospective | Candidate) -> None:
 
 
 def due(member: Member, state: Unattached | Prospective | Candidate | Resigned) -> None:
-    """An election timeout has passed."""
+    """Act on an election timeout that has passed: start a pre-vote, or become prospective."""
     if isinstance(state, Prospective):
         _start_pre_vote(member, state)
     else:

@@ -1,7 +1,7 @@
-"""The first record of each epoch: a control batch, LEADER_CHANGE, as Kafka writes it.
+"""Encodes the first record of each epoch, the control record LEADER_CHANGE, as Kafka writes it.
 
-A leader may commit by counting replicas only for records of its own epoch (Raft, section 5.4.2). This record exists at
-once, and commits everything before it.
+A leader may commit by counting replicas only for records of its own epoch (Raft, section 5.4.2). Its LEADER_CHANGE
+record is appended at once, and its commit commits everything before it.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """`RaftLog`, the interface between Raft and the log on disk. No method waits: `effects.Sync` requests durability.
 
-Implemented by `controller/quorum/raft_log.py`. Offsets count records. Data is whole record batches of format v2, which
-Raft does not parse: the log keeps the `VoterHistory` of what it holds.
+The implementation is `controller/quorum/raft_log.py`. Offsets count records. Data is whole record batches of format v2,
+which Raft does not parse: the log keeps the `VoterHistory` of its records.
 """
 
 from typing import NamedTuple, Protocol
@@ -31,18 +31,18 @@ class RaftLog(Protocol):
 
     @property
     def history(self) -> VoterHistory:
-        """The voters that records in the log and in its snapshot name; each change of the log changes it."""
+        """The voters at each offset, from records in the log and in its snapshot. Each change of the log updates it."""
         ...
 
     @property
     def start_offset(self) -> int:
         """The first record's offset. *Invariant:* if not 0, there is a snapshot of exactly this offset, or the latest
-        snapshot is of a later one and `start_epoch` is known."""
+        snapshot has a later offset and `start_epoch` is known."""
         ...
 
     @property
     def start_epoch(self) -> int:
-        """The epoch of the last record before `start_offset`, that of the snapshot; 0 if `start_offset` is 0."""
+        """The epoch of the last record before `start_offset`, from the snapshot; 0 if `start_offset` is 0."""
         ...
 
     @property
@@ -61,8 +61,8 @@ class RaftLog(Protocol):
         ...
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from `offset` on, which is a batch's base offset: as many as fit, at least one. Empty only at
-        the log end. Includes records that are not synced."""
+        """Read whole batches from `offset` on, which must be a batch's base offset: as many as fit into `max_bytes`, at
+        least one. Empty only at the log end. Includes records that are not synced."""
         ...
 
     def append_as_leader(self, batches: bytes, epoch: int) -> int:
@@ -73,7 +73,7 @@ class RaftLog(Protocol):
         """Append the leader's batches unchanged; returns the new end offset.
 
         Raises:
-            ValueError: they do not start at the log end, or are damaged. The log has not changed.
+            ValueError: the batches do not start at the log end, or are damaged. The log has not changed.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The state of a node that is the same in all roles, and the change from one role to another.
+"""`Member`: the state of a Raft node that all roles share, and the change from one role to another.
 
 Each `become_…` adds the effects of the change itself. The first action of the new role is due at once: see `Raft`.
 """
@@ -42,20 +42,22 @@ from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey, Voter,
 
 
 class Inconsistent(Exception):
-    """A violated invariant of the quorum (KAFKA-12460). A message that raises it is not followed."""
+    """An invariant of the quorum is violated (KAFKA-12460). A message that leads to this error has no effect."""
 
 
 class Member:
-    """
+    """The state of this node that does not depend on its role, and the state of its current role.
+
     Attributes:
-        key: this node, with its metadata directory. own: the voter that it is, or would be.
-        voter_set: the voters in force: those of the newest record, or of the settings.
-        others: the other voters, in order.
+        own: this node as a voter, which it is or would be.
+        key: the id of this node and of its metadata directory.
+        voter_set: the current voters, from the newest record of the voters, or from the settings.
+        others: the ids of the other voters, in order.
         majority: the number of voters that make a majority.
-        contacts: nodes that know voters, for an observer whose log names none.
-        is_static: all voters are known to be those of the settings.
+        contacts: the ids of nodes that know voters, for an observer whose log names no voters.
+        is_static: whether all voters are known to be the voters of the settings.
         election: the election state, as in the last Persist.
-        high_watermark: *Invariant:* it never decreases, and is never beyond the log end.
+        high_watermark: the high watermark. *Invariant:* it never decreases, and is never beyond the log end.
         now: the time of the current input.
         effects: the effects of the current input, and of those before it that an exception has interrupted.
     """
@@ -96,7 +98,7 @@ class Member:
         self.state: State = self._first_state()
 
     def voters_changed(self) -> None:
-        """Take the voters in force from the log: at the start, and after each change of the log."""
+        """Take the current voters from the log: at the start, and after each change of the log."""
         latest = self.log.history.latest
         self.kraft_version = latest.kraft_version
         self.voter_set = latest.voters if latest.voters is not None and self.kraft_version else self._of_settings
@@ -108,22 +110,23 @@ class Member:
             self.is_static = False
 
     def learn_own(self, own: Voter) -> None:
-        """The metadata directory has got its id. It never gets another."""
+        """Take over this node's entry as a voter, once its metadata directory has an id, which never changes."""
         if self.key.directory_id == NO_DIRECTORY:
             self.own, self.key = own, own.key
             self.voters_changed()
 
     @property
     def may_lead(self) -> bool:
-        """Whether it starts elections: it is a voter, or its removal is not known to be committed. In such an election,
-        and as the leader, it does not count itself (Ongaro's dissertation, 4.2.2): the others may need its log."""
+        """Whether this node starts elections: it is a voter, or its removal is not known to be committed. In the latter
+        case it does not count itself, neither in the election nor as the leader, but the other voters may need its log
+        (Ongaro's dissertation, 4.2.2)."""
         if self.is_voter or not self.kraft_version:
             return self.is_voter
         return any(voters.is_voter(self.key) for voters in self.log.history.in_doubt(self.high_watermark))
 
     @property
     def directory(self) -> bytes:
-        """The directory id in this node's messages: none in a static quorum."""
+        """The directory id in this node's messages; `NO_DIRECTORY` in a static quorum."""
         return self.key.directory_id if self.kraft_version else NO_DIRECTORY
 
     def _first_state(self) -> State:
@@ -152,7 +155,7 @@ class Member:
         return self.node_id if isinstance(state, Leader) else NO_NODE
 
     def election_deadline(self) -> float:
-        """In one to two election timeouts."""
+        """A random time from one to two election timeouts from now."""
         return self.now + self.settings.election_timeout * (1 + self.random.random())
 
     def send(self, peer: int, request: Request) -> None:
@@ -173,7 +176,8 @@ class Member:
             self.effects.append(Committed(high_watermark))
 
     def _persist(self, election: ElectionState) -> None:
-        """Replace a Persist that directly precedes: no other effect depends on it."""
+        """Set the election state and add a Persist. A Persist directly before it is replaced, since no other effect
+        depends on that."""
         self.election = election
         if self.effects and isinstance(self.effects[-1], Persist):
             self.effects.pop()
@@ -259,7 +263,8 @@ class Member:
         self.effects.append(Elected(self.epoch, end))
 
     def _first_records(self, granting: Sequence[int]) -> bytes:
-        """LEADER_CHANGE; and the voters, where the log has none yet, or this node has another address in them."""
+        """The first records of an epoch: LEADER_CHANGE, and the voters if the log has no record of them yet or this
+        node's entry in them has changed."""
         records = [leader_change(self.node_id, self.voters, granting)]
         if self.kraft_version:
             voters, latest = self.voter_set, self.log.history.latest
@@ -270,8 +275,8 @@ class Member:
         return control_batch(records, timestamp_ms=self.wall_clock_ms())
 
     def become_resigned(self) -> None:
-        """Stop leading. Its next election is delayed, so that another voter can be elected. A node that is no voter any
-        more looks for the next leader soon."""
+        """Stop leading. This node's next election is delayed, so that another voter can be elected. A node that is no
+        longer a voter looks for the next leader soon."""
         leader = self.state
         assert isinstance(leader, Leader), "only a leader can resign"
         if self.may_lead:
@@ -283,6 +288,6 @@ class Member:
         self._release_fetches(leader)
 
     def _release_fetches(self, leader: Leader) -> None:
-        """Answer the waiting Fetches: this node leads no longer."""
+        """Answer the waiting Fetches, because this node is no longer the leader."""
         for waiting in leader.parked.values():
             self.respond(waiting.token, FetchResponse(self.epoch, self.leader_id))

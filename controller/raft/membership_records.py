@@ -1,4 +1,4 @@
-"""The control records of the voters, in Kafka's format: KRAFT_VERSION and KRAFT_VOTERS (KIP-853).
+"""Encodes and decodes the control records of the voters, KRAFT_VERSION and KRAFT_VOTERS, as Kafka does (KIP-853).
 
 Source: `KRaftVersionRecord` and `VotersRecord`, version 0.
 """
@@ -17,7 +17,7 @@ from minikafka.protocol.records.record import Record
 __all__ = ["MembershipRecord", "UnreadableMembership", "control_batch", "control_value", "membership_in", "voters_from"]
 
 MembershipRecord: TypeAlias = int | VoterSet
-"""A finalized kraft.version, or the voters from this record on."""
+"""The content of a control record: a finalized kraft.version, or the voters from this record on."""
 _VERSION = struct.Struct(">hh")
 _VOTER = struct.Struct(">i16s")
 _RANGE = struct.Struct(">hh")
@@ -29,7 +29,7 @@ class UnreadableMembership(ValueError):
 
 
 def control_value(record: MembershipRecord) -> tuple[ControlType, bytes]:
-    """The type of the control record, and its value."""
+    """Encode the content of a control record as its type and its value."""
     if isinstance(record, VoterSet):
         return ControlType.KRAFT_VOTERS, b"\0\0" + _array([_voter(voter) for voter in record]) + b"\0"
     return ControlType.KRAFT_VERSION, _VERSION.pack(0, record) + b"\0"
@@ -38,7 +38,7 @@ def control_value(record: MembershipRecord) -> tuple[ControlType, bytes]:
 def control_batch(
     records: Sequence[tuple[ControlType, bytes]], *, timestamp_ms: int, base_offset: int = 0, leader_epoch: int = -1
 ) -> bytes:
-    """A control batch of these records."""
+    """Encode a control batch of records, each given as type and value."""
     entries = [Record(-1, timestamp_ms, control_key(kind), value) for kind, value in records]
     return encode_batch(entries, control=True, base_offset=base_offset, leader_epoch=leader_epoch)
 
@@ -47,7 +47,7 @@ def membership_in(batch: Batch) -> list[tuple[int, MembershipRecord]]:
     """The records of the voters in a batch, with their offsets; most batches have none.
 
     Raises:
-        UnreadableMembership: one is damaged, or of a newer version.
+        UnreadableMembership: a record is damaged, or of a newer version.
     """
     if not batch.is_control:
         return []

@@ -1,10 +1,11 @@
-"""The messages between the nodes of a quorum: four requests and their responses (KIP-595, KIP-630, KIP-996).
+"""The Raft messages between the nodes of a quorum: four requests and their responses (KIP-595, KIP-630, KIP-996).
 
 Each response has the sender's epoch and its leader, if known, so that a request to the wrong node finds the leader. A
 response was sent *as the leader* if it names its own sender as the leader of the request's epoch.
 
-`to_map` and `from_map` are the form for msgpack: a map of plain values with `kind` and `version`. Directory ids are
-sent only in a dynamic quorum, in version 1: in a static one the bytes are those of before KIP-853.
+`to_map` and `from_map` convert a message to and from the form for msgpack: a map of plain values with `kind` and
+`version`. Directory ids are sent only in a dynamic quorum, in version 1 of a message. In a static quorum the bytes are
+the same as before KIP-853.
 """
 
 from collections.abc import Callable
@@ -26,13 +27,13 @@ class BadMessage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`epoch` is the sender's epoch, or the one of the requested vote."""
+    """A Raft message. `epoch` is the sender's epoch, or the epoch of the requested vote."""
 
     KIND: ClassVar[str] = ""
     epoch: int
 
     def to_map(self) -> dict[str, Any]:
-        """Plain values for msgpack."""
+        """Convert the message to a map of plain values for msgpack."""
         directories = _DIRECTORIES_OF[self.KIND]
         version = 1 if any(getattr(self, name) != NO_DIRECTORY for name in directories) else 0
         plain: dict[str, Any] = {"kind": self.KIND, "version": version}
@@ -43,7 +44,8 @@ class Message:
 
     @classmethod
     def from_map(cls, plain: dict[str, Any]) -> Self:
-        """The inverse of `to_map`; `request_from_map` and `response_from_map` find the class."""
+        """Convert a map to a message of this class: the inverse of `to_map`. Raises BadMessage. `request_from_map` and
+        `response_from_map` find the class."""
         kind, version = plain.get("kind"), plain.get("version")
         checks = _CHECKS_OF.get((cls.KIND, version)) if type(version) is int else None
         if kind != cls.KIND or checks is None:
@@ -58,11 +60,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Vote(Message):
-    """Requests a vote for `candidate` in `epoch`. As `pre_vote`: asks whether it would be granted in a later epoch.
+    """Requests a vote for `candidate` in `epoch`. As `pre_vote`: asks whether a vote would be granted in a later epoch.
 
     `last_epoch` and `last_offset` are the epoch of the last record in the candidate's log, and the log's end offset.
-    In a dynamic quorum it names the directories of the candidate, and of the voter that it is for: a node whose disk
-    was replaced is another voter.
+    In a dynamic quorum the message names the directories of the candidate and of the voter that is asked, since a node
+    whose disk was replaced is another voter.
     """
 
     KIND: ClassVar[str] = "vote"
@@ -76,7 +78,7 @@ class Vote(Message):
 
 @dataclass(frozen=True, slots=True)
 class VoteResponse(Message):
-    """`granted` counts for the request's epoch only if `epoch` is still that one."""
+    """The response to Vote. `granted` counts only if `epoch` is still the request's epoch."""
 
     KIND: ClassVar[str] = "vote-answer"
     leader: int
@@ -85,7 +87,7 @@ class VoteResponse(Message):
 
 @dataclass(frozen=True, slots=True)
 class BeginEpoch(Message):
-    """`leader` leads `epoch`: fetch from it. Repeated until the voter fetches."""
+    """Tells a voter that `leader` leads `epoch`, so that it fetches from the leader. Repeated until it fetches."""
 
     KIND: ClassVar[str] = "begin-epoch"
     leader: int
@@ -103,7 +105,7 @@ class BeginEpochResponse(Message):
 class Fetch(Message):
     """Requests records from `fetch_offset` on; the last record of `replica` is of `last_fetched_epoch`.
 
-    Also acknowledges that `replica` has synced everything before `fetch_offset`, and knows `high_watermark`: the
+    A Fetch also acknowledges that `replica` has synced everything before `fetch_offset` and knows `high_watermark`. The
     response may wait up to `max_wait_ms` for newer records or a higher high watermark.
     """
 
@@ -119,13 +121,14 @@ class Fetch(Message):
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse(Message):
-    """Records; or a divergence, or a snapshot to fetch first.
+    """The response to Fetch: records, or a divergence of the logs, or a snapshot to fetch first.
 
     Attributes:
         records: whole batches from the fetch offset on.
-        high_watermark: the leader's.
-        diverging: the logs diverge: the leader's greatest epoch up to the last fetched one, and its end offset there.
-        snapshot: the fetch offset is no longer in the log, but covered by this snapshot (offset, epoch).
+        high_watermark: the high watermark of the leader.
+        diverging: if the logs diverge, the greatest epoch in the leader's log up to the last fetched epoch, and the end
+            offset of that epoch.
+        snapshot: if the fetch offset is no longer in the log, the snapshot (offset, epoch) that covers it.
         log_start: the leader's log start offset.
     """
 
@@ -140,7 +143,7 @@ class FetchResponse(Message):
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshot(Message):
-    """Requests the snapshot's bytes from `position` on."""
+    """Requests the bytes of a snapshot from `position` on."""
 
     KIND: ClassVar[str] = "fetch-snapshot"
     replica: int
@@ -152,7 +155,7 @@ class FetchSnapshot(Message):
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshotResponse(Message):
-    """A part of the snapshot; `size` is that of the whole, -1 if the snapshot is deleted."""
+    """The response to FetchSnapshot: a part of the snapshot. `size` is the whole size, -1 if it was deleted."""
 
     KIND: ClassVar[str] = "fetch-snapshot-answer"
     leader: int
@@ -264,7 +267,8 @@ _CHECKS: dict[str, Check] = {
     "candidate_directory": _directory,
     "voter_directory": _directory,
 }
-"""Fields of the same name have the same type in every message, except that `FetchResponse.snapshot` may be None."""
+"""The check of each field by its name. Fields of the same name have the same type in every message, except that
+`FetchResponse.snapshot` may be None."""
 
 
 def _checks_of(kind: type[Message]) -> dict[str, Check]:
@@ -278,7 +282,7 @@ _KINDS = (*REQUESTS.values(), *RESPONSES.values())
 _DIRECTORIES_OF = {
     kind.KIND: tuple(name for name in _checks_of(kind) if _CHECKS[name] is _directory) for kind in _KINDS
 }
-"""The fields that were added in version 1."""
+"""The fields that were added in version 1, by kind of the message."""
 _CHECKS_OF = {
     (kind.KIND, version): {
         name: check for name, check in _checks_of(kind).items() if version or name not in _DIRECTORIES_OF[kind.KIND]

@@ -1,7 +1,7 @@
 """`Raft`: one node of the quorum, as a state machine without clock, disk or network. Every input returns effects.
 
-An input is handled by the rules of the node's role (`elections.py`, `raft_follower.py`, `raft_leader.py`); then
-everything that is due is done, because time has passed or because the role has changed.
+An input is handled by the rules of the node's role (`elections.py`, `raft_follower.py`, `raft_leader.py`). Then every
+action is taken that is due because time has passed or the role has changed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -41,7 +41,7 @@ STEPS_MAX = 8
 
 
 class NotLeader(Exception):
-    """Only the leader appends."""
+    """This node cannot append to the log, because it is not the leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,10 @@ class Replica:
     """The leader's view of a replica, or of itself (DescribeQuorum).
 
     Attributes:
-        directory_id: of its metadata directory; `NO_DIRECTORY` in a static quorum.
-        end_offset: it has synced everything before; -1: it has not fetched yet.
-        last_fetch_time, last_caught_up_time: by the clock of the inputs; None: never.
+        id: the node id.
+        directory_id: the id of the replica's metadata directory; `NO_DIRECTORY` in a static quorum.
+        end_offset: the offset before which the replica has synced its log; -1 if it has not fetched yet.
+        last_fetch_time, last_caught_up_time: the times in seconds, by the clock of the inputs; None for never.
     """
 
     id: int
@@ -68,21 +69,23 @@ class Raft:
     Times are seconds of one monotonic clock. Call `tick` when `deadline` has passed, at first at once.
 
     Args:
-        node_id: this node's.
-        voters: the ids of all voters of the settings, including this node if it is one; they count while no record in
-            the log names voters (kraft.version 0).
-        own: this node as a voter of a dynamic quorum.
+        node_id: the id of this node.
+        voters: the ids of all voters in the settings, including this node if it is a voter. They are the voters as long
+            as no record in the log names voters (kraft.version 0).
         log: see `RaftLog`.
         election: the persisted election state; `ElectionState()` on the first start.
+        settings: timeouts and limits.
         random: the source of randomized timeouts.
-        wall_clock_ms: the timestamp of the record that a new leader appends.
+        now: the present time.
+        wall_clock_ms: returns the timestamp of the records that a new leader appends, in milliseconds.
+        own: this node as a voter of a dynamic quorum.
 
     Raises from every input:
-        BadMessage: (from `request` and `response`) an invalid message; nothing has changed.
-        OSError, KafkaStorageError: of the log; the node must stop.
-        Inconsistent: the message asks for what would lose committed records, or contradicts an earlier one.
-        Any other exception: a bug. What was done before it stays done: its effects are among those of the next input,
-            which may be `failed` for this request.
+        BadMessage: (from `request` and `response`) the message is invalid; nothing has changed.
+        OSError, KafkaStorageError: the log cannot be read or written; the node must stop.
+        Inconsistent: following the message would lose committed records, or it contradicts an earlier message.
+        Any other exception: a bug. Changes made before the exception remain, and the next input returns their effects.
+            That input may be `failed` for this request.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class Raft:
 
     @property
     def leader_id(self) -> int:
-        """This node itself, or the node that it follows; -1 if unknown."""
+        """The id of the leader: this node itself, or the node that it follows; -1 if unknown."""
         return self._member.leader_id
 
     @property
@@ -133,30 +136,30 @@ class Raft:
 
     @property
     def membership(self) -> Membership:
-        """kraft.version, and the voters that the newest record names."""
+        """The kraft.version, and the voters that the newest record of the voters names."""
         return self._member.log.history.latest
 
     @property
     def voter_set(self) -> VoterSet:
-        """The voters in force, of the newest record or of the settings."""
+        """The current voters, from the newest record of the voters or from the settings."""
         return self._member.voter_set
 
     @property
     def high_watermark(self) -> int:
-        """Everything before it is committed. After a restart it starts at the latest snapshot's offset."""
+        """The offset before which every record is committed. After a restart it is the latest snapshot's offset."""
         return self._member.high_watermark
 
     @property
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """The time at which `tick` is due."""
         return self._member.state.deadline
 
     @property
     def gives_up_at(self) -> float:
-        """When `tick` gives up on other nodes that were not heard: not before `deadline`, and often later."""
+        """The time at which `tick` acts because other nodes sent nothing: not before `deadline`, and often later."""
         state = self._member.state
         if isinstance(state, Unattached) and state.in_flight is None and not self._member.may_lead:
-            return inf  # It asks the next voter, and waits for none.
+            return inf  # No request is in flight: `tick` asks the next voter.
         return state.gives_up_at if isinstance(state, Follower | Leader) else state.deadline
 
     def replicas(self) -> list[Replica]:
@@ -174,12 +177,12 @@ class Raft:
         return sorted([itself, *voters, *observers], key=lambda replica: (replica.id, replica.directory_id))
 
     def tick(self, now: float) -> Effects:
-        """Time has passed. Early and repeated calls are harmless."""
+        """Do what is due because time has passed. Early and repeated calls are harmless."""
         self._begin(now)
         return self._finish()
 
     def request(self, now: float, sender: int, message: Request, token: Token) -> Effects:
-        """A request arrived from node `sender`. Exactly one SendResponse with this token follows, now or later."""
+        """Handle a request from node `sender`. Exactly one SendResponse with this token follows, now or later."""
         self._check_request(sender, message)
         member = self._begin(now)
         if message.epoch > member.epoch:
@@ -197,7 +200,7 @@ class Raft:
         return self._finish()
 
     def response(self, now: float, peer: int, request: Request, message: Response) -> Effects:
-        """The response of `peer` to `request`, the same object as in the SendRequest."""
+        """Handle the response of `peer` to `request`, which is the same object as in the SendRequest."""
         if not isinstance(message, RESPONSE_OF[type(request)]):
             raise BadMessage(f"node {peer} responded to {request.KIND} with {message.KIND}")
         self._check_leader(message.leader)
@@ -213,8 +216,8 @@ class Raft:
         return self._finish()
 
     def completed_by(self, request: Request, message: Response) -> tuple[SnapshotId, bytes] | None:
-        """The snapshot that `response` is going to install, None if it installs none: its driver may write it before,
-        while the disk keeps nobody waiting. Nothing changes."""
+        """The snapshot that `response` will install for this message; None if it will install none. The driver may
+        write the snapshot before it calls `response`, so that Raft need not wait for the disk. Nothing changes."""
         state = self._member.state
         if not isinstance(state, Follower) or state.in_flight is not request or message.epoch != self.epoch:
             return None
@@ -223,7 +226,7 @@ class Raft:
         return raft_follower.completed_by(self._member, state, message)
 
     def failed(self, now: float, peer: int, request: Request) -> Effects:
-        """`request` will get no response: there was no connection, or it broke, or it timed out."""
+        """Handle the failure of `request`, which gets no response: no connection, a broken one, or a timeout."""
         state = self._begin(now).state
         if isinstance(state, Follower) and state.in_flight is request:
             raft_follower.failed(self._member, state)
@@ -234,7 +237,7 @@ class Raft:
         return self._finish()
 
     def unreachable(self, now: float, peer: int) -> Effects:
-        """`peer` closed or refused a connection, so it has probably failed: a follower of it suspects its leader."""
+        """Note that `peer` closed or refused a connection and has probably failed. Its followers then suspect it."""
         state = self._begin(now).state
         if isinstance(state, Follower) and state.leader_id == peer:
             raft_follower.suspect(self._member, state)
@@ -253,7 +256,7 @@ class Raft:
         return self._finish()
 
     def synced(self, now: float, sync: Sync) -> Effects:
-        """A Sync effect is done. Call it on every node, without delay."""
+        """Handle the end of a Sync effect. To be called on every node, without delay."""
         member = self._begin(now)
         if isinstance(member.state, Leader):
             raft_leader.synced(member, member.state, sync)
@@ -262,7 +265,7 @@ class Raft:
         return self._finish()
 
     def resign(self, now: float) -> Effects:
-        """Give up leadership, before a clean shutdown. No effect on other nodes."""
+        """Give up leadership, before a clean shutdown. No effect if this node is not the leader."""
         member = self._begin(now)
         if isinstance(member.state, Leader):
             member.become_resigned()
@@ -271,11 +274,11 @@ class Raft:
     # -- voters that come and go (KIP-853) -----------------------------------------------------------------------
 
     def check_new_voter(self, now: float, key: ReplicaKey) -> None:
-        """Whether `add_voter` may be called for this replica; what it raises. Nothing changes."""
+        """Check that `add_voter` may be called for a replica. Raises the errors of `add_voter`. Nothing changes."""
         voter_changes.check_new(self._begin(now), key)
 
     def add_voter(self, now: float, voter: Voter) -> Effects:
-        """Append a set of voters with this one, as the leader. It is done once the log's `membership` is committed.
+        """Append a set of voters with `voter` added, as the leader. The change is done once `membership` is committed.
 
         Raises:
             NotLeaderOrFollowerError, RequestTimedOutError, UnsupportedVersionError, DuplicateVoterError,
@@ -285,21 +288,27 @@ class Raft:
         return self._finish()
 
     def remove_voter(self, now: float, key: ReplicaKey) -> Effects:
-        """As `add_voter`. A leader that removes itself resigns after the commit. Raises also VoterNotFoundError."""
+        """Append a set of voters without the voter `key`, like `add_voter`. A leader that removes itself resigns after
+        the commit. Raises VoterNotFoundError as well."""
         voter_changes.remove(self._begin(now), key)
         return self._finish()
 
     def update_voter(self, now: float, voter: Voter) -> Effects:
-        """As `add_voter`: other addresses or supported versions of a voter. Raises also VoterNotFoundError."""
+        """Append a set of voters with other addresses or supported versions of a voter, like `add_voter`. Raises
+        VoterNotFoundError as well."""
         voter_changes.update(self._begin(now), voter)
         return self._finish()
 
     def check_upgrade(self, now: float, voters: VoterSet) -> None:
-        """What `upgrade` raises. Nothing changes."""
+        """Check that `upgrade` may be called. Raises the errors of `upgrade`. Nothing changes."""
         voter_changes.check_upgrade(self._begin(now), voters)
 
     def upgrade(self, now: float, voters: VoterSet) -> Effects:
-        """From kraft.version 0 to 1: these are the voters of the settings, with directories and addresses.
+        """Upgrade kraft.version from 0 to 1.
+
+        Args:
+            now: the present time.
+            voters: the voters of the settings, with their directory ids and addresses.
 
         Raises:
             NotLeaderOrFollowerError, RequestTimedOutError, InvalidUpdateVersionError: nothing has changed.
@@ -308,14 +317,14 @@ class Raft:
         return self._finish()
 
     def learn_own(self, own: Voter) -> None:
-        """The metadata directory has got its id, before the quorum became a dynamic one. No effect later."""
+        """Take over this node's entry as a voter, once its metadata directory has an id. No effect later."""
         self._member.learn_own(own)
 
     def quorum_is_dynamic(self, contacts: Iterable[int]) -> None:
-        """A node of a dynamic quorum was met: its leader may be a voter that this node does not know yet.
+        """Note that the quorum is dynamic: its leader may be a voter that this node does not know yet.
 
         Args:
-            contacts: nodes that an observer can ask for the leader.
+            contacts: the ids of nodes that an observer can ask for the leader.
         """
         self._member.is_static = False
         self._member.contacts = tuple(sorted(set(contacts) - {self._member.node_id}))
@@ -347,7 +356,7 @@ class Raft:
             elections.due(member, state)
 
     def _learn(self, leader: int, *, firsthand: bool) -> None:
-        """A message names the leader of this epoch; `firsthand` if the leader itself sent it."""
+        """Learn the leader of this epoch from a message; `firsthand` if the leader itself sent the message."""
         member, state = self._member, self._member.state
         if leader in (NO_NODE, member.node_id):
             return
@@ -381,7 +390,7 @@ class Raft:
             raft_follower.retry_find_leader(self._member, state)
 
     def _check_request(self, sender: int, message: Request) -> None:
-        """A node may only send messages in its own name; only voters may request votes or lead."""
+        """Check that a node sends messages in its own name only, and that only voters request votes or lead."""
         if isinstance(message, Fetch | FetchSnapshot):
             speaker = message.replica
         else:

@@ -25,7 +25,7 @@ def due(member: Member, follower: Follower) -> None:
 
 
 def _fetch(member: Member, follower: Follower) -> None:
-    """Send the next request. One that is still in flight is given up."""
+    """Send the next request. A request that is still in flight is given up."""
     settings = member.settings
     download = follower.download
     request: Fetch | FetchSnapshot
@@ -47,7 +47,7 @@ def _fetch(member: Member, follower: Follower) -> None:
 
 
 def synced(member: Member, follower: Follower, sync: Sync) -> None:
-    """The request that acknowledges what is on the device now is due; the timeouts begin with it."""
+    """Make the next request due, which acknowledges the records now on the device, and restart the timeouts."""
     if follower.unsynced != sync:
         return
     follower.unsynced = None
@@ -70,7 +70,7 @@ def _next_fetch(member: Member, *, max_wait: float) -> Fetch:
 
 
 def suspect(member: Member, follower: Follower) -> None:
-    """The leader has probably failed: shorten the fetch timeout. A response from it clears the suspicion."""
+    """Shorten the fetch timeout, because the leader has probably failed. A response from the leader undoes this."""
     if not follower.leader_suspected:
         follower.leader_suspected = True
         soon = member.now + member.settings.election_timeout * SUSPECTED_LEADER_FRACTION * member.random.random()
@@ -78,7 +78,7 @@ def suspect(member: Member, follower: Follower) -> None:
 
 
 def failed(member: Member, follower: Follower) -> None:
-    """The request in flight got no response, or none of use."""
+    """Repeat the request in flight after a pause, because it got no response or no useful one."""
     follower.in_flight = None
     follower.next_request_at = member.now + member.settings.retry_backoff
 
@@ -90,7 +90,7 @@ def handle_response(member: Member, follower: Follower, response: FetchResponse 
         if response.epoch == member.epoch and response.leader == NO_NODE:
             suspect(member, follower)  # It has resigned.
         return
-    failed(member, follower)  # Unless it is of use. After an exception as well.
+    failed(member, follower)  # Undone below if the response is useful; remains after an exception.
     follower.leader_responded, follower.leader_suspected = True, False
     follower.fetch_deadline = member.now + follower.fetch_timeout
     if isinstance(response, FetchSnapshotResponse):
@@ -102,8 +102,8 @@ def handle_response(member: Member, follower: Follower, response: FetchResponse 
 
 
 def _handle_fetched(member: Member, follower: Follower, response: FetchResponse) -> bool:
-    """Apply the response; returns whether it was of use. The leader's high watermark counts only if the logs agree
-    (KAFKA-14704)."""
+    """Apply the response to a Fetch; return whether it was useful. The leader's high watermark counts only if the logs
+    agree (KAFKA-14704)."""
     if response.diverging is not None:
         return _truncate(member, response.diverging)
     if response.snapshot is not None:
@@ -140,7 +140,7 @@ def _truncate(member: Member, theirs: EpochEnd) -> bool:
 
 
 def _handle_snapshot_part(member: Member, follower: Follower, part: FetchSnapshotResponse) -> bool:
-    """Add a part of the snapshot, and install it once complete; returns whether the part was of use."""
+    """Add a part of the snapshot, and install the snapshot once it is complete; return whether the part was useful."""
     download = follower.download
     assert download is not None, "a part was requested"
     if part.size < 0 or part.snapshot != download.snapshot:
@@ -160,7 +160,7 @@ def _handle_snapshot_part(member: Member, follower: Follower, part: FetchSnapsho
 
 
 def completed_by(member: Member, follower: Follower, part: FetchSnapshotResponse) -> tuple[SnapshotId, bytes] | None:
-    """The snapshot that this part completes and that is going to be installed; None if there is none."""
+    """The snapshot that a part completes and that will be installed; None if there is none."""
     download = follower.download
     if download is None or part.snapshot != download.snapshot or part.position != len(download.data):
         return None
@@ -192,6 +192,6 @@ def find_leader(member: Member, observer: Unattached) -> None:
 
 
 def retry_find_leader(member: Member, observer: Unattached) -> None:
-    """The voter did not know the leader, or did not respond: try another after a pause."""
+    """Ask another voter after a pause, because the voter asked did not know the leader or did not respond."""
     observer.in_flight = None
     observer.deadline = member.now + member.settings.retry_backoff

@@ -55,14 +55,14 @@ def append(member: Member, leader: Leader, batches: bytes) -> None:
 
 
 def synced(member: Member, leader: Leader, sync: Sync) -> None:
-    """The log is synced up to an offset: the leader counts towards the majority up to there."""
+    """Count the leader towards the majority up to the offset up to which its log is synced."""
     if sync.epoch == member.epoch and sync.end_offset > leader.synced_end:
         leader.synced_end = sync.end_offset
         _advance_high_watermark(member, leader)
 
 
 def handle_fetch(member: Member, leader: Leader, fetch: Fetch, token: Token) -> None:
-    """Serve a Fetch of this epoch: with records, a divergence or a snapshot id, or later."""
+    """Answer a Fetch of this epoch with records, a divergence or a snapshot id; or park it until there is news."""
     progress = _contact(member, leader, ReplicaKey(fetch.replica, fetch.directory))
     _answer_superseded(member, leader, fetch.replica)
     divergence = find_divergence(member.log, fetch.fetch_offset, fetch.last_fetched_epoch)
@@ -81,7 +81,7 @@ def handle_fetch(member: Member, leader: Leader, fetch: Fetch, token: Token) -> 
 
 
 def handle_fetch_snapshot(member: Member, leader: Leader, fetch: FetchSnapshot) -> FetchSnapshotResponse:
-    """A part of a snapshot."""
+    """Answer a FetchSnapshot with a part of the snapshot."""
     _contact(member, leader, ReplicaKey(fetch.replica, fetch.directory))
     part = member.log.read_snapshot(fetch.snapshot, fetch.position, fetch.max_bytes)
     if part is None:
@@ -91,10 +91,11 @@ def handle_fetch_snapshot(member: Member, leader: Leader, fetch: FetchSnapshot) 
 
 
 def find_divergence(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | SnapshotId | None:
-    """None if a log that ends at `fetch_offset` with `last_fetched_epoch` is a prefix of this log.
+    """Find where a log that ends at `fetch_offset` with `last_fetched_epoch` diverges from this log.
 
-    Otherwise the greatest epoch up to `last_fetched_epoch` in this log, with its end, so that the replica can truncate
-    to a common prefix (KIP-595); or the snapshot to fetch, if `fetch_offset` is before this log's start.
+    Returns None if that log is a prefix of this log. Otherwise returns the greatest epoch up to `last_fetched_epoch` in
+    this log, with its end, so that the replica can truncate to a common prefix (KIP-595); or the snapshot to fetch, if
+    `fetch_offset` is before this log's start.
     """
     start, start_epoch = log.start_offset, log.start_epoch
     parts_at_start = fetch_offset == start and last_fetched_epoch != start_epoch
@@ -111,7 +112,7 @@ def find_divergence(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) ->
 
 
 def _contact(member: Member, leader: Leader, replica: ReplicaKey) -> ReplicaProgress:
-    """Record contact with a replica; returns its progress."""
+    """Record contact with a replica; return its progress."""
     is_voter = member.voter_set.is_voter(replica)
     if replica.directory_id != NO_DIRECTORY:
         leader.observers.pop(ReplicaKey(replica.id), None)  # from before its log named the directories
@@ -122,7 +123,8 @@ def _contact(member: Member, leader: Leader, replica: ReplicaKey) -> ReplicaProg
 
 
 def _check_quorum(member: Member, leader: Leader) -> None:
-    """Until when it leads without another Fetch: a majority, with itself if it is a voter, must have fetched since."""
+    """Set the time at which the leader resigns unless more voters fetch: it leads for a fetch timeout after a majority,
+    counting itself if it is a voter, has fetched."""
     needed = member.majority - member.is_voter
     if needed:
         contacts = sorted((voter.contact for voter in leader.voters.values()), reverse=True)
@@ -147,7 +149,8 @@ def _observer(member: Member, leader: Leader, replica: ReplicaKey) -> ReplicaPro
 
 
 def append_voters(member: Member, leader: Leader, records: Sequence[MembershipRecord]) -> None:
-    """Append records of the voters, which are in force at once. A replica keeps its progress as voter and observer."""
+    """Append records of the voters, which take effect at once. A replica that becomes a voter or an observer keeps its
+    progress."""
     voters = {voter.key: leader.voters[voter.key.id] for voter in member.voter_set if voter.key.id in leader.voters}
     batch = control_batch([control_value(record) for record in records], timestamp_ms=member.wall_clock_ms())
     member.log.append_as_leader(batch, member.epoch)
@@ -167,9 +170,9 @@ def append_voters(member: Member, leader: Leader, records: Sequence[MembershipRe
 
 
 def _advance_high_watermark(member: Member, leader: Leader) -> None:
-    """Commit what a majority has synced, if that includes a record of this epoch (Raft, section 5.4.2).
+    """Commit the records that a majority has synced, if they include one of this epoch (Raft, section 5.4.2).
 
-    A leader that is no voter any more does not count itself, and resigns once the record that removes it is committed.
+    A leader that is no longer a voter does not count itself, and resigns once the record that removes it is committed.
     """
     ends = [voter.end_offset for voter in leader.voters.values()]
     if member.is_voter:
@@ -192,7 +195,7 @@ def _answer_fetches_with_news(member: Member, leader: Leader) -> None:
 
 
 def _answer_superseded(member: Member, leader: Leader, replica: int) -> None:
-    """Answer the earlier Fetch of a replica that fetches again: every token gets a response."""
+    """Answer the earlier Fetch of a replica that fetches again, because every token must get a response."""
     waiting = leader.parked.get(replica)
     if waiting is not None:
         _respond_to_parked(member, leader, waiting)

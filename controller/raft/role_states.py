@@ -17,11 +17,12 @@ from minikafka.controller.raft.voter_set import ReplicaKey
 
 @dataclass(slots=True, eq=False)
 class Unattached:
-    """
+    """The state of a node that knows no leader of its epoch.
+
     Attributes:
-        deadline: voter: when to start a pre-vote. Observer: when to request the leader from the next voter.
+        deadline: when a voter starts a pre-vote, or an observer asks the next voter for the leader.
         in_flight: an observer's request to a voter.
-        has_yielded: it has delayed its own pre-vote for another voter's, which it does once.
+        has_yielded: whether this node has delayed its own pre-vote in favour of another voter's, which it does once.
     """
 
     role: ClassVar[Role] = Role.UNATTACHED
@@ -40,19 +41,20 @@ class Download:
 
 @dataclass(slots=True, eq=False)
 class Follower:
-    """
+    """The state of a node that fetches from the leader.
+
     Attributes:
-        leader_id: the node that it fetches from.
+        leader_id: the id of the leader.
         fetch_timeout: the fetch timeout with random jitter, so that not all followers start elections at once.
         fetch_deadline: when the fetch timeout expires.
-        next_request_at: when to send the next request; with one in flight: when to give that one up.
+        next_request_at: when to send the next request; if a request is in flight, when to give it up.
         in_flight: the request without a response yet. *Invariant:* a response to any other request is ignored.
-        leader_responded: the leader has responded as leader of this epoch.
-        leader_suspected: since its last response the connection broke, or it resigned.
+        leader_responded: whether the leader has responded as leader of this epoch.
+        leader_suspected: whether, since the leader's last response, the connection broke or the leader resigned.
         download: the snapshot that is being fetched to replace the log.
-        unsynced: the Sync that its next request waits for. Its own disk says nothing about the leader: until then
-            nothing is due, and no timeout expires.
-        has_yielded: as `Unattached`.
+        unsynced: the Sync that the next request waits for. Until the Sync is done nothing is due and no timeout
+            expires, since a slow disk of this node does not mean that the leader has failed.
+        has_yielded: see `Unattached`.
     """
 
     role: ClassVar[Role] = Role.FOLLOWER
@@ -87,7 +89,9 @@ class Ballot:
     """One round of vote requests to all voters.
 
     Attributes:
-        request: what all are asked. sent: the request to each, by node id.
+        request: the request, without the directory of the voter that is asked.
+        granted, refused: the ids of the voters that granted or refused their vote.
+        sent: the request that was sent to each voter, by node id.
     """
 
     request: Vote
@@ -96,7 +100,7 @@ class Ballot:
     sent: dict[int, Vote] = field(default_factory=dict)
 
     def record(self, voter: int, *, granted: bool) -> None:
-        """Count a response; only the first of each voter counts."""
+        """Count a response; only the first response of each voter counts."""
         if voter not in self.granted and voter not in self.refused:
             (self.granted if granted else self.refused).add(voter)
 
@@ -109,13 +113,15 @@ class Ballot:
 
 @dataclass(slots=True, eq=False)
 class Prospective:
-    """
+    """The state of a voter that asks whether a majority would vote for it (pre-vote).
+
     Attributes:
-        deadline: when to start the next round of pre-votes, or the first one.
-        lost_leader: the leader of this epoch that it has lost contact with. Other voters may not have noticed yet, so
-            until the next round it follows that leader again only if the leader itself makes contact.
+        deadline: when to start the next round of pre-votes, or the first round.
+        lost_leader: the leader of this epoch with which this node has lost contact. Other voters may not have noticed
+            yet, so until the next round this node follows that leader again only if the leader itself makes contact.
         reported_leader: the leader that other voters named meanwhile.
-        has_yielded: as `Unattached`.
+        ballot: the current round of pre-votes; None before the first round.
+        has_yielded: see `Unattached`.
     """
 
     role: ClassVar[Role] = Role.PROSPECTIVE
@@ -128,9 +134,11 @@ class Prospective:
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """
+    """The state of a voter that requests votes in a new epoch.
+
     Attributes:
-        deadline: the election timeout.
+        deadline: when the election timeout expires.
+        ballot: the votes so far.
     """
 
     role: ClassVar[Role] = Role.CANDIDATE
@@ -143,9 +151,9 @@ class ReplicaProgress:
     """The replication progress of another node, from its Fetch requests in this epoch.
 
     Attributes:
-        end_offset: it has synced everything before, and its log matches the leader's up to there; -1: unknown.
-        contact: when it last fetched, or when the epoch began.
-        fetched_at, caught_up_at: when it last fetched, and when it last fetched from the log end.
+        end_offset: the offset before which the node has synced its log, which matches the leader's; -1 if unknown.
+        contact: when the node last fetched, or when the epoch began.
+        fetched_at, caught_up_at: when the node last fetched, and when it last fetched from the log end; None for never.
     """
 
     contact: float
@@ -165,12 +173,14 @@ class ParkedFetch:
 
 @dataclass(slots=True, eq=False)
 class Leader:
-    """
+    """The state of the leader.
+
     Attributes:
-        epoch_start: the offset of its first record. *Invariant:* the high watermark only moves to beyond it.
-        synced_end: everything before is on its own device.
-        voters: the progress of the other voters, by node id. observers: of replicas that do not vote.
-        parked: waiting Fetches by replica, at most one each.
+        epoch_start: the offset of the epoch's first record. *Invariant:* the high watermark only moves to beyond it.
+        synced_end: the offset before which the log is on the leader's own device.
+        voters: the progress of the other voters, by node id.
+        observers: the progress of the replicas that do not vote.
+        parked: the waiting Fetches by replica, at most one for each.
         announces_at: when to send BeginEpoch to voters that do not fetch.
     """
 
@@ -182,7 +192,7 @@ class Leader:
     observers: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
     parked: dict[int, ParkedFetch] = field(default_factory=dict)
     resigns_at: float = inf
-    """When it resigns unless a majority fetches before (check-quorum); never if it is the only voter."""
+    """When the leader resigns unless a majority fetches before (check-quorum); never if it is the only voter."""
 
     @property
     def deadline(self) -> float:
@@ -198,9 +208,10 @@ class Leader:
 
 @dataclass(slots=True, eq=False)
 class Resigned:
-    """
+    """The state of a node that led this epoch and no longer does.
+
     Attributes:
-        deadline: when it starts a pre-vote itself, unless another node was elected.
+        deadline: when this node starts a pre-vote itself, unless another node was elected.
     """
 
     role: ClassVar[Role] = Role.RESIGNED

@@ -22,7 +22,7 @@ from enum import Enum
 
 
 class Role(Enum):
-    """The value is the text in log lines."""
+    """The role of a node in the quorum. The value is the text in log lines."""
 
     UNATTACHED = "unattached"
     """Knows no leader of its epoch; may have voted in it."""
@@ -52,7 +52,7 @@ OBSERVER_ROLES = frozenset({Role.UNATTACHED, Role.FOLLOWER})
 
 
 class IllegalTransition(AssertionError):
-    """A bug in this package: the node must stop rather than go on from here."""
+    """A transition that is not in the table, which is a bug in this package: the node must stop."""
 
 
 def check_transition(before: Role, after: Role, *, is_voter: bool) -> None:

@@ -2,8 +2,8 @@
 
 Two sets of voters that differ in one voter have no disjoint majorities, and a set is replaced only once its record is
 committed in the leader's own epoch: otherwise two leaders could each have a majority (Ongaro's dissertation, 4.1, and
-the bug in it that he published in 2015). Source: Kafka's `AddVoterHandler`, `RemoveVoterHandler`,
-`UpdateVoterHandler`; errors and texts are theirs.
+the erratum that he published in 2015). The errors and texts are Kafka's. Source: Kafka's `AddVoterHandler`,
+`RemoveVoterHandler`, `UpdateVoterHandler`.
 """
 
 from minikafka.controller.raft.member import Member
@@ -21,11 +21,11 @@ from minikafka.protocol.errors import (
 )
 
 CAUGHT_UP_WITHIN_S = 3600.0
-"""How long ago a new voter may have fetched last."""
+"""The time in seconds within which a replica must have fetched to be added as a voter."""
 
 
 def check_new(member: Member, key: ReplicaKey) -> Leader:
-    """Whether a replica can be added now. Raises KafkaError."""
+    """Check that a replica can be added now; return the state of the leader. Raises KafkaError."""
     leader = _ready(member, "adding voter")
     if member.voter_set.get(key.id) is not None:
         raise DuplicateVoterError(f"The voter id for {key} is already part of the set of voters {_keys(member)}.")
@@ -76,7 +76,7 @@ def upgrade(member: Member, voters: VoterSet) -> None:
 
 
 def check_upgrade(member: Member, voters: VoterSet) -> Leader:
-    """Whether the quorum can become a dynamic one. Raises KafkaError."""
+    """Check that the quorum can become dynamic; return the state of the leader. Raises KafkaError."""
     leader = _established(member)
     if member.kraft_version:
         return leader
@@ -90,7 +90,7 @@ def check_upgrade(member: Member, voters: VoterSet) -> Leader:
 
 
 def _ready(member: Member, what: str) -> Leader:
-    """The leader, if it may replace the voters."""
+    """The state of the leader, if it may replace the voters. Raises KafkaError."""
     leader = _established(member)
     if not member.kraft_version:
         raise UnsupportedVersionError(
@@ -106,7 +106,8 @@ def _ready(member: Member, what: str) -> Leader:
 
 
 def _established(member: Member) -> Leader:
-    """The leader, if it has committed a record of its epoch, and with it all changes of earlier leaders."""
+    """The state of the leader, if it has committed a record of its epoch, and thereby all changes of earlier leaders.
+    Raises KafkaError."""
     leader = member.state
     if not isinstance(leader, Leader):
         raise NotLeaderOrFollowerError

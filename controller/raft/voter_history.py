@@ -1,6 +1,6 @@
-"""`VoterHistory`: the voters at each offset of the log, which a truncation takes back. Pure.
+"""`VoterHistory`: the voters at each offset of the log, so that a truncation restores the earlier voters. Pure.
 
-A voter set is in force from the moment its record is appended, committed or not (KIP-853; Ongaro's dissertation, 4.1).
+A voter set takes effect when its record is appended, committed or not (KIP-853; Ongaro's dissertation, 4.1).
 Source: Kafka's `VoterSetHistory`, `KRaftControlRecordStateMachine`.
 """
 
@@ -11,16 +11,16 @@ from minikafka.controller.raft.membership_records import MembershipRecord
 from minikafka.controller.raft.voter_set import VoterSet
 
 BOOTSTRAP_OFFSET = -1
-"""The offset of what the bootstrap checkpoint names, before the first record."""
+"""The offset of the membership in the bootstrap checkpoint, before the first record."""
 
 
 class Membership(NamedTuple):
     """The voters from an offset on.
 
     Attributes:
-        kraft_version: 0: the settings name the voters.
-        voters: None: no record has named them.
-        offset: that of the newest record of the two.
+        kraft_version: the kraft.version; with 0 the settings name the voters.
+        voters: the voters that the newest record names; None if no record has named voters.
+        offset: the offset of the newest record of either.
     """
 
     kraft_version: int = 0
@@ -32,7 +32,8 @@ class VoterHistory:
     """The memberships in a log and in the snapshot before it, in order of offset.
 
     Attributes:
-        entries: all of them. latest: the one in force.
+        entries: all memberships.
+        latest: the current membership.
     """
 
     def __init__(self, first: Membership | None = None) -> None:
@@ -40,7 +41,7 @@ class VoterHistory:
         self.latest = self.entries[-1]
 
     def append(self, records: Iterable[tuple[int, MembershipRecord]]) -> None:
-        """Records were appended to the log."""
+        """Add records of the voters that were appended to the log."""
         for offset, record in records:
             before = self.latest
             if isinstance(record, VoterSet):
@@ -50,19 +51,19 @@ class VoterHistory:
             self.latest = self.entries[-1]
 
     def truncate_to(self, offset: int) -> None:
-        """All records from `offset` on were removed."""
+        """Take back all records from `offset` on, which were removed from the log."""
         while len(self.entries) > 1 and self.entries[-1].offset >= offset:
             self.entries.pop()
         self.latest = self.entries[-1]
 
     def start_at(self, membership: Membership) -> None:
-        """A snapshot has replaced the log."""
+        """Start anew with the membership of a snapshot that has replaced the log."""
         self.entries = [membership]
         self.latest = membership
 
     def in_doubt(self, high_watermark: int) -> Iterator[VoterSet]:
-        """The sets that a later leader may still leave in force: the newest that is known to be committed, and all
-        after it."""
+        """The sets that may be the current set at a later leader: the newest set known to be committed, and all later
+        sets."""
         for one in reversed(self.entries):
             if one.voters is not None:
                 yield one.voters
@@ -74,6 +75,6 @@ class VoterHistory:
         return next((one for one in reversed(self.entries) if one.offset < offset), self.entries[0])
 
     def forget_before(self, offset: int) -> None:
-        """A snapshot has replaced all records before `offset`."""
+        """Forget the memberships before `offset`, whose records a snapshot has replaced, except the last of them."""
         kept = self.before(offset)
         self.entries = [kept, *(one for one in self.entries if one.offset >= offset)]

@@ -13,7 +13,8 @@ from minikafka.protocol.names import uuid_text
 NO_DIRECTORY = bytes(16)
 """The directory id of a voter that is named by its node id alone, as in `controller.quorum.voters`."""
 KRAFT_VERSION_MAX = 1
-"""kraft.version 0: the settings name the voters. 1: records in the log do, and voters come and go."""
+"""The highest supported kraft.version. With 0 the settings name the voters. With 1 records in the log name the voters,
+which can be changed while the quorum runs."""
 
 
 class ReplicaKey(NamedTuple):
@@ -45,7 +46,7 @@ class Voter:
     max_version: int = KRAFT_VERSION_MAX
 
     def is_key(self, key: ReplicaKey) -> bool:
-        """Whether this is the voter of a replica; a voter without a directory id is that of the node id."""
+        """Whether a replica is this voter. If the voter has no directory id, the node id alone is compared."""
         return key.id == self.key.id and self.key.directory_id in (NO_DIRECTORY, key.directory_id)
 
     def supports(self, version: int) -> bool:
@@ -53,12 +54,12 @@ class Voter:
 
 
 class VoterSet:
-    """Voters with different node ids, in order of these."""
+    """A set of voters with different node ids, in order of node id."""
 
     __slots__ = ("_by_id", "ids", "majority")
 
     def __init__(self, voters: Iterable[Voter] = ()) -> None:
-        """Raises ValueError for two voters of one node id."""
+        """Create the set. Raises ValueError if two voters have the same node id."""
         listed = sorted(voters, key=lambda voter: voter.key.id)
         self._by_id = {voter.key.id: voter for voter in listed}
         if len(self._by_id) != len(listed):
@@ -79,7 +80,7 @@ class VoterSet:
         return voter is not None and voter.is_key(key)
 
     def with_voter(self, voter: Voter) -> "VoterSet":
-        """A set with this voter, in place of the one of its node id."""
+        """A set with `voter`, in place of the voter with the same node id if there is one."""
         return VoterSet((self._by_id | {voter.key.id: voter}).values())
 
     def without(self, id_: int) -> "VoterSet":

@@ -38,14 +38,14 @@ __all__ = ["ConfigDescriptions"]
 Entry = DescribeConfigsResourceResult
 Synonyms = list[DescribeConfigsSynonym]
 Shared = dict[tuple[int, str, str | None, bool], Entry]
-"""By the type of the resource, name, value, and whether the resource has set it itself: the entries of a response.
+"""The entries of a response by type of the resource, name, value, and whether the config is set on the resource.
 
-With them a topic or group takes no more memory than a list of 30 references, however few letters name it.
+Resources share equal entries, so that a topic or group in a response takes only the memory of about 30 references.
 """
 
 
 class ConfigDescriptions:
-    """What one node answers to a DescribeConfigs, resource by resource.
+    """Makes the results of one node for a DescribeConfigs request, resource by resource.
 
     Args:
         request: As in Kafka, an unknown resource type makes every result INVALID_REQUEST.
@@ -64,7 +64,7 @@ class ConfigDescriptions:
         self._own: dict[ResourceType, list[Entry]] = {}
 
     def named(self, requested: DescribeConfigsResource) -> tuple[int, str]:
-        """What a resource of the request names: a broker has as many spellings as there are zeros before its id."""
+        """The type and the normalized name of a requested resource. The id of a broker may have leading zeros."""
         kind, name = requested.resource_type, requested.resource_name
         if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and _is_node(name, self._settings):
             name = str(self._settings.static.node_id)
@@ -109,7 +109,8 @@ class ConfigDescriptions:
                 return _group(name, settings, self._shared)
 
     def _once(self, kind: ResourceType, describe: Callable[[], list[Entry]]) -> list[Entry]:
-        """The entries of this node, which take up to 2 ms, and of which a request may ask for one at a time."""
+        """The entries of this node, computed once for a request. They take up to 2 ms, and a request may name this node
+        many times."""
         if kind not in self._own:
             self._own[kind] = describe()
         return self._own[kind]
@@ -207,7 +208,7 @@ def _is_node(name: str, settings: EffectiveSettings) -> bool:
 
 
 def _check_node_id(name: str, settings: EffectiveSettings, also: str) -> None:
-    """A node describes only its own configs."""
+    """Check that a name is the id of this node, since a node describes only its own configs."""
     try:
         node_id = parse_int(name)
     except NotOfType:
@@ -236,7 +237,7 @@ def _broker(settings: EffectiveSettings) -> list[Entry]:
 
 
 def _all_brokers(settings: EffectiveSettings) -> list[Entry]:
-    """The cluster-wide dynamic configs only."""
+    """The entries of the cluster-wide dynamic configs."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     entries: list[Entry] = []
     for key, text in sorted(settings.image.config(ResourceType.BROKER, ALL_BROKERS).items()):
@@ -250,7 +251,7 @@ def _all_brokers(settings: EffectiveSettings) -> list[Entry]:
 
 
 def _other(name: str, value: str | None, synonyms: Synonyms) -> Entry:
-    """A listener config, or an unknown one, whose value is hidden since it may be a secret."""
+    """The entry of a listener config, or of an unknown config, whose value is hidden since it may be a secret."""
     base = BROKER_SETTINGS.get(listener_base_name(name) or "")
     hidden = base is None or base.sensitive
     return Entry(
@@ -283,7 +284,7 @@ def _synonym(name: str, value: str | None, source: ConfigSource) -> DescribeConf
 
 
 def _broker_synonyms(settings: EffectiveSettings) -> Callable[[str], Synonyms]:
-    """A function from a broker config to the values of it and its synonyms, highest precedence first.
+    """A function that returns the values of a broker config and its synonyms, highest precedence first.
 
     As in Kafka, the list starts with the config itself: synonyms that precede it are left out.
     """

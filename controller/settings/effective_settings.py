@@ -1,4 +1,4 @@
-"""Resolves the value of each setting that is in effect, by precedence: dynamic, static, default.
+"""Resolves the effective value of each setting, by precedence: dynamic, static, default.
 
 The precedence of a broker config: dynamic config of the broker, cluster-wide dynamic config, static broker config,
 default config (KIP-226). A config of a topic or group takes precedence over the broker config that is its default.
@@ -171,13 +171,13 @@ class EffectiveSettings:
         return self.static.default(name) if text is None else TOPIC_SETTINGS[name].parse(text)
 
     def topic(self, name: str) -> dict[str, SettingValue]:
-        """The values of all configs of a topic, and of the internal ones that are set on it."""
+        """The values of all configs of a topic, including the internal configs that are set on it."""
         given = self.image.config(ResourceType.TOPIC, name)
         own = {key: ANY_TOPIC_SETTINGS[key].parse(text) for key, text in given.items() if key in ANY_TOPIC_SETTINGS}
         return {**self._cached("topic defaults", self._compute_topic_defaults), **own}
 
     def of_new_topic(self, settings: Mapping[str, str]) -> Iterator[tuple[str, str | None, ConfigSource]]:
-        """Name, value and source of all configs of a topic that is created with these, in order of the names."""
+        """Name, value and source of all configs of a topic that is created with `settings`, in order of the names."""
         sources = self.topic_sources()
         defaults = self.topic_defaults()
         for name in sorted(set(settings) & INTERNAL_TOPIC_SETTINGS.keys()):

@@ -7,7 +7,7 @@ __all__ = ["data_directories", "metadata_directory", "metadata_log_config"]
 
 
 def data_directories(static: StaticSettings) -> list[str]:
-    """`log.dirs`; `log.dir` if that is not set."""
+    """The data directories: `log.dirs`, or `log.dir` if `log.dirs` is not set."""
     named = static.value("log.dirs")
     found = static.value("log.dir") if named is None else named
     assert isinstance(found, tuple), "log.dir has a default"

@@ -13,10 +13,10 @@ class StaticSettings:
     """The static config of one node, which dynamic configs override.
 
     Attributes:
-        node_id: the node.
-        given: name to text, from the file, the environment and the command line; names may be unknown.
-        own_defaults: name to text of defaults that differ from Kafka's.
-        formatted_levels: the feature levels of a new cluster, as the data directories were formatted with.
+        node_id: the id of the node.
+        given: the text of each setting from the file, the environment and the command line; names may be unknown.
+        own_defaults: the text of each default that differs from Kafka's.
+        formatted_levels: the feature levels that the data directories were formatted with, for a new cluster.
     """
 
     node_id: int

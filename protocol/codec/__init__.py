@@ -17,6 +17,7 @@ function, compiles it and stores it in `cls.__decoders__`; later calls use it di
 
 Caveats:
     * Unknown tagged fields are skipped and not kept: decoding and encoding again loses them.
-    * Bytes of strings that are not valid UTF-8 become replacement characters, as in Java: encoding again gives others.
+    * Bytes of strings that are not valid UTF-8 become replacement characters, as in Java: encoding the string again
+      gives other bytes.
     * A tagged field must be as long as its declared length; Java ignores the length of known tags.
 """

@@ -22,7 +22,8 @@ UNLIMITED = 1 << 62
 
 
 def decoder_source(cls: Any, version: int, *, of_view: bool = False) -> Source:
-    """``decode(data, position, left) -> (message, end)`` as source; `left` is how many elements arrays may have.
+    """Generate the source of ``decode(data, position, left) -> (message, end)``. `left` is the most elements that all
+    arrays of the message may have together.
 
     Args:
         cls: the message class.
@@ -56,7 +57,7 @@ class _Decoder:
         self.run: list[tuple[str, str]] = []
 
     def write(self, cls: Any) -> None:
-        """The whole function."""
+        """Write the whole function."""
         line = self.source.line
         with self.source.block(f"def decode(data, position, left={UNLIMITED}):"):
             if not self.of_view:
@@ -213,7 +214,7 @@ class _Decoder:
             line(f"{items}.append({item})")
 
     def numbers(self, kind: Kind, target: str, count: str) -> None:
-        """Decode an array of numbers with one call; for short ones, with a `struct` created in advance."""
+        """Decode an array of numbers with one call; a short array with a `struct` created in advance."""
         readers = self.source.give_structs(kind.code or "", "unpack_from")
         reader = f"{readers}[{count}](data, position) if {count} < {ARRAYS_READY} else "
         self.source.line(f"{target} = list({reader}unpack_from(f'>{{{count}}}{kind.code}', data, position))")
@@ -269,7 +270,7 @@ class _Decoder:
     # -- bytes --
 
     def count(self, elements: str) -> None:
-        """Count elements before any is made."""
+        """Count the elements of an array before any of them is created."""
         self.source.line(f"left -= {elements}")
         with self.source.block("if left < 0:"):
             self.source.line("raise ManyElements")
@@ -283,7 +284,7 @@ class _Decoder:
             self.source.line(f"{variable} -= 1")
 
     def long(self, variable: str) -> None:
-        """`variable` is the first byte of an unsigned varint: read the rest, if any."""
+        """Read the rest of an unsigned varint, if any; `variable` has its first byte."""
         with self.source.block(f"if {variable} > 127:"):
             self.source.line(f"{variable}, position = read_uvarint(data, position - 1)")
 
@@ -329,7 +330,7 @@ _SLICES = {
     RECORDS.name: "view[position:end]",
 }
 _SLICES_OF_VIEW = _SLICES | {STRING.name: "str(data[position:end], 'utf-8', 'replace')"}
-"""What is not valid UTF-8 becomes U+FFFD, as in Java."""
+"""The expressions that decode a value from `data`. Invalid UTF-8 becomes U+FFFD, as in Java."""
 
 
 def holds_records(cls: Any, version: int) -> bool:

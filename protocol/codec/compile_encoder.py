@@ -1,7 +1,7 @@
 """Generates the source of the encoder of a message version.
 
-The generated code collects pieces in a list and joins them once; records that are a slice of a file split the list, and
-so do very many pieces, of which each takes some 60 bytes more than it has.
+The generated code collects pieces of bytes in a list and joins them once. Records that are a slice of a file split the
+list. Very many pieces split it too, because each piece takes some 60 bytes of memory more than its content.
 Invalid values raise `struct.error`, `TypeError` or `AttributeError`, which are converted into `UnencodableMessage`.
 """
 
@@ -19,14 +19,14 @@ from minikafka.protocol.message_errors import ManyElements, UnencodableMessage, 
 from minikafka.protocol.types import RECORDS, STRING
 
 NUMBERS_PER_ELEMENT = 16
-"""Arrays of numbers are encoded by one call: so many numbers count as one element."""
+"""The numbers that count as one element, since an array of numbers is encoded by one call."""
 
 PIECES_MAX = 4_096
-"""After an element of a response's own arrays that has more pieces than are left of these, they are joined."""
+"""The most pieces before they are joined, which is checked after each element of a response's outermost arrays."""
 
 
 def encoder_source(cls: Any, version: int) -> Source:
-    """``encode(message, left) -> parts`` as source; `left` is how many elements there may be."""
+    """Generate the source of ``encode(message, left) -> parts``; `left` is the most elements that it encodes."""
     declaration = declaration_of(cls)
     source = Source(f"{declaration.name} v{version} encoder")
     source.names |= {
@@ -59,7 +59,7 @@ class _Encoder:
         """Responses drop fields that the version lacks; requests raise UnsupportedField."""
 
     def write(self, cls: Any) -> None:
-        """The whole function."""
+        """Write the whole function."""
         line = self.source.line
         in_parts = holds_records(cls, self.version)
         with self.source.block(f"def encode(m, left={UNLIMITED}):"):
@@ -171,7 +171,8 @@ class _Encoder:
         self.source.line(f"{self.add}({text})")
 
     def long(self, size: str) -> None:
-        """Count what is long, 1 KiB or more, before the next piece is made. Records do not count."""
+        """Count a string or bytes of about 1 KiB or more as elements, before the next piece is created. Records are not
+        counted."""
         with self.source.block(f"if {size} >= {SHORT - 1}:"):
             self.source.line(f"left -= {size} // {BYTES_PER_ELEMENT}")
             with self.source.block("if left < 0:"):

@@ -20,9 +20,9 @@ from minikafka.protocol.message_errors import UnsupportedVersion
 __all__ = ["Buffer", "Decoder", "Encoder", "decoder_for", "encoder_for", "initializer_for"]
 
 Decoder = Callable[..., tuple[Any, int]]
-"""Takes data, position and, optionally, how many elements arrays may have together."""
+"""Decodes a message: takes data, position and, optionally, the most elements that all arrays may have together."""
 Encoder = Callable[..., list[Any]]
-"""Takes a message and, optionally, how many elements arrays may have together."""
+"""Encodes a message: takes it and, optionally, the most elements that all arrays may have together."""
 
 
 def decoder_for(cls: Any, version: int) -> Decoder:
@@ -41,7 +41,7 @@ def decoder_for(cls: Any, version: int) -> Decoder:
 
 
 def _decoder_of_views(cls: Any, version: int) -> Decoder:
-    """A decoder for data in a `memoryview`; these are rare, so it is compiled on first use."""
+    """A decoder for data in a `memoryview`. Such data is rare, so the decoder is compiled on first use."""
     compiled: list[Decoder] = []
 
     def decode_view(data: Buffer, position: int, left: int) -> tuple[Any, int]:

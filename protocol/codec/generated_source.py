@@ -1,4 +1,4 @@
-"""`Source`: generated Python source: lines, indentation, and the objects that its names refer to."""
+"""`Source` collects generated Python source: lines, indentation, and the objects that its names refer to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Any
 
 ARRAYS_READY = 16
-"""For arrays with fewer numbers than this, the `struct` is created in advance."""
+"""The `struct` of an array of numbers is created in advance if the array is shorter than this."""
 
 
 class Source:

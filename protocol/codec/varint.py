@@ -1,4 +1,4 @@
-"""Unsigned varints and the tagged fields of flexible versions (KIP-482)."""
+"""Encodes and decodes unsigned varints, and skips the tagged fields of flexible versions (KIP-482)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 def uvarint(number: int) -> bytes:
-    """Seven bits per byte, lowest first; the top bit is set if more bytes follow."""
+    """Encode an unsigned varint: seven bits per byte, lowest first; the top bit is set if more bytes follow."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -25,7 +25,7 @@ UVARINTS = tuple(uvarint(number) for number in range(SHORT))
 
 
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
-    """The number at `position`, and the position after it.
+    """Decode the unsigned varint at `position`; return the number and the position after it.
 
     Raises:
         MalformedMessage: the number exceeds 32 bits.

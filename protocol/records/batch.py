@@ -41,7 +41,7 @@ class UnsupportedMagic(CorruptRecords):
 
 
 class Batch:
-    """The fields of a batch's header, and `data`, all its bytes.
+    """A record batch: the fields of its header, and all its bytes in `data`.
 
     Setting an attribute changes only this object; `assign` and `stamp_log_append_time` change the bytes.
     """
@@ -79,7 +79,8 @@ class Batch:
 
     @property
     def timestamp_type(self) -> int:
-        """0: each record has its own timestamp (CreateTime); 1: all have `max_timestamp` (LogAppendTime)."""
+        """The timestamp type: with 0 (CreateTime) each record has its own timestamp; with 1 (LogAppendTime) all have
+        `max_timestamp`."""
         return (self.attributes & _LOG_APPEND_TIME) >> 3
 
     @property
@@ -124,7 +125,7 @@ class Batch:
             )
 
     def records(self, *, max_size_bytes: int = MAX_SIZE_BYTES) -> list[Record]:
-        """Decompress and decode. The checksum is not verified; see `check_crc`.
+        """Decompress and decode the records. The checksum is not verified; see `check_crc`.
 
         Raises CorruptRecords for inconsistent lengths, counts or offsets, unknown or invalid compression, and
         TooMuchContent for records that decompress to more than `max_size_bytes`.
@@ -147,7 +148,7 @@ class Batch:
 
 
 def parse_header(data: Buffer, position: int = 0) -> Batch:
-    """The batch at `position`.
+    """Parse the header of the batch at `position`.
 
     Raises CorruptRecords if the batch is truncated or its length invalid, UnsupportedMagic if it is not of format v2.
     """
@@ -173,7 +174,7 @@ def parse_header(data: Buffer, position: int = 0) -> Batch:
 
 
 def batches(data: Buffer, position: int = 0) -> Iterator[Batch]:
-    """Every complete batch of `data`; a truncated one at the end, as in fetch responses, is ignored.
+    """Iterate over the complete batches of `data`. A truncated batch at the end, as in fetch responses, is ignored.
 
     Raises CorruptRecords for an invalid length, UnsupportedMagic for batches that are not of format v2.
     """
@@ -214,8 +215,8 @@ def encode_batch(
 
     Args:
         deltas: the offset deltas; by default relative to the first record's offset, or 0, 1, 2, … if that is negative.
-        last_offset_delta: by default that of the last record; a compacted batch keeps its own, and a batch without
-            records requires it.
+        last_offset_delta: by default the offset delta of the last record. A compacted batch keeps its own, and a batch
+            without records requires it.
         base_timestamp, max_timestamp: by default the first and the greatest timestamp of the records.
         delete_horizon: whether `base_timestamp` is the delete horizon.
 
@@ -254,7 +255,8 @@ def assemble_parts(
     base_sequence: int,
     count: int,
 ) -> tuple[bytes, Buffer]:
-    """Compress encoded records. Returns the header and what follows it. Raises ValueError for numbers out of range."""
+    """Compress encoded records and make their header. Returns the header and the bytes that follow it. Raises
+    ValueError for numbers out of the format's range."""
     body = payload if codec is Codec.NONE else compress(codec, payload, level)
     try:
         checked = _CHECKED.pack(

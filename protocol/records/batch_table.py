@@ -1,12 +1,12 @@
-"""The batches of a fetch response, with numpy: their headers as columns, and the positions of their records.
+"""`BatchTable` reads the batches of a fetch response with numpy: headers as columns, and the positions of records.
 
-Creating a `Batch` takes microseconds, which is significant if it has only one record. Here only the length and the
-checksum are read batch by batch; everything else is done for all batches at once.
+Creating a `Batch` takes microseconds, which is significant if the batch has only one record. Here only the length and
+the checksum are read batch by batch; everything else is done for all batches at once.
 
-Records can only be located one after the other, as the length of each determines where the next begins. There are
-five methods: batches of the same size often have their records at the same places; records of the same size are at a
-constant stride; records without headers begin and end with bytes that are 0; of many small batches the first records
-are located together, then the second ones, and so on; the remaining ones are located in a plain loop.
+Records can only be located one after the other, as the length of each determines where the next begins. There are five
+methods. Batches of the same size often have their records at the same places. Records of the same size are at a
+constant stride. Records without headers begin and end with bytes that are 0. The first records of many small batches
+are located together, then their second records, and so on. The remaining records are located in a plain loop.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class BatchTable:
 
     @property
     def timestamp_types(self) -> Array:
-        """0 CreateTime, 1 LogAppendTime."""
+        """The timestamp type of each batch: 0 for CreateTime, 1 for LogAppendTime."""
         return (self.heads["attributes"] & _LOG_APPEND_TIME) >> 3
 
     @property
@@ -117,7 +117,7 @@ class BatchTable:
 
 
 def read_table(data: Buffer) -> BatchTable:
-    """Every complete batch of `data`; a truncated one at the end is ignored.
+    """Make a table of every complete batch of `data`; a truncated batch at the end is ignored.
 
     Raises CorruptRecords and UnsupportedMagic as `batch.batches` does.
     """
@@ -140,12 +140,13 @@ def read_table(data: Buffer) -> BatchTable:
 
 
 def table_of(batches: Sequence[Batch]) -> BatchTable:
-    """A table of batches from any buffers; they are copied into one."""
+    """Make a table of batches from any buffers, which are copied into one buffer."""
     return read_table(b"".join([batch.data for batch in batches]))
 
 
 class Sections(NamedTuple):
-    """The decompressed records of batches: those of batch i are data[starts[i]:ends[i]]."""
+    """The decompressed records of batches. The records of batch i are `data[starts[i]:ends[i]]`; their number is
+    `counts[i]`."""
 
     data: Buffer
     starts: Array
@@ -193,7 +194,7 @@ class _RecordLocator:
     """Locates the records of each batch.
 
     Attributes:
-        starts: of all records; those of batch i begin at index firsts[i].
+        starts: the starts of all records; the records of batch i begin at index `firsts[i]`.
     """
 
     def __init__(self, sections: Sections) -> None:
@@ -206,9 +207,9 @@ class _RecordLocator:
         self.starts = np.empty(int(self._counts.sum()), np.int64)
 
     def locate_alike(self) -> None:
-        """Locate the records of batches in which they are where they are in the first batch of the same size.
+        """Locate the records of batches whose records are at the same places as in the first batch of the same size.
 
-        That is tried for the most frequent size. The length of each record must lead to the next one.
+        This is tried for the most frequent size. The length of each record must lead to the next record.
         """
         rows = np.flatnonzero((self._counts >= _ALIKE_COUNT_MIN) & (self._counts <= _ALIKE_COUNT_MAX))
         if len(rows) < _ALIKE_MIN:
@@ -247,7 +248,7 @@ class _RecordLocator:
                 self._position[row], self._found[row] = end, count
 
     def locate_in_parallel(self) -> None:
-        """Locate the first records of all batches, then the second ones, while many batches have more."""
+        """Locate the first records of all batches, then the second records, as long as many batches have more."""
         rows = np.flatnonzero((self._found == 0) & (self._counts > 0))
         number = 0
         while len(rows) >= _PARALLEL_MIN:
@@ -285,8 +286,8 @@ class _RecordLocator:
 
 
 def locate_large(buffer: Array, count: int) -> tuple[Array, Array] | None:
-    """For many records without headers that fill `buffer`, as fast as possible: the position after the length of each,
-    and its end. None if they are few, or not located so."""
+    """Locate many records without headers that fill `buffer`, as fast as possible. Returns the position after the
+    length of each record, and its end; None if there are few records, or these methods do not locate them."""
     if count < _ZEROS_COUNT_MIN:
         return None
     starts = _stride_starts(buffer, 0, len(buffer), count)
@@ -330,16 +331,16 @@ def _stride_starts(buffer: Array, position: int, end: int, count: int) -> Array 
 
 
 def _starts_by_zeros(buffer: Array, position: int, end: int, count: int) -> Array | None:
-    """The starts of records without headers; None if they are not found so."""
+    """The starts of records without headers; None if this method does not find them."""
     found = _located_by_zeros(buffer, position, end, count)
     return None if found is None else found[0]
 
 
 def _located_by_zeros(buffer: Array, position: int, end: int, count: int) -> tuple[Array, Array] | None:
-    """The starts of records without headers, and the positions after their lengths; None if they are not found so.
+    """The starts of records without headers, and the positions after their lengths; None if they are not found.
 
     A record begins with its length and the attributes, which are 0, and ends with the number of headers, which is 0 as
-    well. Other places look the same, so the length of each record must lead to the next one.
+    well. Other places look the same, so the length of each record must lead to the next record.
     """
     if buffer[end - 1]:
         return None
@@ -368,7 +369,8 @@ def _located_by_zeros(buffer: Array, position: int, end: int, count: int) -> tup
 
 
 def _sparse(wanted: Array) -> Array:
-    """As `np.flatnonzero` of a bool array, faster where few are true: looks at eight at a time first."""
+    """The positions of the true elements of a bool array, like `np.flatnonzero`. It is faster if few elements are true,
+    because it tests eight elements at a time first."""
     whole = len(wanted) // 8 * 8
     words = wanted[:whole].view(np.uint64)
     found = np.flatnonzero(words != 0)

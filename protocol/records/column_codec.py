@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 ENCODE_COUNT_MIN = 1_000
 DECODE_COUNT_MIN = 160
-"""Record counts at which numpy's fixed cost per call is about that of the plain loop, once other work has used the
-processor's caches between two calls."""
+"""The record counts from which numpy is used: its fixed cost per call is then about the cost of the plain loop, if
+other work has used the processor's caches between two calls."""
 
 
 def decode_columns(batches: Sequence[Batch], *, max_size_bytes: int = MAX_SIZE_BYTES) -> Columns:
-    """The records of `batches`, the same as `Batch.records` of each batch in turn.
+    """Decode the records of `batches` as columns; they are the same as of `Batch.records` of each batch in turn.
 
     Raises CorruptRecords where any of the batches would, TooMuchContent for compressed records of more than
     `max_size_bytes` together. Checksums are not verified."""
@@ -62,7 +62,7 @@ def encode_columns(
     base_sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """The batch that `encode_batch` makes of the same records with consecutive offsets.
+    """Encode columns as the batch that `encode_batch` makes of the same records with consecutive offsets.
 
     `keys` or `headers` are None if no record has any. Raises ValueError for numbers out of the format's range."""
     count = len(values)
@@ -80,13 +80,15 @@ def encode_columns(
 
 
 def scan_usual(payload: bytes | memoryview, count: int) -> tuple[int, int] | None:
-    """See `numpy_scan.scan_usual`; None also if numpy is not installed. The first call imports it."""
+    """Scan the records of a produced batch: see `numpy_scan.scan_usual`. None also if numpy is not installed. The
+    first call imports numpy."""
     numpy_scan = _load_numpy_scan()
     return None if numpy_scan is None else numpy_scan.scan_usual(payload, count)
 
 
 def is_scan_loaded() -> bool:
-    """Whether `scan_usual` has nothing to import, which takes a tenth of a second: its first call is for a thread."""
+    """Whether `scan_usual` has been called before. Its first call imports numpy, which takes a tenth of a second, so
+    that it should be made in a thread."""
     return _load_numpy_scan.cache_info().currsize > 0
 
 

@@ -1,4 +1,4 @@
-"""`Columns`: the records of some batches as one list per field."""
+"""`Columns` holds the records of batches as one list per field, instead of one object per record."""
 
 from __future__ import annotations
 

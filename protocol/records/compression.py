@@ -1,4 +1,4 @@
-"""Compression codecs of record batches: gzip, snappy, lz4 and zstd, by cramjam, with bounded output.
+"""Compresses and decompresses record batches with gzip, snappy, lz4 and zstd, by cramjam, with bounded output.
 
 Gzip is decompressed by zlib-ng if it is installed (the extra `fast`), in half of the time.
 
@@ -32,7 +32,7 @@ GZIP_DEFAULT_LEVEL = -1
 _FIRST_BUFFER_BYTES = 16 << 10
 _GROWTH = 8
 _GZIP_WINDOW_BITS = 16 + 15
-"""For zlib: the largest window, in a gzip header."""
+"""The `wbits` of zlib for the largest window and a gzip header."""
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = struct.Struct(">8sii")
 _XERIAL_BLOCK_BYTES = 32 << 10
@@ -60,9 +60,9 @@ class Codec(IntEnum):
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """Compress `data`; the range of `level` is that of `compression.<codec>.level`, None is the codec's default.
+    """Compress `data`. The range of `level` is that of `compression.<codec>.level`; None is the codec's default.
 
-    -1 is the default of gzip, as in Kafka, and a level of zstd.
+    The level -1 stands for the default of gzip, as in Kafka, but is a level of its own of zstd.
     """
     match codec:
         case Codec.NONE:
@@ -108,19 +108,19 @@ def _decompress_into(into: Callable[[Buffer, bytearray], int], data: Buffer, max
     while True:
         buffer = bytearray(size)
         try:
-            del buffer[into(data, buffer) :]  # which gives back the rest, as it may be kept
+            del buffer[into(data, buffer) :]  # frees the unused rest, since the caller may keep the buffer
             return buffer
         except cramjam.DecompressionError as error:
             if "whole buffer" not in str(error):
                 raise
-        del buffer  # else the traceback of what is raised keeps it
+        del buffer  # else the traceback of the exception raised below keeps it
         if size >= max_size_bytes:
             raise too_much(max_size_bytes)
         size = min(size * _GROWTH, max_size_bytes)
 
 
 def _gzip_member(data: Buffer, max_size_bytes: int) -> Buffer | None:
-    """The content of one whole gzip member. All else is left to cramjam: None."""
+    """The content of data that is one whole gzip member; None for other data, which is left to cramjam."""
     if zlib_ng is None:
         return None
     invalid: type[Exception] = zlib_ng.error  # type: ignore[assignment]  # its stub names an instance
@@ -133,17 +133,18 @@ def _gzip_member(data: Buffer, max_size_bytes: int) -> Buffer | None:
 
 
 def check_lz4(data: Buffer, blocks_max: int) -> None:
-    """Check that `data` is what all consumers read: one frame of independent blocks, without a dictionary, and no more.
+    """Check that all consumers can read `data`: it must be a single frame of independent blocks without a dictionary.
 
-    Java's consumer reads the first frame only, librdkafka fails at a second one; both fail at frames of other kinds.
-    What is in the blocks is not looked at.
+    Java's consumer reads the first frame only, librdkafka fails at a second frame; both fail at frames of other kinds.
+    The content of the blocks is not checked.
 
     Args:
-        blocks_max: More blocks are not looked at, since each takes some time.
+        data: the compressed records of a batch.
+        blocks_max: the most blocks that are checked, since each takes some time.
 
     Raises:
-        CorruptRecords: It is something else.
-        TooMuchContent: It has more blocks.
+        CorruptRecords: the data is not such a frame.
+        TooMuchContent: the frame has more than `blocks_max` blocks.
     """
     if len(data) < _LZ4_HEADER_BYTES or bytes(data[:4]) != _LZ4_MAGIC:
         raise CorruptRecords("lz4 data does not begin with a frame")

@@ -1,4 +1,4 @@
-"""Control batches: internal records that consumers do not return (KIP-98).
+"""Encodes and decodes control batches: internal records that consumers do not return (KIP-98).
 
 The key of a control record is `version: int16, type: int16`. The value of a transaction marker is `version: int16,
 coordinator epoch: int32`; its batch has the producer id and epoch of the transaction.
@@ -82,7 +82,7 @@ def encode_end_transaction(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The control batch that ends the open transaction of a producer id and epoch; `timestamp` in ms."""
+    """Encode the control batch that ends the open transaction of a producer id and epoch; `timestamp` is in ms."""
     return encode_control(
         marker.type,
         _MARKER.pack(0, marker.coordinator_epoch),
@@ -106,7 +106,7 @@ def encode_control(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """A control batch of one record."""
+    """Encode a control batch of one record."""
     return encode_batch(
         [Record(-1, timestamp, control_key(kind), value)],
         control=True,

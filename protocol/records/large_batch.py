@@ -1,4 +1,4 @@
-"""`LargeBatch`: a batch of too many records to be decoded at once, of which slices are cut off."""
+"""`LargeBatch` cuts a batch of too many records into slices, so that it need not be decoded at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minikafka.protocol.records.record import (
 )
 
 SLICE_SIZE_BYTES = 1 << 20
-"""A slice has no record that begins behind so many bytes."""
+"""No record of a slice begins after this position in the slice."""
 _UNCOMPRESSED = ~0x07
 
 
@@ -22,9 +22,9 @@ class LargeBatch:
     """The records of a batch that are still to be decoded. They are decompressed once, and located slice by slice.
 
     Args:
-        batch: its records are not looked at before they are cut off.
-        max_size_bytes: of the decompressed records.
-        count_max: the records of a slice.
+        batch: the batch. Its records are not checked before they are cut off.
+        max_size_bytes: the largest size of all decompressed records.
+        count_max: the most records of a slice.
 
     Raises CorruptRecords for invalid compression and an impossible count, TooMuchContent above `max_size_bytes`.
     """
@@ -61,7 +61,7 @@ class LargeBatch:
         return self._with(body, count, last_delta)
 
     def _scan(self) -> tuple[int, int, int]:
-        """How many records the next slice has, where the last one begins, and where it ends."""
+        """The number of records of the next slice, the start of its last record, and the end of that record."""
         begun, left_bytes = self._position, len(self._data) - self._position
         starts = record_starts(bytes(self._data[begun : begun + SLICE_SIZE_BYTES]), min(self._count, self._count_max))
         count = len(starts) - 1

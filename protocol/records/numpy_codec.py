@@ -1,6 +1,6 @@
-"""The numpy implementation of `column_codec.py`: the same bytes and records as the loops of `record.py`.
+"""The numpy implementation of `column_codec.py`: gives the same bytes and records as the loops of `record.py`.
 
-Decoding: `batch_table` locates the records; `numpy_varints` then reads one field after another for all records of all
+To decode, `batch_table` locates the records; `numpy_varints` then reads one field after another for all records of all
 batches at once. A record that does not end where its length says is corrupt. This is checked last; until then fields
 are only positions, so a corrupt length allocates nothing.
 """
@@ -25,12 +25,12 @@ _ZERO = b"\x00"
 
 
 class RecordPositions(NamedTuple):
-    """Where the records of a table are, read up to their keys.
+    """The positions of the records of a table, read up to their keys.
 
     Attributes:
         sections: the decompressed payloads.
         ends: where each record must end.
-        offsets, timestamps: of each record, int64; timestamps in ms.
+        offsets, timestamps: the offset and timestamp of each record, int64; timestamps in ms.
         position: where the length of each record's key begins.
     """
 
@@ -62,7 +62,7 @@ def locate_records(table: BatchTable, max_size_bytes: int) -> RecordPositions:
 
 
 def decode(batches: Sequence[Batch], max_size_bytes: int) -> Columns:
-    """See `columns.decode_columns`."""
+    """Decode the records of batches; see `column_codec.decode_columns`."""
     table = table_of(batches)
     found = locate_records(table, max_size_bytes)
     buffer, data = found.buffer, found.sections.data
@@ -84,7 +84,7 @@ def decode(batches: Sequence[Batch], max_size_bytes: int) -> Columns:
 
 
 def _headers(data: Buffer, counts: Array, position: Array, after: Array) -> list[Headers] | None:
-    """The headers of each record; `after` is set to where they end. Few records have headers as a rule."""
+    """Decode the headers of each record, and set `after` to their ends. Usually few records have headers."""
     with_headers = np.flatnonzero(counts)
     if not with_headers.size:
         return None
@@ -131,7 +131,7 @@ def encode(
     timestamps: Sequence[int],
     headers: Sequence[Headers] | None,
 ) -> bytes:
-    """The payload of an uncompressed batch; see `columns.encode_columns`.
+    """Encode the payload of an uncompressed batch; see `column_codec.encode_columns`.
 
     The fields in front of each key, or of each value if there are no keys, are computed for all records at once, then
     sliced and joined with keys and values, which are copied only once.
@@ -228,7 +228,7 @@ def _write(out: Array, position: Array, number: Array, size: Array) -> None:
 def digest_keys(
     batches: Sequence[Batch], max_size_bytes: int, digest_of: Callable[[bytes], bytes]
 ) -> tuple[bytes, Array]:
-    """The digests of the keys, one after the other, and the offsets of the records that have a key.
+    """Compute the digests of the keys. Returns the concatenated digests, and the offsets of the records with a key.
 
     Raises CorruptRecords.
     """

@@ -1,7 +1,6 @@
-"""Scans the records of a produced batch with numpy: what the broker's plain loop finds, for records without headers.
+"""Scans the records of a produced batch with numpy, in place of the broker's plain loop, if they have no headers.
 
-A function of it may run in a worker thread. It never decides that records are invalid: whatever is not as usual is left
-to the loop.
+The scan may run in a worker thread. It never decides that records are invalid: unusual records are left to the loop.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from minikafka.protocol.records.numpy_varints import Array, read_blobs, read_var
 from minikafka.protocol.records.record import RECORD_SIZE_MIN, CorruptRecords
 
 VARINT_SIZE_BYTES_MAX = 9
-"""Longer varints do not fit into 63 bits."""
+"""The largest size of a varint that is read here: longer varints do not fit into 63 bits."""
 _ONE_BYTE, _TWO_BYTES = 64, 8192
-"""Offset deltas below have varints of one byte, and of two."""
+"""The offset deltas below which varints have one byte, and two bytes."""
 _DELTAS = np.arange(_TWO_BYTES)
 _FIRST = np.where(_DELTAS < _ONE_BYTE, _DELTAS << 1, (_DELTAS << 1) & 0x7F | 0x80).astype(np.uint8)
 _SECOND = (_DELTAS >> 6).astype(np.uint8)
 _SIZES = np.where(_DELTAS < _ONE_BYTE, 1, 2).astype(np.int8)
-"""The varints of the offset deltas: their bytes, and how many they have."""
+"""The varints of the offset deltas 0, 1, 2 …: their first bytes, second bytes and sizes."""
 
 
 def scan_usual(payload: bytes | memoryview, count: int) -> tuple[int, int] | None:
@@ -50,7 +49,7 @@ def scan_usual(payload: bytes | memoryview, count: int) -> tuple[int, int] | Non
 
 
 def _located(buffer: Array, payload: bytes | memoryview, count: int) -> tuple[Array, Array] | None:
-    """The position after the length of each record, and its end; None for lengths that do not lead there."""
+    """The position after the length of each record, and its end; None if a length does not lead to the end."""
     numbers = (np.array([number], np.int64) for number in (0, len(payload), count))
     starts, ends = record_bounds(Sections(payload, *numbers))
     lengths, position = read_varints(buffer, starts, VARINT_SIZE_BYTES_MAX)

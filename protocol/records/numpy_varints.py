@@ -18,9 +18,9 @@ _SIGNED = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(256)], np.int64)
 
 
 def _short_varints() -> tuple[Array, Array]:
-    """The values of varints of one or two bytes by their first two bytes, the first one low; and their sizes.
+    """Tables of the values and the sizes of varints of one or two bytes.
 
-    The size is 0 where more than two bytes belong to the varint.
+    The index is the number that the first two bytes form, the first byte low. The size is 0 for a longer varint.
     """
     words = np.arange(1 << 16)
     first, second = words & 0xFF, words >> 8
@@ -51,8 +51,8 @@ def read_varints(buffer: Array, position: Array, size_bytes_max: int = 5) -> tup
 
 
 def read_short_varints(buffer: Array, position: Array) -> tuple[Array, Array, Array]:
-    """As `read_varints`, with a third array: the size of the varint in bytes, 0 if it has more than two. What else is
-    returned for a longer one has no meaning."""
+    """Read varints like `read_varints`, and return a third array: the size of each varint in bytes, 0 if it has more
+    than two bytes. The value and the position of such a longer varint have no meaning."""
     words = _words(buffer, buffer.take(position, mode="clip"), position)
     sizes = _SHORT_SIZES.take(words)
     return _SHORT.take(words).astype(np.int64), position + sizes, sizes
@@ -88,7 +88,8 @@ def _read_long(buffer: Array, position: Array, size_bytes_max: int) -> tuple[Arr
 def read_blobs(
     buffer: Array, position: Array, what: str, size_bytes_max: int = 5
 ) -> tuple[Array, Array, Array]:
-    """(Starts, ends, positions after) of length-prefixed bytes; for null the end is before the start.
+    """Locate length-prefixed bytes. Returns their starts, their ends, and the positions after them; for null the end is
+    before the start.
 
     Raises CorruptRecords for a length below -1.
     """

@@ -1,4 +1,4 @@
-"""`Record`, and the plain loops that encode and decode records.
+"""Encodes and decodes records (`Record`) with plain loops: the reference for the faster numpy code.
 
 The layout is that of a record in a batch of format v2 (KIP-98, Kafka's `DefaultRecord`)::
 
@@ -24,13 +24,13 @@ _WIDE_TIMESTAMP = 1 << 62
 
 
 class CorruptRecords(ValueError):
-    """The bytes are not valid record batches (an error of the sender or of the disk)."""
+    """Bytes are not valid record batches, because of an error of the sender or of the disk."""
 
 
 class Record(NamedTuple):
     """A record; `timestamp` is in milliseconds since the epoch, -1 if there is none.
 
-    For `encode_batch` a negative offset means the next one; other offsets are relative to the first.
+    For `encode_batch` a negative offset means the next offset; other offsets are relative to the first record's.
     """
 
     offset: int
@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 
 def varint(value: int) -> bytes:
-    """The zigzag varint of a signed 64-bit number; larger numbers overflow as in Java."""
+    """Encode a signed 64-bit number as a zigzag varint; larger numbers overflow as in Java."""
     number = (value << 1) ^ (value >> 63)
     if number < 0x80:
         return _BYTES[number]
@@ -56,7 +56,11 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, position: int, size_bytes_max: int = 5) -> tuple[int, int]:
-    """(Value, position after it); at most 5 bytes, 10 for a varlong. Raises IndexError at the end of `data`."""
+    """Decode a zigzag varint; return its value and the position after it.
+
+    `size_bytes_max` is 5 for a varint and 10 for a varlong. Raises IndexError at the end of `data`, CorruptRecords for
+    a longer varint.
+    """
     first = data[position]
     if first < 0x80:
         return (first >> 1) ^ -(first & 1), position + 1
@@ -87,10 +91,10 @@ _ZIGZAG = [(number >> 1) ^ -(number & 1) for number in range(128)]
 
 
 def record_starts(data: bytes, count: int) -> list[int]:
-    """The starts of the first `count` records of `data`, and behind them the end of the last one.
+    """The starts of the first `count` records of `data`, followed by the end of the last record.
 
-    Only lengths are read. There are fewer if the data end before the length of a record; the last end may lie beyond
-    the data; a negative length is not noticed.
+    Only the lengths of the records are read. There are fewer starts if the data end before the length of a record. The
+    last end may lie beyond the data. A negative length is not detected.
     """
     starts, position = [0], 0
     append, low_half = starts.append, _LOW_HALF
@@ -111,7 +115,7 @@ def record_starts(data: bytes, count: int) -> list[int]:
 
 
 def encode_records(records: Sequence[Record], deltas: Sequence[int], base_timestamp: int) -> bytes:
-    """The concatenated records of an uncompressed batch; `deltas` are their offset deltas."""
+    """Encode the records of an uncompressed batch, one after the other; `deltas` are their offset deltas."""
     parts: list[bytes] = []
     extend = parts.extend
     table, table_size = _VARINTS, _TABLE_SIZE
@@ -143,7 +147,7 @@ def encode_records(records: Sequence[Record], deltas: Sequence[int], base_timest
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """The count and the headers of a record."""
+    """Encode the headers of a record, with their count."""
     parts = [varint(len(headers))]
     for name, value in headers:
         encoded = name.encode()
@@ -178,7 +182,7 @@ def decode_records(
 
 
 def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last_delta: int) -> list[Record]:
-    """The loop; varints of one byte, which are the most frequent, are decoded without a call."""
+    """Decode records in a loop. Varints of one byte, which are the most frequent, are decoded without a call."""
     records: list[Record] = []
     append, new, zigzag, position, size, before = records.append, tuple.__new__, _ZIGZAG, 0, len(data), -1
     wide = not -_WIDE_TIMESTAMP < base_timestamp < _WIDE_TIMESTAMP
@@ -233,12 +237,12 @@ def _null(length: int, what: str) -> bytes | None:
 
 
 def _wrapped(record: Record) -> Record:
-    """Timestamps are 64-bit numbers, and the sum of base and delta overflows as in Java."""
+    """The record with its timestamp as a signed 64-bit number: the sum of base and delta overflows as in Java."""
     return record._replace(timestamp=((record.timestamp + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63))
 
 
 def decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
-    """The headers of a record and the position after them. Raises IndexError at the end of `data`."""
+    """Decode the headers of a record; return them and the position after them. Raises IndexError at the data's end."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (len(data) - position) // 2:
         raise CorruptRecords(f"record claims {count} headers in {len(data) - position} bytes")

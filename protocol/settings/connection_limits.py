@@ -1,10 +1,10 @@
-"""The value of max.connections.per.ip.overrides: `host:count, …`."""
+"""Parses the value of `max.connections.per.ip.overrides`: `host:count, …`."""
 
 from minikafka.protocol.settings.value_types import NotOfType, parse_int
 
 
 def limits_of_hosts(text: str) -> dict[str, int]:
-    """The most connections from each host.
+    """Parse the text into the maximum number of connections from each host.
 
     Raises:
         NotOfType: an entry is not a host and a number; the message is the entry.

@@ -1,4 +1,4 @@
-"""Dataclass fields that take their default and their value from a declared setting.
+"""Makes dataclass fields that take their default and their value from a declared setting.
 
     @dataclass(frozen=True, slots=True)
     class Limits:
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 def setting_field(setting: Setting, convert: Callable[[Any], Any] | None = None) -> Any:
-    """A field whose default is that of `setting`; `convert` is applied to the default and to values."""
+    """A dataclass field with the default of `setting`; `convert` is applied to the default and to values."""
     default = setting.kafkas_default
     metadata = {"setting": setting.name, "convert": convert}
     return field(default=convert(default) if convert else default, metadata=metadata)
 
 
 def from_values(cls: type[T], values: Mapping[str, Any], **others: Any) -> T:
-    """An instance of a dataclass with parsed values by setting name.
+    """Make an instance of a dataclass from parsed values by setting name.
 
     Absent and null settings keep the default; `others` are fields that no setting supplies.
     """

@@ -15,10 +15,10 @@ from minikafka.protocol.settings.value_types import (
 
 
 class InvalidSetting(ValueError):
-    """A value that is not valid for its setting.
+    """A value is not valid for its setting.
 
     Attributes:
-        name: the setting.
+        name: the name of the setting.
         value: the given text, None for null; hidden if the setting is a password.
         reason: Kafka's error message.
         allowed: the type and the bound, for the user.
@@ -39,7 +39,7 @@ class _Required:
 
 
 REQUIRED: Final = _Required()
-"""The default of a setting without one: it must be configured."""
+"""The default that stands for no default: the setting must be configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Setting:
     synonym: str | None = None
 
     def parse(self, text: str | None) -> SettingValue:
-        """The value of `text`, parsed as Kafka's ConfigDef does: trim, parse by type, check the bound.
+        """Parse a text into a value as Kafka's ConfigDef does: trim, parse by type, check the bound.
 
         Raises:
             InvalidSetting: the text is not of the type, or the value is out of bounds.
@@ -123,7 +123,7 @@ class Setting:
 
     @property
     def read_only(self) -> bool:
-        """Whether it cannot be changed on a running node."""
+        """Whether the setting cannot be changed on a running node."""
         return self.update_mode == "read-only"
 
     @property

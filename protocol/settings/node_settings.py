@@ -38,11 +38,11 @@ INTERNAL_SETTINGS = by_name([
             "Whether versions of APIs are offered that are not stable in Kafka 4.3: version 6 of InitProducerId.",
             supported=True),
 ])  # fmt: skip
-"""Settings of a node that Kafka's documentation leaves out, and that DescribeConfigs has only where they are given."""
+"""Settings of a node that Kafka's documentation leaves out. DescribeConfigs returns them only if they are set."""
 
 
 def inherited(name: str, node_name: str, *, valid: Valid | None = None, doc: str = "") -> Setting:
-    """The setting of a topic or group that overrides a node setting.
+    """Declare the setting of a topic or group that overrides a node setting.
 
     Type, default, description and `supported` are those of the node setting `node_name`, and so is the bound unless
     `valid` is given. If the node setting is null by default, its first synonym that is not null supplies the default.

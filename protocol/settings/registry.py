@@ -39,10 +39,10 @@ INTERNAL_TOPIC_SETTINGS = by_name(topics.INTERNAL_SETTINGS)
 """Settings of a topic that Kafka does not list."""
 
 ANY_TOPIC_SETTINGS = TOPIC_SETTINGS | INTERNAL_TOPIC_SETTINGS
-"""Everything that may be set on a topic."""
+"""All settings that may be set on a topic."""
 
 SECURITY_NAMES = frozenset({"authorizer.class.name", *by_name(security.SETTINGS)})
-"""Settings of a node that say who is let in, and what is encrypted."""
+"""The names of the node settings of authentication, authorization and encryption."""
 
 GROUP_SETTINGS = by_name(groups.SETTINGS)
 """Settings of a group; `synonym` names the node setting that supplies the default."""
@@ -54,7 +54,7 @@ THROTTLE_SETTINGS = by_name(quotas.THROTTLE_SETTINGS)
 """Node settings that cannot be configured in the file, only dynamically (KIP-73)."""
 
 STATIC_SETTINGS = NODE_SETTINGS | INTERNAL_SETTINGS
-"""Everything that a node's configuration may set."""
+"""All settings that a node's configuration may set."""
 
 BROKER_SETTINGS = STATIC_SETTINGS | THROTTLE_SETTINGS
 """All settings of a node, static or dynamic."""

@@ -19,7 +19,7 @@ _SYNONYMS: dict[str, dict[str, int]] = {
     **dict.fromkeys(_ROLL_JITTER, _ROLL_JITTER),
     "log.flush.interval.ms": _FLUSH,
 }
-"""Name to the names of the same value, in order of precedence, each with its unit in milliseconds."""
+"""By name of a setting, the names that set the same value, in order of precedence, with their units in milliseconds."""
 
 
 def node_synonyms(name: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ INTERNAL_SETTINGS: tuple[Setting, ...] = (
             "Maximum size of a segment file without a lower bound, for tests; overrides `segment.bytes`.",
             supported=True),
 )
-"""They can be set, and are described only where they are."""
+"""Settings that can be set on a topic; DescribeConfigs returns them only if they are set."""
 
 SETTINGS: tuple[Setting, ...] = (
     inherited("cleanup.policy", "log.cleanup.policy"),

@@ -1,4 +1,4 @@
-"""The types of setting values, and how their text is parsed and rendered, as in Kafka's `ConfigDef`."""
+"""The types of setting values, and the parsing and rendering of their texts, as in Kafka's `ConfigDef`."""
 
 import math
 import re
@@ -48,15 +48,15 @@ _HEXADECIMAL = re.compile(
 
 
 _BLANKS_OF_REGEX = " \t\n\v\f\r"
-r"""What `\s` of Java's expressions matches: lists are split at `\s*,\s*`."""
+r"""The characters that `\s` matches in Java's regular expressions: lists are split at `\s*,\s*`."""
 
 
 class NotOfType(ValueError):
-    """The text is not of the setting's type; the message is Kafka's."""
+    """A text is not of the setting's type; the message is Kafka's."""
 
 
 def parse_text(kind: SettingType, text: str) -> SettingValue:
-    """The value of `text`, trimmed.
+    """Parse a text, after trimming it, into a value of a type.
 
     Raises:
         NotOfType: the text is not of the type.
@@ -65,7 +65,7 @@ def parse_text(kind: SettingType, text: str) -> SettingValue:
 
 
 def render(value: SettingValue) -> str | None:
-    """The text of a parsed value as Kafka shows it: `true`, `a,b`, `1.0E-5`; None is null."""
+    """Render a parsed value as the text that Kafka shows: `true`, `a,b`, `1.0E-5`. Null is None."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -99,7 +99,7 @@ def _whole(bits: int, kind: str) -> Callable[[str], int]:
 
 
 parse_int = _whole(32, "INT")
-"""The number that a text is for Java's `Integer.parseInt`. Raises NotOfType."""
+"""Parse a text into a number like Java's `Integer.parseInt`. Raises NotOfType."""
 
 
 def _double(text: str) -> float:
@@ -113,7 +113,7 @@ def _double(text: str) -> float:
 
 
 def _hexadecimal(text: str) -> float:
-    """As Java, for which what is too large is infinite."""
+    """Parse a hexadecimal number like Java: a number too large is infinite."""
     try:
         return float.fromhex(text)
     except OverflowError:
@@ -121,7 +121,7 @@ def _hexadecimal(text: str) -> float:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """The items of a list that has no blanks at its ends."""
+    """Split the text of a list, which has no blanks at its ends, into its items."""
     return tuple(item.strip(_BLANKS_OF_REGEX) for item in text.split(",")) if text else ()
 
 
@@ -139,7 +139,8 @@ _PARSERS: dict[SettingType, Callable[[str], SettingValue]] = {
 
 
 def _java_double(value: float) -> str:
-    """`Double.toString`: decimal from 10^-3 to 10^7, else one digit before the point and an E."""
+    """Render a number like Java's `Double.toString`: decimal from 10^-3 to 10^7, otherwise one digit before the point
+    and an exponent after an E."""
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

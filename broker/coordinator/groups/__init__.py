@@ -12,24 +12,26 @@ is selected, a new generation begins, and the leader receives the list of member
 SyncGroup (`classic/classic_sync.py`); once that is in the log, each member receives its part.
 
     group_coordinator.py    GroupCoordinator: the entry point of the API handlers
-    classic_requests.py     requests of the classic protocol, to groups of either
+    classic_requests.py     requests of the classic protocol, to groups of either protocol
     group_shard.py          GroupShard: one partition's state machine; loading and deadlines
     decision_builder.py     DecisionBuilder: records and replies of one decision
     group_admin.py          ListGroups, DescribeGroups, DeleteGroups
     group_settings.py       the settings that the coordinator uses
+    members_room.py         bounds the memory for data of group members
     classic/                classic groups: join, sync, heartbeat, leave, rebalance
     consumer/               consumer groups (KIP-848): heartbeat, target assignment, reconciliation
     offsets/                commit, fetch, delete and expiry of offsets
     state/                  groups, members, offsets and their records
 
-A group has one of two protocols; `state/group.py` is what offsets, expiry, listing and deletion ask of either.
+A group has one of two protocols. `state/group.py` declares the operations that offsets, expiry, listing and deletion
+need of a group of either protocol.
 
 Records, by key: `(group, topic, partition)` → offset, leader epoch, metadata, time, topic id; `group` → protocol type,
 generation, protocol, leader, time of the last change, members with subscription and assignment. A group's record is
 written when the group is created, when a generation receives its assignment, when a static member changes its id, and
 when the group becomes Empty. Kafka's dump tool reads these records, and this package reads Kafka's.
 
-Those of consumer groups: `state/consumer_group_records.py`.
+The records of consumer groups are in `state/consumer_group_records.py`.
 
 Caveats: share groups and streams groups are not supported; their records are skipped.
 

@@ -1,4 +1,4 @@
-"""Requests of the classic protocol to groups of either protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+"""Passes JoinGroup, SyncGroup, Heartbeat and LeaveGroup to the code for the group's protocol, classic or consumer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def join_either(builder: DecisionBuilder, request: JoinGroupRequest, caller: Cal
 
 
 def sync_either(builder: DecisionBuilder, request: SyncGroupRequest, ticket: Ticket) -> None:
-    """SyncGroup."""
+    """Answer SyncGroup, by the protocol of the group."""
     group = builder.state.consumer_groups.get(request.group_id)
     if group is None:
         sync_group(builder, request, ticket)
@@ -53,7 +53,7 @@ def sync_either(builder: DecisionBuilder, request: SyncGroupRequest, ticket: Tic
 
 
 def heartbeat_either(builder: DecisionBuilder, request: HeartbeatRequest, ticket: Ticket) -> None:
-    """Heartbeat."""
+    """Answer Heartbeat, by the protocol of the group."""
     group = builder.state.consumer_groups.get(request.group_id)
     if group is None:
         heartbeat(builder, request, ticket)
@@ -62,7 +62,7 @@ def heartbeat_either(builder: DecisionBuilder, request: HeartbeatRequest, ticket
 
 
 def leave_either(builder: DecisionBuilder, request: LeaveGroupRequest, ticket: Ticket) -> None:
-    """LeaveGroup."""
+    """Answer LeaveGroup, by the protocol of the group."""
     group = builder.state.consumer_groups.get(request.group_id)
     if group is None:
         leave_group(builder, request, ticket)

@@ -1,4 +1,4 @@
-"""DecisionBuilder: collects the records and replies of one decision, and gives its steps the state and the time."""
+"""`DecisionBuilder`: collects the records and replies of one decision, and provides the state and the time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMet
 
 
 class DecisionBuilder:
-    """Passed to every step of a group's state machine.
+    """Collects the result of one decision. It is passed to every step of a group's state machine.
 
     Attributes:
         state: The shard's state. Only fields that are not in the log may be changed directly.
@@ -33,7 +33,7 @@ class DecisionBuilder:
         self.decision.replies.append((ticket, reply))
 
     def write(self, key: Any, value: Any | None) -> None:
-        """Append a record; None is a tombstone."""
+        """Append a record to the decision; a value of None is a tombstone."""
         self.decision.records.append((key, value))
 
     def write_group(self, group: ClassicGroup, value: GroupMetadataValue) -> None:

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups and DeleteGroups: administration of groups.
+"""Administration of groups in one shard: ListGroups, DescribeGroups and DeleteGroups.
 
 Source: Kafka's `GroupMetadataManager` (listGroups, describeGroups) and `GroupCoordinatorShard`.
 """
@@ -25,9 +25,12 @@ from minikafka.protocol.shortened import shortened
 
 NOT_FOUND_FROM = 6
 LISTED_AT_ONCE = 2_000
-"""Groups that are looked at before others run; about 5 ms."""
+"""The number of groups that are looked at before other tasks run; about 5 ms."""
 TOMBSTONES_AT_ONCE = 1_000
-"""After so many a decision begins no other group; about 5 ms, or twice as much. Long names count for more."""
+"""The number of tombstones after which a decision begins no other group; about 5 ms, or twice as much.
+
+Long group names count as more than one tombstone.
+"""
 
 
 def list_groups(state: ShardState, _: Now, request: ListGroupsRequest) -> Generator[None, None, list[ListedGroup]]:
@@ -51,7 +54,7 @@ def list_groups(state: ShardState, _: Now, request: ListGroupsRequest) -> Genera
 
 
 def describe_group(builder: DecisionBuilder, group_id: str, version: int, ticket: Ticket) -> None:
-    """Describe a classic group and its members. Any other is Dead; from version 6 on also an error (KIP-1043)."""
+    """Describe a classic group and its members. Any other group is Dead, from version 6 on with an error (KIP-1043)."""
     group = builder.state.classic_groups.get(group_id)
     if group is None:
         reply = DescribedGroup(group_id=group_id, group_state=str(DEAD))
@@ -84,9 +87,10 @@ def _described(member: Member, group: ClassicGroup) -> DescribedGroupMember:
 
 
 def delete_groups(builder: DecisionBuilder, group_ids: Iterable[str], ticket: Ticket) -> None:
-    """Delete groups without members, with their offsets (KIP-229), as many as one decision should have.
+    """Delete groups without members, and their offsets (KIP-229), as far as one decision should.
 
-    The reply has a result for each that is done; there are none for a group that has offsets left.
+    The reply has a result for each group that is finished. The groups after these, of which the first may have lost
+    some of its offsets, need further decisions.
     """
     replies: list[DeletableGroupResult] = []
     names_weight = 0
@@ -107,7 +111,7 @@ def delete_groups(builder: DecisionBuilder, group_ids: Iterable[str], ticket: Ti
 
 
 def _delete(builder: DecisionBuilder, group: Group) -> bool:
-    """Delete some offsets of a group, and the group if these are all that are left; returns whether they are."""
+    """Delete some offsets of a group, and the group itself if no offset is left; returns whether none is left."""
     partitions = builder.state.offsets.partitions(group.group_id)
     some = list(islice(partitions, max(TOMBSTONES_AT_ONCE // weight(group.group_id), 1)))
     for topic, index in some:

@@ -1,4 +1,4 @@
-"""GroupCoordinator: the entry point of the API handlers: requests in, responses out, errors per API."""
+"""`GroupCoordinator`: the entry point of the API handlers: takes requests, returns responses with each API's errors."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class GroupCoordinator:
         settings: The node's settings.
         random: Source of member ids.
         image: The cluster's topics and brokers.
-        consumer_times: Returns the times of a consumer group; those of the node by default.
+        consumer_times: Returns the times of a consumer group; by default the times of the node's settings.
     """
 
     def __init__(
@@ -124,11 +124,11 @@ class GroupCoordinator:
         await self.runtime.run(task_status=task_status)
 
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """This node became leader of a partition of `__consumer_offsets`."""
+        """Load a partition of `__consumer_offsets` whose leader this node has become."""
         self.runtime.elected(partition, leader_epoch)
 
     def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This node is no longer the leader of the partition."""
+        """Drop a partition that this node leads no longer."""
         self.runtime.resigned(partition, leader_epoch)
 
     # -- membership ----------------------------------------------------------------------------------------------
@@ -179,13 +179,13 @@ class GroupCoordinator:
 
     @property
     def supports_consumer_groups(self) -> bool:
-        """Whether `group.coordinator.rebalance.protocols` lists them."""
+        """Whether `group.coordinator.rebalance.protocols` lists the protocol of consumer groups."""
         return "consumer" in self._settings.rebalance_protocols
 
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller
     ) -> AtOnce[ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat; one that says what its member subscribes to takes room for that."""
+        """ConsumerGroupHeartbeat. A heartbeat with a subscription first takes room for it (`MembersRoom`)."""
         size_bytes = heartbeat_size_bytes(request, caller.client_id)
         return self._subscribe(request, caller, size_bytes) if size_bytes else self._beat(request, caller)
 

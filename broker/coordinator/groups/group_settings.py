@@ -22,7 +22,7 @@ def _policy(name: str) -> MigrationPolicy:
 
 
 RECORDS_OF_A_GROUP = 16
-"""Members of a classic group may give so many times what the largest record may have."""
+"""The data of all members of a classic group may have so many times the size of the largest record."""
 RECORD_SIZE_BYTES = 1 << 20
 
 
@@ -52,7 +52,7 @@ class ConsumerGroupTimes(NamedTuple):
 
     @classmethod
     def of_group(cls, settings: Mapping[str, Any]) -> ConsumerGroupTimes:
-        """From a group's parsed settings by name."""
+        """Make the times from the parsed settings of a group, by name."""
         return cls(
             settings["consumer.session.timeout.ms"],
             settings["consumer.heartbeat.interval.ms"],
@@ -61,7 +61,7 @@ class ConsumerGroupTimes(NamedTuple):
 
     @classmethod
     def of_node(cls, settings: Mapping[str, Any]) -> ConsumerGroupTimes:
-        """From a node's parsed settings by name."""
+        """Make the times from the parsed settings of a node, by name."""
         return cls(
             settings["group.consumer.session.timeout.ms"],
             settings["group.consumer.heartbeat.interval.ms"],
@@ -97,7 +97,10 @@ class GroupSettings:
 
     @property
     def group_size_bytes_max(self) -> int:
-        """What all members of a classic group may give in JoinGroup; its record has the part of one protocol."""
+        """The largest size of the data that all members of a classic group give in JoinGroup, in bytes.
+
+        The group's record has only the data of one protocol.
+        """
         return RECORDS_OF_A_GROUP * max(self.record_size_max, RECORD_SIZE_BYTES)
 
     @property
@@ -109,5 +112,5 @@ class GroupSettings:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> GroupSettings:
-        """From a node's parsed settings by name."""
+        """Make the settings from the parsed settings of a node, by name."""
         return from_values(cls, settings)

@@ -1,4 +1,4 @@
-"""GroupShard: the state machine that the runtime loads, drives and wakes for one partition of `__consumer_offsets`.
+"""`GroupShard`: the state machine of one partition of `__consumer_offsets`, which the coordinator runtime drives.
 
 Source: Kafka's `GroupCoordinatorShard`.
 """
@@ -20,7 +20,7 @@ from minikafka.broker.coordinator.groups.state.shard_state import DeadlineName, 
 
 CLEANUP: DeadlineName = ("offsets", "", "")
 MEMBERS_IN_A_STEP = 2_000
-"""Whose sessions are started before others run: 5 ms."""
+"""The number of members whose sessions are started before other tasks run; about 5 ms."""
 
 
 class GroupShard(ShardState):

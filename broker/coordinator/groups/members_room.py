@@ -1,8 +1,8 @@
-"""`MembersRoom`: how many bytes members of all groups of a node may keep, of what they gave when they joined.
+"""`MembersRoom`: bounds the memory for the data that members of all groups of a node gave when they joined.
 
-Each JoinGroup, and each ConsumerGroupHeartbeat that says what its member subscribes to, is added to what is taken; what
-members gave back is found by counting again, once that seems too much. So nothing has to be given back, and what is
-taken is never less than what is kept.
+The size of each JoinGroup, and of each ConsumerGroupHeartbeat with a subscription, is added to the taken bytes. Nothing
+is subtracted when a member leaves. Instead, when the bound would be exceeded, the data that the groups still keep is
+counted again. So the taken bytes are never less than the kept bytes.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ log = structlog.get_logger("minikafka.groups")
 
 MEMBERS_SIZE_BYTES_MAX = 256 << 20
 MEMBER_SIZE_BYTES = 2 << 10
-"""What a member takes beside what it gave, or an id that is not used yet: ids have up to 1,000 letters."""
+"""The memory of a member besides its data, or of an id that is not used yet: ids have up to 1,000 letters."""
 COUNT_S = 1.0
-"""So often what is kept is counted at most."""
+"""The shortest time between two counts of the kept data, in seconds."""
 GROUPS_IN_A_STEP = 2_000
 
 
 class MembersRoom:
-    """The room for members of groups.
+    """The room for the data of group members.
 
     Args:
         groups: Returns all groups of the node.
-        clock: Seconds that only grow.
-        size_bytes_max: For all of them together; `MEMBERS_SIZE_BYTES_MAX` by default.
+        clock: A monotonic clock in seconds.
+        size_bytes_max: The bound for all groups together; `MEMBERS_SIZE_BYTES_MAX` by default.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class MembersRoom:
         self._counted_s = float("-inf")
 
     def take(self, size_bytes: int) -> Generator[None, None, bool]:
-        """Take room for a member that gave so many bytes; returns whether there is any. Pauses at `yield`."""
+        """Take room for a member with `size_bytes` bytes of data; returns whether there is room. Pauses at `yield`."""
         size_bytes += MEMBER_SIZE_BYTES
         if self._lacks(size_bytes) and self._clock() >= self._counted_s + COUNT_S:
             yield from self._count()

@@ -31,8 +31,9 @@ Records: transactional id → producer id and epoch, timeout, state, partitions,
 
 A transaction times out by the wall clock, as in Kafka, or by the steady clock of its coordinator, whichever is earlier.
 
-Two-phase commit (KIP-939) is what Kafka 4.3 has of it: with `unstable.api.versions.enable`, InitProducerId version 6 is
-served, and with `transaction.two.phase.commit.enable` a producer may ask for transactions without a timeout.
+Two-phase commit (KIP-939) is supported as far as in Kafka 4.3: with `unstable.api.versions.enable`, InitProducerId
+version 6 is served, and with `transaction.two.phase.commit.enable` a producer may ask for transactions without a
+timeout.
 
 *Caveats:* a prepared transaction cannot be kept over InitProducerId (UNSUPPORTED_VERSION), as in Kafka 4.3.
 Patterns of ListTransactions are those of group subscriptions: `controller/patterns.py` says what differs from

@@ -1,4 +1,6 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn and the verification of partitions: decisions about one shard (KIP-98, KIP-890).
+"""Adds partitions to a transaction, and verifies partitions: decisions about one shard (KIP-98, KIP-890).
+
+It serves AddPartitionsToTxn, AddOffsetsToTxn and the verification before appends.
 
 Source: Kafka's `TransactionCoordinator`.
 """
@@ -42,7 +44,7 @@ def verify_partitions(
     producer: ProducerIdentity,
     partitions: frozenset[TopicPartition],
 ) -> Decision:
-    """Whether the partitions belong to the open transaction. The reply is an error code for each."""
+    """Verify that partitions belong to the open transaction. The reply is an error code for each partition."""
     current = shard.transactions.get(transactional_id)
     error = check_producer(current, producer)
     if error or current is None:

@@ -1,7 +1,7 @@
-"""Requests from one broker to others: a connection for each, and requests that share it in batches.
+"""Sends requests from one broker to other brokers, over one connection to each, with many items in a request.
 
-`Batcher` collects what waits for a node while a request to it is under way, and sends all of it in the next request.
-Trio: starts a task per node while something waits. Source: Kafka's `InterBrokerSendThread`.
+`Batcher` collects the items that wait for a node while a request to that node is under way, and sends them in the next
+request. It runs a trio task for each node for which items wait. Source: Kafka's `InterBrokerSendThread`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from minikafka.protocol.names import TopicPartition
 
 CONNECTION_TIMEOUT_MS = 3_000
 BATCH_MAX = 500
-"""Items in one request."""
+"""The largest number of items in one request."""
 PARTITIONS_MAX = (ELEMENTS_MAX - 1) // 2
-"""Partitions in one item: with as many topics, and itself, no node refuses them."""
+"""The largest number of partitions in one item. Even with as many topics, no node refuses the item as too large."""
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -34,7 +34,7 @@ class BrokerConnections:
     """One connection to each other broker, opened when it is needed.
 
     Args:
-        config: For the inter-broker listener and `request.timeout.ms`.
+        config: The settings of the node: the inter-broker listener and `request.timeout.ms`.
         image: The endpoints of the brokers.
         seams: Clock, randomness and network of the connections.
         purpose: Part of the client id.
@@ -62,7 +62,7 @@ class BrokerConnections:
                 connection.close()
 
     async def request(self, node_id: int, message: Any) -> Any:
-        """The response of a broker. The caller sends one request at a time to each.
+        """Send a request to a broker, and return its response. The caller sends one request at a time to each broker.
 
         Raises:
             NetworkError: The broker cannot be reached, or does not answer in time; it may have carried out the request.
@@ -104,13 +104,13 @@ class _Waiting(Generic[Item, Answer]):
 
 
 class Batcher(Generic[Item, Answer]):
-    """Sends items to nodes, one request at a time to each, with all items that wait, unless it would be refused.
+    """Sends items to nodes, one request at a time to each node, with as many waiting items as a request may have.
 
     Args:
-        connections: Runs the tasks.
-        send: Sends items to a node, and returns an answer for each. Raises KafkaError.
+        connections: The connections, whose nursery runs the tasks.
+        send: Sends items to a node, and returns an answer for each item. Raises KafkaError.
         partitions: Returns the partitions of an item, `PARTITIONS_MAX` at most.
-        key: Items with the same key never share a request; by default all may.
+        key: Returns the key of an item. Items with the same key never share a request; by default all items may.
     """
 
     def __init__(
@@ -127,11 +127,11 @@ class Batcher(Generic[Item, Answer]):
         self._waiting: dict[int, deque[_Waiting[Item, Answer]]] = {}
 
     async def ask(self, node_id: int, item: Item) -> Answer:
-        """The answer to an item. After cancellation it may still be sent.
+        """Send an item to a node, and return the answer. After cancellation the item may still be sent.
 
         Raises:
-            NetworkError: This node is stopping, or see `BrokerConnections.request`.
-            KafkaError: From `send`.
+            NetworkError: This node is stopping; or as `BrokerConnections.request`.
+            KafkaError: `send` has raised the error.
         """
         nursery = self._connections.nursery
         if nursery is None:
@@ -168,7 +168,7 @@ class Batcher(Generic[Item, Answer]):
             del self._waiting[node_id]
 
     def _batch(self, queue: deque[_Waiting[Item, Answer]]) -> list[_Waiting[Item, Answer]]:
-        """The first items, up to one whose key is among them, or with which they have too many elements."""
+        """Take the first waiting items, up to an item with a key that was taken, or with too many elements."""
         batch: dict[Hashable, _Waiting[Item, Answer]] = {}
         elements = 0
         while queue and len(batch) < BATCH_MAX and (key := self._key(queue[0].item)) not in batch:
@@ -180,7 +180,7 @@ class Batcher(Generic[Item, Answer]):
 
 
 def items_of(partitions: Collection[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
-    """The partitions in parts of which each is an item, or part of one."""
+    """Divide partitions into parts of up to `PARTITIONS_MAX`, one part for each item."""
     names = list(partitions) if len(partitions) <= PARTITIONS_MAX else sorted(partitions)
     for first in range(0, len(names), PARTITIONS_MAX):
         yield names[first : first + PARTITIONS_MAX]

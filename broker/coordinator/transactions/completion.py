@@ -2,9 +2,9 @@
 
     outcome in the log ─► due ─► outcome committed ─► markers written ─► final state in the log
 
-The answer to EndTxn comes before this work: what is due is done by one task, which runs after the request. It completes
-a transaction without a further task where nothing has to be waited for, as on a node without followers. Else a task of
-the shard does the rest. Source: Kafka's `TransactionCoordinator`.
+EndTxn is answered before this work: one task, which runs after the request, completes all due transactions. If nothing
+has to be waited for, as on a node without followers, it completes a transaction itself. Otherwise a task of the shard
+does the rest. Source: Kafka's `TransactionCoordinator`.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ log = structlog.get_logger("minikafka.coordinator")
 
 RETRY_S = 0.1
 WORK_AT_ONCE = 64
-"""Markers that are written here between two pauses; about 5 ms."""
+"""Units of work between two pauses, about 5 ms. Each marker that is written counts as one unit."""
 TRANSACTION_WORK = 3
-"""What the final state of a transaction takes besides its markers."""
+"""Units of work for the final state of a transaction, besides its markers."""
 
 
 class Markers(Protocol):
-    """Writes transaction markers."""
+    """The operation that writes transaction markers (a Protocol); see `MarkerChannel`."""
 
     def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> AtOnce[None]:
-        """Done when every partition has the marker. Raises TransactionCoordinatorFencedError."""
+        """Write the marker to every partition; done when all have it. Raises TransactionCoordinatorFencedError."""
         ...
 
 
 class Prepared(NamedTuple):
-    """A transaction to be completed.
+    """A transaction with a decided outcome, which is to be completed.
 
     Attributes:
-        offset: Of the record with the outcome.
-        done: Set once nothing more is done about it.
+        offset: The offset of the record with the outcome.
+        done: Set once the work on the transaction has ended.
     """
 
     shard: TransactionShard
@@ -61,7 +61,7 @@ class Prepared(NamedTuple):
 
     @property
     def marker(self) -> Marker:
-        """The marker that each of its partitions gets."""
+        """The marker for each partition of the transaction."""
         return Marker(
             self.transaction.producer_id,
             self.transaction.producer_epoch,
@@ -75,7 +75,7 @@ class Completions:
     """The transactions that this node completes.
 
     Args:
-        runtime: That of the shards.
+        runtime: The runtime of the shards.
         markers: Writes markers wherever the partitions are led.
     """
 
@@ -87,7 +87,7 @@ class Completions:
         self._wakeup = trio.lowlevel.ParkingLot()
 
     def add(self, shard: TransactionShard, transactional_id: str) -> None:
-        """The outcome of a transaction is in the log of an active shard."""
+        """Add a transaction whose outcome is in the log of an active shard; `run` completes it."""
         transaction, offset = shard.transactions[transactional_id], shard.prepared_offsets[transactional_id]
         prepared = Prepared(shard, transactional_id, transaction, offset, trio.Event())
         self._unfinished[transactional_id] = prepared
@@ -95,12 +95,12 @@ class Completions:
         self._wakeup.unpark()
 
     def unfinished(self, transactional_id: str) -> trio.Event | None:
-        """What is set once the transaction is completed; None if it is, or was never decided."""
+        """The event that is set once the transaction is completed; None if no completion is in progress."""
         prepared = self._unfinished.get(transactional_id)
         return None if prepared is None else prepared.done
 
     async def run(self) -> None:
-        """Complete transactions until cancelled; those that have to wait until their shard resigns."""
+        """Complete transactions until cancelled. Tasks of the shards, for those that wait, end with their shard."""
         work = 0
         while True:
             while self._due:
@@ -131,7 +131,7 @@ class Completions:
             self._begin_markers(one)
 
     def _begin_again(self, one: Prepared) -> None:
-        """After a bug, in a task of its shard, which is loaded again if that meets one, too."""
+        """Try again after a bug, in a task of the shard. If that task fails, too, the shard is loaded again."""
         if self._runtime.is_active(one.shard.partition, one.shard.coordinator_epoch):
             self._runtime.start_soon(one.shard.partition, partial(self._complete, one, is_committed=False))
         else:
@@ -150,7 +150,7 @@ class Completions:
             self._runtime.start_soon(one.shard.partition, partial(self._complete, one, writing, is_committed=True))
 
     def _is_finished(self, one: Prepared) -> bool:
-        """Write the final state; whether that is committed, without waiting."""
+        """Write the final state. Returns whether it is committed, without waiting."""
         try:
             finishing = self._finish(one)
         except KafkaError:
@@ -160,7 +160,10 @@ class Completions:
         return finishing is None
 
     async def _complete(self, one: Prepared, writing: AtOnce[None] = None, *, is_committed: bool) -> None:
-        """What is left: all, or, if the outcome is committed, to wait for the markers. Each step may be repeated."""
+        """Do the remaining steps: all of them, or with `is_committed` only those after `writing` has begun.
+
+        Each step may be repeated.
+        """
         shard = one.shard
         try:
             if not is_committed:

@@ -1,8 +1,8 @@
-"""EndTxn, and the completion of a transaction whose markers are written: decisions about one shard (KIP-98, KIP-890).
+"""Ends transactions: decides the outcome, and later the completion, as decisions about one shard (KIP-98, KIP-890).
 
-A producer of version 1 has one epoch for all its transactions: a repeated EndTxn is recognized by the state that it
-asks for. In version 2 it is recognized by its epoch, which is one less than the current one, so that it can never end
-the next transaction (KAFKA-17754). Source: Kafka's `TransactionCoordinator.endTransaction`.
+In version 1 a producer has one epoch for all its transactions: a repeated EndTxn is recognized by the state that it
+asks for. In version 2 a repeated EndTxn is recognized by its epoch, which is one less than the current epoch, so that
+it can never end the next transaction (KAFKA-17754). Source: Kafka's `TransactionCoordinator.endTransaction`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def end_transaction(
     client_version: int,
     new_producer_id: int | None,
 ) -> Decision:
-    """Decide the outcome. The reply has producer id and epoch of the next transaction; the markers follow later."""
+    """Decide the outcome of a transaction (EndTxn), whose markers follow later.
+
+    The reply has the producer id and the epoch of the next transaction, or an error; or it is `ProducerIdNeeded`.
+    """
     current = shard.transactions.get(transactional_id)
     bumps = client_version >= EPOCH_PER_TRANSACTION
     if current is None:
@@ -60,8 +63,11 @@ def end_transaction(
 def abort_timed_out(
     shard: TransactionShard, now: Now, ticket: Ticket, *, transactional_id: str, new_producer_id: int | None
 ) -> Decision:
-    """Abort a transaction at the last epoch of its producer, which goes on with a new producer id, as in Kafka; nothing
-    if it has been ended meanwhile. The reply says nothing."""
+    """Abort a transaction that has timed out at the last epoch of its producer.
+
+    The transactional id continues with a new producer id, as in Kafka. Nothing happens if the transaction has been
+    ended meanwhile. The reply has no information; without `new_producer_id` it is `ProducerIdNeeded`.
+    """
     if not shard.has_timed_out(transactional_id, now):
         return Decision(replies=[(ticket, ProducerIdentity())])
     if new_producer_id is None:
@@ -74,7 +80,7 @@ def abort_timed_out(
 def complete_transaction(
     shard: TransactionShard, now: Now, ticket: Ticket, *, transactional_id: str, prepared: Transaction
 ) -> Decision:
-    """All markers are written. Nothing happens if the transaction has been completed before."""
+    """Write the final state of a transaction whose markers are written, unless it has been completed before."""
     if shard.transactions.get(transactional_id) is not prepared:
         return Decision(replies=[(ticket, None)])
     return Decision([(transactional_id, prepared.completed(now.clock_ms))], [(ticket, None)])
@@ -121,5 +127,5 @@ def _error_of_version_2(current: Transaction, producer: ProducerIdentity, *, com
 
 
 def _is_valid_epoch(current: Transaction, epoch: int, *, repeated: bool) -> bool:
-    """The current epoch belongs to the next EndTxn; the one before, to one that is repeated after its markers began."""
+    """Whether EndTxn may have this epoch: the current epoch, or for a repeated EndTxn the epoch before it."""
     return epoch == current.producer_epoch or (repeated and current.state not in (EMPTY, ONGOING))

@@ -20,11 +20,11 @@ from minikafka.protocol.errors import ErrorCode, ProducerFencedError
 
 
 class ProducerIdNeeded(NamedTuple):
-    """A reply: the decision needs a new producer id, and is made again with one."""
+    """The reply of a decision that needs a new producer id. The caller makes the decision again with a new id."""
 
 
 class ProducerIdentity(NamedTuple):
-    """Producer id and epoch: those that a producer has, or the answer to it, with an error."""
+    """A producer id and an epoch: those of a producer that sends a request, or those of an answer, with its error."""
 
     producer_id: int = NONE
     epoch: int = NONE
@@ -41,11 +41,11 @@ def init_producer_id(
     expected: ProducerIdentity | None,
     new_producer_id: int | None,
 ) -> Decision:
-    """Give the producer the next epoch; abort first what its predecessor left open.
+    """Give the producer the next epoch. A transaction that its predecessor left open is first aborted.
 
     Args:
-        expected: What the producer has, if it continues after an error.
-        new_producer_id: One that was never used. Without it the reply may be `ProducerIdNeeded`.
+        expected: The producer's present id and epoch, if it continues after an error; otherwise None.
+        new_producer_id: A producer id that was never used. If it is None, the reply may be `ProducerIdNeeded`.
     """
     known = shard.transactions.get(transactional_id)
     if known is None and new_producer_id is None:
@@ -80,16 +80,21 @@ def _error(current: Transaction, expected: ProducerIdentity | None) -> ErrorCode
 
 
 def _may_continue(current: Transaction, expected: ProducerIdentity) -> bool:
-    """Whether the producer has the current id, or had it before its epochs were used up. A new transaction is open to
-    all: its producer's state expired, here or on the leaders."""
+    """Whether the producer may continue: it has the current id, or the previous id, whose epochs were used up.
+
+    A transactional id without an epoch accepts any producer, whose state has expired here or on the leaders.
+    """
     if current.producer_epoch == NONE or expected.producer_id == current.producer_id:
         return True
     return expected.producer_id == current.previous_producer_id and is_exhausted(expected.epoch)
 
 
 def _rotates(current: Transaction, expected: ProducerIdentity | None) -> bool:
-    """Whether there is no epoch left for this producer. `EPOCH_MAX`, with which a time-out may have fenced it, is not
-    repeated to it either; Kafka answers UNKNOWN_SERVER_ERROR there."""
+    """Whether the producer needs a new producer id, since its id has no epoch left.
+
+    It also needs one if the current epoch is `EPOCH_MAX`, with which a timeout may have fenced the producer, and the
+    producer has the epoch before: `EPOCH_MAX` is given to no producer. Kafka answers UNKNOWN_SERVER_ERROR then.
+    """
     if expected is None or expected.epoch == current.producer_epoch:
         return is_exhausted(current.producer_epoch)
     return current.producer_epoch == EPOCH_MAX and expected.epoch == current.last_producer_epoch

@@ -1,4 +1,4 @@
-"""Sends transaction markers to the leaders of the partitions, again until each of them has written its marker.
+"""Sends transaction markers to the leaders of partitions, repeatedly until each partition has its marker.
 
 Markers for one broker share a request (WriteTxnMarkers); markers for this node take no request. Source: Kafka's
 `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
@@ -38,10 +38,10 @@ class MarkerChannel:
     """Writes markers wherever the partitions are led.
 
     Args:
-        node_id: This node.
-        image: Leaders and deleted topics.
-        marker_log: The partitions of this node.
-        connections: To the other brokers.
+        node_id: The id of this node.
+        image: The metadata, with the leaders and the existing topics.
+        marker_log: Writes the markers of partitions that this node leads.
+        connections: The connections to the other brokers.
     """
 
     def __init__(self, node_id: int, image: Image, marker_log: MarkerLog, connections: BrokerConnections) -> None:
@@ -52,8 +52,10 @@ class MarkerChannel:
         self._batcher = Batcher[Sent, Results](connections, self._send, lambda sent: sent[1])
 
     def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> AtOnce[None]:
-        """Done when every partition has the marker, or is deleted: at once where this node leads all of them, and no
-        marker has to be waited for. Cancellation leaves some without it.
+        """Write a marker to every partition; done when each partition has the marker, or is deleted.
+
+        That is the case at once if this node leads all partitions, and no marker has to be waited for. After
+        cancellation some partitions have no marker.
 
         Raises:
             TransactionCoordinatorFencedError: A later coordinator writes the markers.
@@ -140,7 +142,7 @@ class MarkerChannel:
 
 
 def _remove_written(missing: set[TopicPartition], results: Results) -> None:
-    """Raises TransactionCoordinatorFencedError."""
+    """Remove the partitions with a marker from `missing`. Raises TransactionCoordinatorFencedError."""
     for name, error in results.items():
         if error in SUPERSEDED:
             raise TransactionCoordinatorFencedError(f"{name} refused the marker: {error.name}")

@@ -1,4 +1,4 @@
-"""Writes transaction markers to the partitions that this node leads: WriteTxnMarkers, from this node or from another.
+"""Writes transaction markers to the partitions that this node leads (WriteTxnMarkers), for this or another node.
 
 Markers of `__consumer_offsets` go through the group coordinator, whose pending offsets they commit or drop. Source:
 Kafka's `KafkaApis.handleWriteTxnMarkersRequest`.
@@ -42,7 +42,7 @@ Results = dict[TopicPartition, ErrorCode]
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, as every partition of it gets it."""
+    """A transaction marker: the end of a transaction, which is written to every partition of the transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -52,7 +52,7 @@ class Marker(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A marker that is appended, and waits until it is committed; an error is added to `results`."""
+    """A marker that has been appended but is not committed yet. If that fails, the error is put into `results`."""
 
     results: Results
     name: TopicPartition
@@ -66,7 +66,7 @@ class MarkerLog:
         partitions: The node's replicas.
         groups: The group coordinator of this node.
         now_ms: The wall clock.
-        timeout_ms: How long a marker may take to be committed.
+        timeout_ms: The longest time until a marker is committed.
     """
 
     def __init__(
@@ -78,8 +78,10 @@ class MarkerLog:
         self._timeout_ms = timeout_ms
 
     async def write_all(self, markers: Sequence[tuple[Marker, Sequence[TopicPartition]]]) -> list[Results]:
-        """Write each marker to its partitions; for each an error code for each. Cancellation leaves some partitions
-        without a marker, or with one that is not yet committed."""
+        """Write each marker to its partitions. Returns, for each marker, an error code for each of its partitions.
+
+        After cancellation some partitions have no marker, or a marker that is not committed yet.
+        """
         results: list[Results] = [{} for _ in markers]
         pauses = Pauses(MARKERS_AT_ONCE)
         deadline = self._deadline()
@@ -96,7 +98,7 @@ class MarkerLog:
         return results
 
     def _refusals(self, names: Sequence[TopicPartition]) -> Results:
-        """Kafka's error codes for a marker that no batch can hold: it fails all partitions once it appends to one."""
+        """Kafka's error codes for a marker that no batch can hold: if any partition is here, all fail alike."""
         appends = any(self._partitions.get(*name) is not None for name in names)
         error = ErrorCode.UNKNOWN_SERVER_ERROR if appends else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return dict.fromkeys(names, error)
@@ -122,7 +124,7 @@ class MarkerLog:
     def _begin(
         self, marker: Marker, name: TopicPartition, deadline: float, results: Results, waiting: list[_Waiting]
     ) -> None:
-        """Append a marker. The error code is in `results`; if the marker is to be waited for, that is in `waiting`."""
+        """Append a marker, and put its error code into `results`. A marker to wait for is added to `waiting`."""
         write = self._write_to_group_coordinator if name.topic == OFFSETS_TOPIC else self._write_to_partition
         try:
             rest = write(name, marker, deadline)
@@ -143,14 +145,17 @@ class MarkerLog:
         return _until_committed(partition, written, deadline)
 
     def _find(self, name: TopicPartition) -> Partition:
-        """The replica of this node; without one, the partition is unknown, in other requests NOT_LEADER_OR_FOLLOWER."""
+        """The replica of this node. Raises UnknownTopicOrPartitionError without one, unlike other requests.
+
+        In other requests the error is NOT_LEADER_OR_FOLLOWER.
+        """
         partition = self._partitions.get(*name)
         if partition is None:
             raise UnknownTopicOrPartitionError(f"{name} is not on this node")
         return partition
 
     def _write_to_group_coordinator(self, name: TopicPartition, marker: Marker, _: float) -> AtOnce[None]:
-        """The group coordinator has its own time limit."""
+        """Write a marker by means of the group coordinator, which has its own time limit."""
         try:
             rest = self._groups.runtime.end_transaction(
                 name.partition,

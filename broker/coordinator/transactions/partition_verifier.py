@@ -1,9 +1,9 @@
-"""PartitionVerifier: asks the coordinator of a transaction about partitions before records are appended (KIP-890).
+"""`PartitionVerifier`: asks a transaction's coordinator about partitions before records are appended (KIP-890).
 
-A producer of version 1 has added its partitions, which is verified; for one of version 2 they are added. Requests for
-one coordinator share a request (AddPartitionsToTxn version 4), unless they concern the same transactional id: of two
-entries for it a coordinator reads one. The coordinator on this node is asked directly. Source: Kafka's
-`AddPartitionsToTxnManager`.
+A producer of version 1 must have added its partitions itself, which is verified. For a producer of version 2 the
+partitions are added. Questions to one coordinator share a request (AddPartitionsToTxn version 4), unless they concern
+the same transactional id: of two entries with the same id a coordinator reads only one. The coordinator on this node is
+asked directly. Source: Kafka's `AddPartitionsToTxnManager`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from minikafka.protocol.names import TopicPartition
 
 Results = dict[TopicPartition, ErrorCode]
 UNKNOWN_PRODUCER = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-"""Results for a producer that is not, or no longer, the one of the transactional id."""
+"""The error codes for a producer that does not, or no longer, own the transactional id."""
 
 
 class ClientSupport(Enum):
-    """What the client's request version supports."""
+    """The support of transactions that the version of a client's request implies."""
 
     INVALID_TXN_STATE = 0
     TRANSACTION_ABORTABLE = 1
@@ -47,7 +47,7 @@ class ClientSupport(Enum):
 
 
 class Question(NamedTuple):
-    """What a coordinator is asked about one transaction."""
+    """A question to a coordinator: whether partitions belong to a transaction, or a request to add them to it."""
 
     transactional_id: str
     producer: ProducerIdentity
@@ -59,13 +59,14 @@ class PartitionVerifier:
     """Verifies or adds partitions, whichever node coordinates the transaction.
 
     Args:
-        node_id: This node.
-        image: The leaders of `__transaction_state`.
+        node_id: The id of this node.
+        image: The metadata, with the leaders of `__transaction_state`.
         coordinator: The coordinator on this node.
-        connections: To the other brokers.
-        settings: For the retries.
-        is_enabled: Returns `transaction.partition.verification.enable`. What a client has to add itself is not
-            verified without it; what the node adds for a client of version 2 is added all the same, as in Kafka.
+        connections: The connections to the other brokers.
+        settings: The settings for the retries.
+        is_enabled: Returns `transaction.partition.verification.enable`. If it is False, the partitions that clients
+            add themselves are not verified. For a client of version 2 the partitions are added nevertheless, as in
+            Kafka.
     """
 
     def __init__(
@@ -97,10 +98,11 @@ class PartitionVerifier:
         partitions: frozenset[TopicPartition],
         support: ClientSupport,
     ) -> AtOnce[Results]:
-        """An error code for each partition, NONE where records may be appended; at once if the coordinator is here.
+        """Return an error code for each partition, NONE if records may be appended to it.
 
-        A client has its answer to EndTxn before the markers are written. The coordinator, here or on another node,
-        waits for the end of that by itself; only what it answers before is tried again, for a moment.
+        The result is there at once if the coordinator is on this node and need not wait. A client receives the answer
+        to EndTxn before the markers are written. The coordinator itself waits until the markers are written. If it
+        answers CONCURRENT_TRANSACTIONS before that, the question is repeated for a short time.
         """
         if support is not ClientSupport.ADDS_PARTITIONS and not self._is_enabled():
             return dict.fromkeys(partitions, ErrorCode.NONE)
@@ -182,7 +184,7 @@ async def _for_all(partitions: frozenset[TopicPartition], added: Coroutine[Any, 
 
 
 def _is_busy(question: Question, results: Results) -> bool:
-    """Whether to ask again: the last transaction of the producer is in the way of the one that is begun."""
+    """Whether to ask again, since the producer's last transaction is not completed and the next one cannot begin."""
     return question.adds and ErrorCode.CONCURRENT_TRANSACTIONS in results.values()
 
 
@@ -191,7 +193,11 @@ def _for_clients(results: Results, support: ClientSupport) -> Results:
 
 
 def _for_client(error: ErrorCode, support: ClientSupport) -> ErrorCode:
-    """Producers expect INVALID_PRODUCER_EPOCH; only later ones know TRANSACTION_ABORTABLE."""
+    """The error code that the client expects.
+
+    Producers expect INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED, and only later versions know
+    TRANSACTION_ABORTABLE.
+    """
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and support is ClientSupport.INVALID_TXN_STATE:

@@ -1,4 +1,4 @@
-"""Transaction: the state of one transactional id, and the changes from one state to the next. Pure.
+"""`Transaction`: the state of one transactional id, and the changes from one state to the next. Pure.
 
     Empty ──partitions added──► Ongoing ──EndTxn──► PrepareCommit ──markers written──► CompleteCommit
       ▲                            │ fenced, timed out, or EndTxn
@@ -50,7 +50,7 @@ PREPARE_COMMIT, PREPARE_ABORT = TransactionState.PREPARE_COMMIT, TransactionStat
 COMPLETE_COMMIT, COMPLETE_ABORT = TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT
 PREPARED = (PREPARE_COMMIT, PREPARE_ABORT)
 IDLE = (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
-"""Without a transaction: InitProducerId and a new transaction may follow at once."""
+"""The states without a transaction, in which InitProducerId and a new transaction may follow at once."""
 
 
 def is_exhausted(epoch: int) -> bool:

@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: what is read of one shard (KIP-664, KIP-994, KIP-1152)."""
+"""Reads the transactions of one shard for DescribeTransactions and ListTransactions (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minikafka.protocol.messages.list_transactions import ListTransactionsReques
 from minikafka.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
 LISTED_AT_ONCE = 2_000
-"""Transactions that are looked at before others run; about 5 ms."""
+"""The number of transactions that are looked at before other tasks run; about 5 ms."""
 TITLES = {state.title for state in State}
 
 
@@ -76,5 +76,5 @@ def list_transactions(
 
 
 def unknown_states(request: ListTransactionsRequest) -> list[str]:
-    """The names among the filters that are no state, each once."""
+    """The names in the state filter that are not names of states, each once."""
     return [name for name in dict.fromkeys(request.state_filters) if name not in TITLES]

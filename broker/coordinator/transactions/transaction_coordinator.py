@@ -1,4 +1,4 @@
-"""TransactionCoordinator: the entry point of the API handlers: producers and partitions in, errors and states out.
+"""`TransactionCoordinator`: the entry point of the API handlers for transactional ids.
 
 Source: Kafka's `TransactionCoordinator`.
 """
@@ -50,7 +50,7 @@ log = structlog.get_logger("minikafka.coordinator")
 
 TOPIC = "__transaction_state"
 LOADING_S = 0.1
-"""How long a request waits for its partition to be loaded."""
+"""The longest time in seconds that a request waits for its partition to be loaded."""
 
 
 Run = Callable[..., Awaitable[Any]]

@@ -1,5 +1,4 @@
-"""TransactionShard: the state machine that the runtime loads, drives and wakes for one partition of
-`__transaction_state`.
+"""`TransactionShard`: the state machine of one partition of `__transaction_state`, driven by the coordinator runtime.
 
 Source: Kafka's `TransactionStateManager`.
 """
@@ -15,31 +14,31 @@ from minikafka.broker.coordinator.transactions.transaction_records import decode
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 
 RESUMPTION, TIMEOUTS, EXPIRY = "resumption", "timeouts", "expiry"
-"""The deadlines: what the last coordinator did not complete, and the next check for transactions that timed out, and
-for transactional ids that expired."""
+"""The names of the deadlines: resumption of the transactions that the last coordinator did not complete, the next check
+for transactions that timed out, and the next check for transactional ids that expired."""
 ABORTED_MAX, EXPIRED_MAX, RESUMED_MAX = 50, 1_000, 1_000
-"""Transactions of one decision; the rest follows in further ones."""
+"""The largest numbers of transactions in one decision. Further decisions follow for other transactions."""
 VISITED_MAX = 10_000
-"""Transactions that are looked at in vain before others run: they take up to 5 ms."""
+"""The number of transactions that are looked at without a result before other tasks run; up to 5 ms."""
 
 
 class TransactionShard:
     """The transactions of one partition of `__transaction_state`; a `runtime.CoordinatorState`.
 
     Args:
-        settings: The node's.
+        settings: The settings of the node's transaction coordinator.
         partition: The partition of `__transaction_state`.
         coordinator_epoch: The leader epoch of that partition, which markers carry.
         transaction_version: Returns the finalized level of `transaction.version`.
-        prepared: Called with this shard and the transactional id when the outcome of a transaction is in the log: by a
-            decision, or by the last coordinator, which did not complete it.
-        exhausted: Called with the transactional id of a transaction that has timed out at the last epoch of its
-            producer: the abort gives it another producer id (version 2).
+        prepared: Called with this shard and the transactional id when the outcome of a transaction is in the log: a
+            decision has written it, or the last coordinator, which did not complete the transaction.
+        exhausted: Called with this shard and the transactional id of a transaction that has timed out at the last
+            epoch of its producer: the abort needs another producer id (version 2).
 
     Attributes:
-        transactions: By transactional id. Only `apply` changes it.
-        prepared_offsets: The offset of the record with the outcome, of each prepared transaction.
-        deadlines: The next checks.
+        transactions: The transactions by transactional id. Only `apply` changes this dictionary.
+        prepared_offsets: By transactional id of each prepared transaction, the offset of the record with the outcome.
+        deadlines: The times of the next checks.
     """
 
     last_record_counts = False
@@ -67,7 +66,7 @@ class TransactionShard:
         self._unresumed: dict[str, int] = {}
         """The prepared transactions of the last coordinator, with the offsets of their records."""
         self._open_since: dict[str, int | None] = {}
-        """By transactional id of each open transaction with a timeout: when the first check after its begin was."""
+        """By transactional id of each open transaction with a timeout, the time of the first check after its begin."""
 
     def encode(self, key: str, value: Transaction | None) -> tuple[bytes, bytes | None]:
         """Encode a record for the log."""
@@ -91,10 +90,10 @@ class TransactionShard:
                 self._prepared(self, key)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """This topic has no records of transactions, hence no markers."""
+        """Do nothing: this topic has no transactional records, and so no markers."""
 
     def loaded(self, now: Now) -> Generator[Decision, None, None]:
-        """Start the checks; the first thing to do is to resume the transactions whose outcome is decided."""
+        """Set the deadlines of the checks. The first deadline resumes the transactions whose outcome is decided."""
         self._is_loaded = True
         self._unresumed = dict(self.prepared_offsets)
         self.deadlines.set(RESUMPTION, now.steady_ms)
@@ -103,7 +102,7 @@ class TransactionShard:
         yield Decision()
 
     def expire(self, name: str, now: Now) -> Generator[Decision, None, None]:
-        """Resume transactions, abort those that timed out, or remove the transactional ids that expired."""
+        """Resume transactions, abort timed-out transactions, or remove expired transactional ids, by deadline."""
         if name == RESUMPTION:
             return self._resume()
         if name == TIMEOUTS:
@@ -135,10 +134,10 @@ class TransactionShard:
             self.deadlines.set(TIMEOUTS, now.steady_ms + self.settings.abort_interval_ms)
 
     def has_timed_out(self, key: str, now: Now) -> bool:
-        """Whether a transaction is open for longer than its timeout.
+        """Whether a transaction has been open for longer than its timeout.
 
-        By the wall clock, as in Kafka, or by the steady clock since this coordinator noticed it: a transaction that
-        began while a clock was ahead would stay open for that time otherwise.
+        The time is measured by the wall clock, as in Kafka, and by the steady clock since this coordinator noticed the
+        transaction. With the wall clock alone, a transaction that began while a clock was ahead would stay open longer.
         """
         if key not in self._open_since:
             return False
@@ -163,7 +162,10 @@ class TransactionShard:
 def _for_each(
     keys: list[str], decide: Callable[[str, Decision], None], records_max: int
 ) -> Generator[Decision, None, None]:
-    """Decide about each transaction, in decisions of so many records; others may change it before it is its turn."""
+    """Decide about each transaction, in decisions of up to `records_max` records.
+
+    Other operations run between two decisions, and may change a transaction before its turn.
+    """
     decision, visited = Decision(), 0
     for key in keys:
         decide(key, decision)

@@ -1,4 +1,4 @@
-"""Heartbeat, LeaveGroup and session timeouts of members of classic groups.
+"""Handles Heartbeat, LeaveGroup and session timeouts of members of classic groups.
 
 Source: Kafka's `GroupMetadataManager` (classicGroupHeartbeat, classicGroupLeave, expireClassicGroupMemberHeartbeat).
 """

@@ -24,7 +24,7 @@ from minikafka.broker.coordinator.groups.state.java_order import (
 
 UNIFORM, RANGE = "uniform", "range"
 Assignment = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id; no topic without partitions."""
+"""The partitions by topic id. No topic is without partitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: the state, members and assignments of consumer groups."""
+"""Describes the state, members and assignments of a consumer group, for ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: Image) -> Membe
 
 
 def _assignment(partitions: Mapping[bytes, Iterable[int]], image: Image) -> Assignment:
-    """Topics that do not exist any more are left out."""
+    """The assignment for a response. Topics that do not exist any more are left out."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(parts))

@@ -1,4 +1,4 @@
-"""Members that leave a consumer group, for good or for a while, or are fenced when a timeout passes.
+"""Removes members that leave a consumer group, for good or for a while, or that a passed timeout fences.
 
 Source: Kafka's `GroupMetadataManager` (consumerGroupLeave, consumerGroupFenceMembers).
 """
@@ -26,17 +26,17 @@ from minikafka.broker.coordinator.groups.state.consumer_member import LEFT_FOR_A
 log = structlog.get_logger("minikafka.groups")
 
 RETRY_MS = 500
-"""A member whose timeout passed is fenced again after this time if the append failed."""
+"""The time in ms after which fencing a member whose timeout has passed is tried again, if the append failed."""
 
 
 def leave(builder: DecisionBuilder, group: ConsumerGroup, ids: tuple[str, str | None], epoch: int) -> None:
-    """A member leaves: for good with epoch -1, as a static one for a while with -2.
+    """Remove a member that leaves for good (epoch -1), or mark a static member as gone for a while (epoch -2).
 
     Args:
-        ids: Member id and instance id.
+        ids: The member id and the instance id.
 
     Raises:
-        UnknownMemberIdError, FencedInstanceIdError: It is not, or no more, a member.
+        UnknownMemberIdError, FencedInstanceIdError: The sender is not, or no longer, a member.
     """
     member_id, instance_id = ids
     if instance_id is None:
@@ -76,7 +76,7 @@ def fence(builder: DecisionBuilder, group: ConsumerGroup, members: Iterable[Cons
 
 
 def member_timed_out(builder: DecisionBuilder, group: ConsumerGroup, kind: str, member_id: str) -> None:
-    """A timeout of a member passed: no heartbeat, no revocation, no JoinGroup or no SyncGroup came in time."""
+    """Fence a member after a timeout: no heartbeat, no revocation, no JoinGroup or no SyncGroup came in time."""
     member = group.members.get(member_id)
     if member is None or (kind == "rebalance" and member.state is not MemberState.UNREVOKED_PARTITIONS):
         return
@@ -86,7 +86,7 @@ def member_timed_out(builder: DecisionBuilder, group: ConsumerGroup, kind: str, 
 
 
 def schedule_after_loading(builder: DecisionBuilder, group: ConsumerGroup) -> None:
-    """Start the timeouts of the members anew: when they began is not in the log."""
+    """Start the timeouts of all members anew, since the log does not tell when they began."""
     for member in group.members.values():
         timeout_ms = builder.state.consumer_times(group.group_id).session_timeout_ms
         if member.classic is not None:

@@ -1,4 +1,4 @@
-"""Who sends a heartbeat: finds or creates the member, and refuses those with a wrong epoch or instance id.
+"""Finds or creates the member that sends a heartbeat, and refuses members with a wrong epoch or instance id.
 
 Source: Kafka's `GroupMetadataManager` (getOrMaybeSubscribe..., throwIf...).
 """
@@ -29,7 +29,7 @@ Owned = Mapping[bytes, frozenset[int]]
 
 
 def check_size(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:
-    """Raises GroupMaxSizeReachedError if the group is full and this would be a new member."""
+    """Check that the member is known, or that the group is not full. Raises GroupMaxSizeReachedError."""
     size_max = builder.state.settings.consumer_group_size_max
     if len(group.members) >= size_max and member_id not in group.members:
         raise GroupMaxSizeReachedError(f"The consumer group has reached its maximum capacity of {size_max} members.")
@@ -38,15 +38,15 @@ def check_size(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -
 def dynamic_member(
     group: ConsumerGroup, member_id: str, epoch: int, owned: Owned | None, *, may_join: bool, classic: bool = False
 ) -> ConsumerMember:
-    """A member without instance id.
+    """Find or create a member without an instance id.
 
     Args:
-        epoch: What it says; not checked for members of the classic protocol.
-        owned: The partitions that it says it has; None if it does not say.
-        may_join: Whether it is created if it is not known.
+        epoch: The member epoch in the request; not checked for members of the classic protocol.
+        owned: The partitions that the member reports; None if the request does not name them.
+        may_join: Whether the member is created if it is unknown.
 
     Raises:
-        UnknownMemberIdError, FencedMemberEpochError: It has to join again.
+        UnknownMemberIdError, FencedMemberEpochError: The member has to join again.
     """
     member = known_member(group, member_id, may_join=may_join)
     if not classic:
@@ -72,14 +72,16 @@ def static_member(
     may_join: bool,
     classic: bool = False,
 ) -> ConsumerMember:
-    """A member with an instance id (KIP-345); one that left for a while is replaced by whoever has its instance id.
+    """Find or create a member with an instance id (KIP-345).
+
+    A static member that left for a while is replaced by the next member with its instance id.
 
     Args:
-        ids: Member id and instance id.
+        ids: The member id and the instance id.
 
     Raises:
-        UnreleasedInstanceIdError: Another member with this instance id is there.
-        UnknownMemberIdError, FencedInstanceIdError, FencedMemberEpochError: It is not, or no more, a member.
+        UnreleasedInstanceIdError: Another member with this instance id is in the group.
+        UnknownMemberIdError, FencedInstanceIdError, FencedMemberEpochError: The sender is not, or no longer, a member.
     """
     member_id, instance_id = ids
     if not may_join:
@@ -112,7 +114,7 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
 
 
 def _replace(builder: DecisionBuilder, group: ConsumerGroup, known: ConsumerMember, member_id: str) -> ConsumerMember:
-    """Write the new member with subscription, target and partitions of the one before."""
+    """Write a new member with the subscription, target and partitions of the member that it replaces."""
     member = replace(known, member_id=member_id, epoch=0, previous_epoch=0)
     write_member_tombstones(builder, group, known.member_id)
     write_metadata(builder, group, member)
@@ -122,7 +124,11 @@ def _replace(builder: DecisionBuilder, group: ConsumerGroup, known: ConsumerMemb
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """The member's epoch; the one before if the response was lost, and it has no other partitions. 0 joins again."""
+    """Check the epoch in a request. Raises FencedMemberEpochError.
+
+    It may be the member's epoch, or 0 to join again. If the last response was lost, it may be the previous epoch, as
+    long as the member reports only partitions that are assigned to it.
+    """
     if epoch in (0, member.epoch):
         return
     if epoch < member.epoch and epoch == member.previous_epoch and _has_only(owned, member.assigned):

@@ -32,7 +32,7 @@ def write_metadata(builder: DecisionBuilder, group: ConsumerGroup, member: Consu
 
 
 def write_assignment(builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Write a member's epochs, state and partitions."""
+    """Write the record of a member's epochs, state and partitions."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id)
     builder.write(key, member.assignment_value())
 
@@ -49,13 +49,13 @@ def write_target(builder: DecisionBuilder, group: ConsumerGroup, member_id: str,
 
 
 def write_assignment_epoch(builder: DecisionBuilder, group: ConsumerGroup, epoch: int, timestamp_ms: int) -> None:
-    """Write the group epoch of the target assignment, and when it was computed."""
+    """Write the group epoch of the target assignment, and the time when it was computed."""
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
     builder.write(ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), value)
 
 
 def write_member_tombstones(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:
-    """Remove a member."""
+    """Write tombstones for all records of a member."""
     group_id = group.group_id
     builder.write(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None)
     builder.write(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None)

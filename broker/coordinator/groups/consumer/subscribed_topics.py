@@ -1,4 +1,4 @@
-"""The topics that a consumer group subscribes to, and their ids, partitions and hash in the cluster's metadata."""
+"""Looks up the topics that a consumer group subscribes to in the cluster's metadata: ids, partitions and hash."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def existing(image: Image, names: Set[str]) -> list[Topic]:
 
 
 def topic_ids(image: Image, names: Set[str]) -> frozenset[bytes]:
-    """The ids of those topics that exist."""
+    """The ids of the topics in `names` that exist."""
     return frozenset(topic.id for topic in existing(image, names))
 
 
 def topics_seen(image: Image, *subscribed: Set[str]) -> dict[bytes, int]:
-    """Numbers of partitions, by id, of those topics that exist: what a group reacts to at once if it changes."""
+    """The partition counts of the subscribed topics that exist, by topic id. A group reacts at once to a change."""
     return {topic.id: len(topic.partitions) for names in subscribed if names for topic in existing(image, names)}
 
 
 def metadata_hash(image: Image, names: Set[str]) -> int:
-    """The hash of those topics that exist."""
+    """The hash of the topics in `names` that exist."""
     found = existing(image, names)
     return group_hash({topic.name: topic_hash(topic.id, topic.name, racks_of(image, topic)) for topic in found})
 
 
 def racks_of(image: Image, topic: Topic) -> list[list[str]]:
-    """The racks with a replica of each partition."""
+    """For each partition of a topic, the racks with a replica of the partition."""
     racks = {node_id: broker.rack for node_id, broker in image.brokers.items() if broker.rack is not None}
     if not racks:
         return [[]] * len(topic.partitions)
@@ -44,7 +44,7 @@ def racks_of(image: Image, topic: Topic) -> list[list[str]]:
 
 
 def has_changed(group: ConsumerGroup, image: Image) -> bool:
-    """Whether the group's topics have changed since its metadata hash was computed, or nobody knows."""
+    """Whether the group's topics have changed since its metadata hash was computed; True if that is unknown."""
     seen = group.seen
     if seen is None or group.epoch < seen.epoch:  # The record of that epoch was never written.
         return True
@@ -66,11 +66,11 @@ def subscribed(image: Image, group: ConsumerGroup) -> set[str]:
 def topics_with(
     image: Image, group: ConsumerGroup, member: ConsumerMember | None, without: Iterable[str] = ()
 ) -> set[str]:
-    """Of the topics that exist those of the group once a member is added or replaced, and others have left.
+    """The existing topics of the group after a member is added or replaced, and other members have left.
 
     Args:
-        member: None if none is.
-        without: Ids of members that are gone.
+        member: The member that is added or replaced; None if there is none.
+        without: The ids of the members that have left.
     """
     gone = SubscriberCounts()
     for member_id in {*without} if member is None else {*without, member.member_id}:

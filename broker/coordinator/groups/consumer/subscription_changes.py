@@ -1,8 +1,8 @@
-"""What a heartbeat changes of a group's subscriptions: names, regular expressions, the group epoch.
+"""Changes the subscriptions of a group after a heartbeat: topic names, regular expressions and the group epoch.
 
-Regular expressions are resolved beside the requests (`GroupCoordinator`), at most every 10 s; until then a new one
-matches no topic. Source: Kafka's `GroupMetadataManager` (maybeUpdateRegularExpressions, updateSubscriptionMetadata,
-handleRegularExpressionsResult).
+Regular expressions are resolved in a task beside the requests (`GroupCoordinator`), at most every 10 s. Until then a
+new regular expression matches no topic. Source: Kafka's `GroupMetadataManager` (maybeUpdateRegularExpressions,
+updateSubscriptionMetadata, handleRegularExpressionsResult).
 """
 
 from __future__ import annotations

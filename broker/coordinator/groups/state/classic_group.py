@@ -1,4 +1,4 @@
-"""ClassicGroup: state, generation, members and protocols of one classic group.
+"""`ClassicGroup`: state, generation, members and protocols of one classic group.
 
 Logged state changes only through `apply` of `GroupMetadataValue` records, live and after a restart. Waiting requests,
 pending member ids and protocols that were not selected are not in the log: decisions change them directly, and they
@@ -38,7 +38,7 @@ class InitialDelay:
 
     Attributes:
         delay_ms: The delay that is running.
-        remaining_ms: How much it may still be extended if more members join.
+        remaining_ms: The time by which the delay may still be extended if more members join.
     """
 
     delay_ms: int
@@ -50,19 +50,21 @@ class ClassicGroup:
     """One classic group.
 
     Attributes:
-        state_timestamp: Time of day of the last change of state, milliseconds; None in groups of old records. *Use:*
-            the offsets of an Empty group expire counting from here (KIP-211).
-        protocol_type: The type of its members; None until the first one has joined.
+        state_timestamp: The time of the last change of state, in milliseconds since 1970; None in groups of old
+            records. *Use:* the retention of the offsets of an Empty group counts from this time (KIP-211).
+        protocol_type: The protocol type of the members; None until the first member has joined.
         protocol_name: The selected protocol of the current generation.
-        members: By member id, oldest first.
-        static_members: Member id by instance id. *Invariant:* exactly the static members of `members`.
-        pending_joins: Member ids that were assigned and not yet used in a JoinGroup (KIP-394).
-        pending_syncs: Members of this generation that have not sent SyncGroup yet.
-        subscribed_topics: Of the current generation; None if members are not consumers, or it is not known
-            (`classic_subscriptions`).
-        new_member_added: A member has joined since the running initial delay began.
-        size_bytes: What members gave in JoinGroup takes so much memory.
-        assigned_size_bytes: Of all assignments in the log; they stay counted while a rebalance has cleared them.
+        members: The members by member id, oldest first.
+        static_members: The member id of each static member, by instance id. *Invariant:* exactly the static members
+            of `members`.
+        pending_joins: The member ids that were assigned and not yet used in a JoinGroup (KIP-394).
+        pending_syncs: The members of this generation that have not sent SyncGroup yet.
+        subscribed_topics: The topics of the current generation; None if members are not consumers, or if the topics
+            are unknown (`classic_subscriptions`).
+        new_member_added: Whether a member has joined since the running initial delay began.
+        size_bytes: The memory for the data that members gave in JoinGroup.
+        assigned_size_bytes: The size of all assignments in the log. They stay counted while a rebalance has cleared
+            them.
     """
 
     group_id: str
@@ -92,8 +94,9 @@ class ClassicGroup:
         """The record of this generation.
 
         Args:
-            assignments: By member id, in place of the members' own; a missing member gets an empty one.
-            members: In place of the group's members.
+            assignments: The assignments by member id, in place of the members' own; the assignment of a missing member
+                is empty.
+            members: The members, in place of the group's members.
         """
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
@@ -208,7 +211,7 @@ class ClassicGroup:
 
     @property
     def joining_count(self) -> int:
-        """How many members have a waiting JoinGroup."""
+        """The number of members with a waiting JoinGroup."""
         return sum(member.joining is not None for member in self.members.values())
 
     @property
@@ -245,8 +248,8 @@ class ClassicGroup:
     def select_protocol(self, members: Iterable[Member] | None = None) -> str:
         """The protocol with most votes among those that all members support.
 
-        Of equally many the first in the order of Java's `HashMap`, as in Kafka. Linear in the protocols of all members,
-        which `size_bytes` bounds.
+        With equally many votes, the first protocol in the order of Java's `HashMap` is selected, as in Kafka. The time
+        is linear in the number of protocols of all members, which `size_bytes` bounds.
         """
         voters = list(self.members.values() if members is None else members)
         candidates = set(voters[0].protocol_names)
@@ -320,12 +323,16 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Anyone may."""
+        """Permit every fetch: any client may fetch the offsets of a classic group."""
         return ErrorCode.NONE
 
     def retention_starts_ms(self, committed: CommittedOffset) -> int | None:
-        """When the group became Empty, for simple groups the commit. While a group has members, only offsets of a
-        consumer group in topics that no member subscribes to expire."""
+        """The time from which the retention of a committed offset counts; None while it does not count.
+
+        For an Empty group it is the time when the group became Empty; for a simple group the time of the commit. While
+        a group of consumers has members, it is the time of the commit: the caller expires only offsets of topics
+        without a subscriber.
+        """
         since_ms = committed.commit_timestamp
         if self.protocol_type is not None:
             if self.state is EMPTY:

@@ -1,4 +1,4 @@
-"""Member: one member of a classic group, as requests and records describe it."""
+"""`Member`: one member of a classic group, as requests and records describe it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Protocols = tuple[tuple[str, bytes], ...]
 """Names and metadata of the protocols that a member supports, in order of preference."""
 
 PROTOCOL_SIZE_BYTES = 200
-"""What a protocol takes in memory beside the letters of its name and its metadata: a pair, two objects, its count among
-the group's protocols, and an element of the request while that waits. Measured: 130 to 220."""
+"""The memory of a protocol besides the letters of its name and its metadata, in bytes: a pair, two objects, its count
+among the group's protocols, and an element of the request while the request waits. Measured: 130 to 220."""
 
 
 class Caller(NamedTuple):
@@ -35,8 +35,8 @@ class Member:
         assignment: The leader's assignment in the generation that is in the log.
         joining: The waiting JoinGroup. *Invariant:* set only in PreparingRebalance.
         syncing: The waiting SyncGroup. *Invariant:* set only in CompletingRebalance.
-        is_new: Its first JoinGroup has not been answered. *Use:* such a member sends no heartbeats, and its waiting
-            JoinGroup does not keep its session alive.
+        is_new: Whether the first JoinGroup of the member has not been answered yet. *Use:* such a member sends no
+            heartbeats, and its waiting JoinGroup does not keep its session alive.
     """
 
     member_id: str
@@ -57,7 +57,7 @@ class Member:
 
     @property
     def size_bytes(self) -> int:
-        """What is kept of its JoinGroup takes so much memory, as `join_size_bytes`."""
+        """The memory for the kept data of the member's JoinGroup, in bytes, as `join_size_bytes`."""
         ids = text_size_bytes(self.client_id) + text_size_bytes(self.instance_id)
         return protocols_size_bytes(self.protocols) + ids
 
@@ -76,7 +76,7 @@ class Member:
         """The candidate that the member prefers.
 
         Raises:
-            StopIteration: It supports none of them; `ClassicGroup.supports` prevents this.
+            StopIteration: The member supports no candidate; `ClassicGroup.supports` prevents this.
         """
         return next(name for name, _ in self.protocols if name in candidates)
 
@@ -138,18 +138,18 @@ def member_of_request(request: JoinGroupRequest, member_id: str, caller: Caller)
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest, version: int) -> int:
-    """The request's rebalance timeout; the session timeout in version 0, which has none."""
+    """The request's rebalance timeout in ms; in version 0, which has none, the session timeout."""
     return request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms
 
 
 def join_size_bytes(request: JoinGroupRequest, client_id: str) -> int:
-    """What is kept of a request takes so much memory: its protocols, and the ids of the client and the instance."""
+    """The memory for the kept data of a request, in bytes: its protocols, and the ids of the client and instance."""
     protocols = sum(_protocol_size_bytes(one.name, one.metadata) for one in request.protocols)
     return protocols + text_size_bytes(client_id) + text_size_bytes(request.group_instance_id)
 
 
 def protocols_size_bytes(protocols: Protocols) -> int:
-    """What they take in memory."""
+    """The memory of protocols in bytes."""
     return sum(_protocol_size_bytes(name, metadata) for name, metadata in protocols)
 
 
@@ -158,7 +158,7 @@ def _protocol_size_bytes(name: str, metadata: bytes | memoryview) -> int:
 
 
 def text_size_bytes(text: str | None) -> int:
-    """A text takes at most so many bytes: one letter beyond Unicode's first 65,536 makes all letters take four."""
+    """The largest memory of a text's letters, in bytes: one letter beyond U+FFFF makes all letters take four bytes."""
     return 0 if text is None else len(text) if text.isascii() else 4 * len(text)
 
 

@@ -1,4 +1,4 @@
-"""The topics that members of a classic group subscribe to, as far as the coordinator reads their metadata. Pure.
+"""Reads the topics that members of a classic group subscribe to from the metadata of their protocols. Pure.
 
 Source: Kafka's `ClassicGroup.computeSubscribedTopics`.
 """
@@ -12,16 +12,17 @@ from minikafka.protocol.message import MalformedMessage, ManyElements, decode
 from minikafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 
 TOPICS_READ_MAX = 20_000
-"""About 10 ms of a step, and 4 MB."""
+"""The largest number of topic names that are read from one group's metadata; about 10 ms of a step, and 4 MB."""
 _VERSION_SIZE = 2
-"""Subscriptions begin with a version; each begins with what version 0 has: topics and user data."""
+"""The size of the version at the start of a subscription. The fields of version 0 follow: topics and user data."""
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics of all members; None if that is not known.
+    """The topics of all members; None if the topics are unknown.
 
-    It is not if a subscription cannot be decoded, or if there are more than `TOPICS_READ_MAX` names in them. Those of a
-    member that sends the same as the member before it do not count: most groups have one subscription.
+    They are unknown if a subscription cannot be decoded, or if the subscriptions have more than `TOPICS_READ_MAX`
+    names. A member with the same topics as the member before it does not count: in most groups all members subscribe
+    alike.
     """
     topics: set[str] = set()
     left, known = TOPICS_READ_MAX, b""

@@ -1,8 +1,8 @@
-"""ConsumerGroup: epochs, members and assignments of one consumer group (KIP-848).
+"""`ConsumerGroup`: epochs, members and assignments of one consumer group (KIP-848).
 
-All of it is in the log, and changes only by `apply`, live and after a restart, but for what a new coordinator finds out
-again: for which topics the metadata hash was computed, and with which topics patterns were resolved.
-Source: Kafka's `ConsumerGroup` and `ModernGroup`.
+The state is in the log, and changes only by `apply`, live and after a restart. Two fields are not in the log, since a
+new coordinator finds them out again: the topics for which the metadata hash was computed, and the newest topic when
+patterns were resolved. Source: Kafka's `ConsumerGroup` and `ModernGroup`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ConsumerGroupState(StrEnum):
 
 
 class ResolvedPattern(NamedTuple):
-    """The topics that match a regular expression, and when that was found out: milliseconds since 1970."""
+    """The topics that match a regular expression, and the time of the search, in milliseconds since 1970."""
 
     topics: frozenset[str]
     version: int
@@ -50,7 +50,7 @@ class ResolvedPattern(NamedTuple):
 
 
 class SeenTopics(NamedTuple):
-    """The topics that the metadata hash of the group's epoch was computed from: numbers of partitions by id."""
+    """The topics from which the metadata hash of a group epoch was computed: their partition counts, by topic id."""
 
     epoch: int
     topics: Mapping[bytes, int]
@@ -62,19 +62,19 @@ class ConsumerGroup:
 
     Attributes:
         epoch: Raised when members, subscriptions or topics change; a new target assignment is then due.
-        metadata_hash: Of the topics that members subscribe to.
-        assignment_epoch: The group epoch that the target assignment was computed for.
-        assignment_timestamp_ms: When it was; 0 if never.
-        members: By member id, oldest first.
-        static_members: Member id by instance id.
-        targets: By member id.
-        owners: The member that has a partition, or was told to give it up, by topic id and number. *Invariant:* those
-            of the current assignments of the members.
+        metadata_hash: The hash of the topics that members subscribe to.
+        assignment_epoch: The group epoch for which the target assignment was computed.
+        assignment_timestamp_ms: The time when the target assignment was computed; 0 if never.
+        members: The members by member id, oldest first.
+        static_members: The member id of each static member, by instance id.
+        targets: The target of each member, by member id.
+        owners: By topic id and partition number, the member that has the partition, or was told to give it up.
+            *Invariant:* the partitions are those of the members' current assignments.
         patterns: The resolved regular expressions that members subscribe to.
-        subscribers: *Invariant:* the counts of all members.
-        size_bytes: What members said of themselves, and what their patterns match, takes so much memory.
-        seen: None until a coordinator has looked at the topics.
-        patterns_seen: The newest topic when patterns were resolved; None if this coordinator never did.
+        subscribers: The number of members that subscribe to each topic. *Invariant:* the counts of all members.
+        size_bytes: The memory for the data that members gave, and for the topics that their patterns match.
+        seen: The topics of the metadata hash; None until this coordinator has looked at the topics.
+        patterns_seen: The newest topic when patterns were resolved; None if this coordinator has resolved none.
     """
 
     group_id: str

@@ -1,4 +1,4 @@
-"""ConsumerMember: one member of a consumer group (KIP-848), as its records describe it. It never changes.
+"""`ConsumerMember`: one member of a consumer group (KIP-848), as its records describe it; an immutable value.
 
 Source: Kafka's `ConsumerGroupMember`.
 """

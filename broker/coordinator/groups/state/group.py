@@ -1,4 +1,4 @@
-"""Group: what commits, expiry, listing and description ask of a group of either protocol."""
+"""`Group`: the operations that commits, expiry, listing and description need of a group of either protocol."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Committer(NamedTuple):
 
     Attributes:
         epoch: Its generation or its member epoch; -1 for clients that are no members.
-        transactional: For TxnOffsetCommit.
-        version: Of the request.
+        transactional: Whether the request is TxnOffsetCommit.
+        version: The version of the request.
     """
 
     member_id: str
@@ -45,29 +45,29 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Whether the group has no members."""
         ...
 
     @property
     def allows_offset_deletion(self) -> bool:
-        """Whether offsets of topics without subscribers may be deleted while it has members."""
+        """Whether offsets of topics without subscribers may be deleted while the group has members."""
         ...
 
     @property
     def kept(self) -> tuple[int, int]:
-        """The bytes that are kept of what its members gave, and how many members there are, or ids for such."""
+        """The size in bytes of the data that members gave, and the number of members and of pending member ids."""
         ...
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads the topic: its offsets then neither expire nor can be deleted."""
+        """Whether a member subscribes to the topic. If so, its offsets neither expire nor can be deleted."""
         ...
 
     def check_commit(self, committer: Committer) -> ErrorCode | PartitionCheck:
-        """NONE, an error, or a check of each partition."""
+        """Check the sender of a commit. Returns NONE, an error, or a function that checks each partition."""
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """NONE if the member may fetch offsets; any client may that names no member."""
+        """NONE if the member may fetch offsets. A client that names no member may always fetch them."""
         ...
 
     def retention_starts_ms(self, committed: CommittedOffset) -> int | None:
