@@ -47,7 +47,7 @@ else:  # Before click 8.4 the class takes no argument.
 POLL_RECORDS = 5_000
 PIPE_CHECK_INTERVAL_MS = 250
 """The interval of the checks for a closed output pipe while no records arrive."""
-LAST_WRITE_S = 1.0
+LAST_WRITE_S = 0.25
 """The time to wait for a write that a signal interrupts, so that records which its reader has are committed."""
 
 
