@@ -139,7 +139,12 @@ def _reschedule(runner: Any, task: Any, next_send: Any = trio_run._NO_SEND) -> N
 def _wait_task_rescheduled(abort: Callable[[Any], trio.lowlevel.Abort]) -> Generator[object, Any, Any]:
     """See `trio.lowlevel.wait_task_rescheduled`."""
     outcome = yield WaitTaskRescheduled(abort)
-    return None if outcome is _NOTHING else outcome.unwrap()
+    if outcome is _NOTHING:
+        return None
+    try:
+        return outcome.unwrap()
+    finally:
+        del outcome  # An error's traceback has this frame: what is waited for would be kept by a cycle.
 
 
 class _Timer:
