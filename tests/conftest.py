@@ -18,14 +18,7 @@ hypothesis.settings.register_profile("any-machine", deadline=None, derandomize=T
 hypothesis.settings.load_profile("any-machine")
 SPARK = "tests/spark"
 SLOW = 100
-PROCESSES_MAX = 4
 SCHEDULE = os.environ.get("MINIKAFKA_SCHEDULE", "1")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One for each processor: with one more all compete for their caches, and the whole takes longer."""
-    return min(os.cpu_count() or 1, PROCESSES_MAX)
 
 
 @pytest.hookimpl(optionalhook=True)

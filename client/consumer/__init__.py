@@ -34,12 +34,9 @@ Caveats:
       long again. A group member that has no partitions under the consumer protocol ends after two heartbeats.
     * Records are decoded up to 50,000 at a time, also for `poll(max_records=1)`, and those of a larger batch in slices.
       A compressed batch is decompressed as a whole, once. If it has more than 256 MiB then, it counts as corrupt.
-    * A member under the consumer protocol whose cluster was replaced by an empty one does not join again: it logs a
-      warning every ten seconds. A member under the classic protocol joins again.
     * Batches of magic 0 or 1, which brokers before Kafka 4 may still have, are not read: CorruptMessageError.
-    * A closed consumer keeps its buffered records until Python's garbage collector runs: up to two responses for each
-      partition, whose total size `fetch_max_bytes` does not bound.
-    * `unsubscribe()` in `on_partitions_revoked` calls that callback again, until Python raises RecursionError.
+    * A consumer buffers up to two responses for each partition until its block ends. Their total size is not bounded by
+      `fetch_max_bytes`.
     * Up to ten partitions of a broker are fetched without a session: the request is short, and it needs none of the
       broker's slots.
     * Offsets that `Producer.send_offsets_to_transaction` commits carry a leader epoch only if they are given as
