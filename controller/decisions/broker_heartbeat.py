@@ -93,6 +93,8 @@ def _fenced(
 
 
 def _unfencing(image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse) -> Deciding:
+    """Unfence the broker. Leaderless partitions that do not fit into the decision get their leader from the timer of
+    `leader_balancing.electing_leaderless`."""
     reply.is_fenced = False
     unfenced: list[Record] = [BrokerChange(broker.node_id, broker.epoch, fenced=False, in_controlled_shutdown=False)]
     records, _ = yield from limited(unfenced, elect_with_returned(image, broker.node_id, context))
@@ -102,11 +104,16 @@ def _unfencing(image: Image, broker: BrokerRecord, context: Context, reply: Brok
 def _fencing(
     image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse, *, shuts_down: bool
 ) -> Deciding:
-    """Fence the broker. A broker that shuts down may register again at once, before its session times out."""
-    reply.is_fenced, reply.should_shut_down = True, shuts_down
+    """Fence the broker. A broker that shuts down may register again at once, before its session times out.
+
+    A broker that is in more ISRs than one decision can change leaves as many of them; its next heartbeat goes on.
+    """
     in_shutdown = True if shuts_down else None
     fenced: list[Record] = [BrokerChange(broker.node_id, broker.epoch, fenced=True, in_controlled_shutdown=in_shutdown)]
-    records, _ = yield from limited(fenced, remove_from_isrs(image, broker.node_id, context))
+    records, more = yield from limited(fenced, remove_from_isrs(image, broker.node_id, context))
+    if more:
+        return Decision(records[1:], reply)
+    reply.is_fenced, reply.should_shut_down = True, shuts_down
     return Decision(records, reply)
 
 

@@ -34,7 +34,7 @@ from minikafka.controller.raft.effects import (
 )
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.messages import BadMessage, Request, Response, request_from_map, response_from_map
-from minikafka.controller.raft.raft import Raft, Replica
+from minikafka.controller.raft.raft import Inconsistent, Raft, Replica
 from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.controller.raft.voter_set import ReplicaKey, Voter, VoterSet
 from minikafka.protocol.errors import KafkaStorageError, NotLeaderOrFollowerError
@@ -124,6 +124,7 @@ class RaftDriver:
         self._membership = self._raft.membership
         self._committed = trio.Event()
         self._followed: tuple[int, int] | None = None
+        self._malformed: tuple[int, str] | None = None
 
     @property
     def kraft_version(self) -> int:
@@ -347,19 +348,26 @@ class RaftDriver:
 
     async def _exchange(self, peer: int, request: Request) -> None:
         """Send a request, and pass its response or its failure to Raft."""
-        message = await self._response_to(peer, request)
         try:
+            message = await self._response_to(peer, request)
             effects = None if message is None else await self._effects_of(peer, request, message)
         except (OSError, KafkaStorageError):
             raise  # This node's disk has failed.
-        except (BadMessage, UnreadableRecord) as error:
-            log.error("malformed raft response", node=peer, error=str(error))
+        except (BadMessage, UnreadableRecord, Inconsistent) as error:
+            self._log_malformed(peer, str(error))
             effects = None
         except Exception:
             log.exception("raft response failed", node=peer, request=request.KIND)
             FAILURES["raft"] += 1
             effects = None
         self._queue(self._raft.failed(trio.current_time(), peer, request) if effects is None else effects)
+
+    def _log_malformed(self, peer: int, error: str) -> None:
+        """Log why a peer's response is ignored, once in a row: this node repeats the request after each pause."""
+        (log.debug if self._malformed == (peer, error) else log.error)(
+            "malformed raft response", node=peer, error=error
+        )
+        self._malformed = peer, error
 
     async def _effects_of(self, peer: int, request: Request, message: Response) -> Effects:
         complete = self._raft.completed_by(request, message)
@@ -368,12 +376,10 @@ class RaftDriver:
         return self._raft.response(trio.current_time(), peer, request, message)
 
     async def _response_to(self, peer: int, request: Request) -> Response | None:
-        """Send a request and return the response; None if there is no valid response in time."""
+        """Send a request and return the response; None if there is none in time. Raises BadMessage."""
         with trio.move_on_after(self._settings.fetch_timeout + self._settings.request_timeout):
             try:
                 return response_from_map(await self._send_request(peer, request.to_map()))
             except (Unreachable, ConnectionLost):
                 return None
-            except BadMessage as error:
-                log.error("malformed raft response", node=peer, error=str(error))
         return None

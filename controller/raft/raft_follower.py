@@ -113,8 +113,8 @@ def _handle_fetched(member: Member, follower: Follower, response: FetchResponse)
         end_offset = member.log.end_offset
         try:
             member.log.append_as_follower(response.records)
-        except ValueError:
-            return False
+        except ValueError as error:
+            raise Inconsistent(f"the records of the leader of epoch {member.epoch} are refused: {error}") from error
         finally:  # The next Fetch acknowledges them, also after an exception.
             if member.log.end_offset > end_offset:
                 follower.unsynced = member.sync()

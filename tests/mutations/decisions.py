@@ -110,6 +110,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a broker that asks to be fenced stays in the ISRs that do not fit into the decision",
+        _HEARTBEAT,
+        "    if more:\n        return Decision(records[1:], reply)\n",
+        "",
+        _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a broker shuts down before the other brokers have applied the new leaders",
         _HEARTBEAT,
         "if not context.sessions.others_caught_up(node_id, others):",

@@ -148,6 +148,13 @@ MUTATIONS = (
         ("tests/broker/coordinator/groups/consumer/test_subscription_pattern.py",),
     ),
     Mutation(
+        "why a leader's response is refused is logged each time",
+        "controller/quorum/raft_driver.py",
+        "(log.debug if self._malformed == (peer, error) else log.error)(",
+        "log.error(",
+        (_RESPONSES,),
+    ),
+    Mutation(
         "a response of a leader that meets a bug ends the node",
         "controller/quorum/raft_driver.py",
         "        except Exception:\n            log.exception(",

@@ -143,6 +143,21 @@ def test_a_shutdown_with_many_partitions_takes_several_heartbeats() -> None:
     assert {state.leader for state in cluster.image.topics["t"].partitions} == {2}
 
 
+@pytest.mark.parametrize("wants", [{"want_fence": True}, {"want_shut_down": True}])
+def test_a_broker_in_many_isrs_leaves_all_of_them_before_it_is_fenced(wants: dict[str, bool]) -> None:
+    cluster = DecidedCluster()
+    cluster.topic(*[(2, 1)] * 12_000)
+    for node_id in (2, 3):
+        cluster.heartbeat(node_id)
+    beats = 0
+    while not (reply := cluster.heartbeat(1, **wants)).is_fenced:
+        assert not reply.should_shut_down
+        beats += 1
+    assert beats == 1
+    assert cluster.image.brokers[1].fenced
+    assert {state.isr for state in cluster.image.topics["t"].partitions} == {(2,)}
+
+
 def test_heartbeats_of_unknown_brokers_are_answered() -> None:
     assert DecidedCluster(()).ask(BrokerHeartbeatRequest()).error_code == 77
 

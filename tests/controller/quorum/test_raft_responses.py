@@ -139,6 +139,27 @@ def test_no_response_of_a_leader_ends_a_node(responses: list[Response]) -> None:
     assert again.end_offset == 2 * COMMITTED
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        fetched(records=at(7)),
+        fetched(records=at(0)),
+        fetched(records=at(COMMITTED)[:-1]),
+        fetched(diverging=EpochEnd(EPOCH, 1)),
+        fetched(leader=3),
+        fetched(epoch=INT31, leader=77),
+    ],
+)
+def test_why_a_response_is_refused_is_logged_once_however_often_it_comes(refused: FetchResponse) -> None:
+    node = Node([refused] * 5)
+    with capture_logs() as lines:
+        trio.run(node.follow, clock=trio.testing.MockClock(autojump_threshold=0))
+    errors = [line for line in lines if line["log_level"] == "error"]
+    assert [line["event"] for line in errors] == ["malformed raft response"]
+    assert errors[0]["node"] == LEADER
+    assert errors[0]["error"]
+
+
 @pytest.mark.parametrize("appended", [False, True])
 def test_a_bug_fails_one_exchange_and_nothing_is_acknowledged_before_it_is_synced(appended: bool) -> None:
     node, bugs = Node([]), 3
