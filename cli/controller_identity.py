@@ -8,8 +8,8 @@ import click
 
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
 from minikafka.broker.settings.properties_file import PropertiesError, read_properties
-from minikafka.storage import checkpoint_files
-from minikafka.storage.disk import RealDisk
+from minikafka.storage.disks import checkpoint_files
+from minikafka.storage.disks.disk import RealDisk
 
 __all__ = ["config_in", "identity_in"]
 

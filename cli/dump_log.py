@@ -24,10 +24,10 @@ from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords, Record
 from minikafka.protocol.visible import visible, visible_json
-from minikafka.storage import checkpoint_files
-from minikafka.storage.checkpoint_files import BrokenCheckpoint
-from minikafka.storage.memory_disk import MemoryDisk
-from minikafka.storage.producer_state import CorruptSnapshot, ProducerStates
+from minikafka.storage.disks import checkpoint_files
+from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
+from minikafka.storage.disks.memory_disk import MemoryDisk
+from minikafka.storage.logs.producer_state import CorruptSnapshot, ProducerStates
 
 OFFSET_ENTRY, TIME_ENTRY, TRANSACTION_ENTRY = struct.Struct(">ii"), struct.Struct(">qi"), struct.Struct(">hqqqq")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")

@@ -70,8 +70,8 @@ def format_(
       minikafka storage format -c server.properties -t 5L6g3nShT-eMCtK--X86sw --no-initial-controllers
     """
     from minikafka.broker.node import format as formatting
-    from minikafka.storage.data_directory import WrongDirectory
-    from minikafka.storage.disk import RealDisk
+    from minikafka.storage.directories.data_directory import WrongDirectory
+    from minikafka.storage.disks.disk import RealDisk
 
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
         raise click.UsageError(f"only one of {_OPTIONS_OF_VOTERS} can be used")
@@ -110,8 +110,8 @@ def info(config: Path, as_json: bool) -> None:
     Example: minikafka storage info --config server.properties
     """
     from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
-    from minikafka.storage.checkpoint_files import META_PROPERTIES, BrokenCheckpoint, read_properties
-    from minikafka.storage.disk import RealDisk
+    from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, BrokenCheckpoint, read_properties
+    from minikafka.storage.disks.disk import RealDisk
 
     static = config_in(config).static
     disk, present, problems = RealDisk(), list[str](), list[str]()

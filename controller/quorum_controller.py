@@ -55,8 +55,8 @@ from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import RequestTimedOutError, error_for
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.disk import Disk
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.disk import Disk
 
 __all__ = ["QuorumController"]
 

@@ -42,8 +42,8 @@ from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.standalone_log import StandaloneLog
 from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import KafkaStorageError, NotControllerError
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.disk import Disk
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.disk import Disk
 
 __all__ = ["StandaloneController"]
 

@@ -25,9 +25,9 @@ from minikafka.controller.metadata.synced_offset import SyncedOffset
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import batches
-from minikafka.storage.disk import Disk
-from minikafka.storage.log import Log
+from minikafka.storage.disks.disk import Disk
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.logs.log import Log
 
 __all__ = ["StandaloneLog"]
 

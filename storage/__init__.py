@@ -48,58 +48,12 @@ Compaction: `Compaction` chooses the log with the largest dirty ratio. A worker 
 map of their last offsets, then writes the segments anew without the records that were replaced. The new segments take
 the place of the old segments, which readers may still hold. Offsets, sequence numbers and the ends of batches stay.
 
-    log_manager.py         all logs of a node: startup, shutdown, creation, deletion, periodic flush and retention
-    data_directory.py      one entry of log.dirs: identity, clean-shutdown file, checkpoints
-    directory_ids.py       the ids of data directories, and the reserved ones
-    directory_scan.py      finds the logs in the data directories, and duplicates
-    log_upkeep.py          the base class of LogManager: periodic work on all logs
-    future_logs.py         copies of logs in another directory, which are to replace the logs
-    renamed_logs.py        log directories that were deleted or set aside: `-delete`, `-stray`
-    log_closing.py         closes many logs with concurrent fsyncs
-    log.py                 the log of one partition: append, read, roll, flush, close
-    guarded_log.py         the base class of Log: takes a log offline after a failed write or fsync
-    log_config.py          the topic configs that a log uses
-    log_state.py           the part of a log that flush, retention and truncation work on (a Protocol)
-    log_results.py         the result of an append, OffsetOutOfRange, UnexpectedOffset
-    log_lookup.py          lookups across segments: by offset, by timestamp, aborted transactions, producers' batches
-    flush.py               fsync of a log's files, in order
-    flush_turns.py         limits the number of logs and segments that are flushed at a time
-    retention.py           deletion by retention.ms, retention.bytes and log start offset
-    truncation.py          truncation to an offset, full truncation
-    recovery.py            opening a log: clean, or with a scan after a crash; corruption
-    compaction.py          chooses a log to clean, has a worker clean it, replaces its segments
-    cleanable_range.py     finds the part of a log that may be cleaned, and tells whether cleaning is due
-    cleaning.py            one cleaning in steps: reads the keys, writes the new segments
-    offset_map.py          the last offset of each key, in bounded memory (pure)
-    numpy_offset_map.py    the same map, made of numpy arrays (pure)
-    keyed_records.py       the records of many batches, column by column (pure)
-    batch_filter.py        decides which records of a batch the cleaner keeps (pure)
-    cleaned_transactions.py  decides which transactional data and markers may be removed (pure)
-    cleaned_segment.py     the files of a segment that the cleaner writes
-    segment_replacement.py replaces segments by a cleaned segment
-    worker.py              runs functions that need much processor time, in a thread or process
-    worker_process.py      starts and calls a worker in a process of its own
-    worker_main.py         the program of that process
-    deleted_files.py       names of files that are removed later
-    temporary_files.py     completes or undoes interrupted deletions and swaps (.deleted, .swap, .cleaned, .tmp)
-    segments.py            the ordered list of a log's segments
-    segment.py             one segment: append, search, index maintenance, truncation
-    segment_names.py       names of a segment's files, positions of batches, errors
-    batch_scan.py          iterates over batch headers in a file
-    index.py               offset index and time index
-    transaction_index.py   aborted transactions of a segment
-    leader_epochs.py       the leader epoch cache and its checkpoint
-    producer_state.py      sequence numbers, open transactions, last stable offset
-    producer_snapshots.py  snapshot files of the producer state
-    checkpoint_files.py    formats of checkpoints, meta.properties, partition.metadata, .kafka_cleanshutdown
-    off_loop.py            generators whose blocking calls run in threads, or at once
-    timestamp_search.py    the first record at or after a timestamp
-    disk.py                the file system: `Disk`, `File`, `RealDisk`
-    open_files.py          limits the open descriptors of a RealDisk
-    disk_errors.py         tells failures of a disk from errors that only fail one call
-    directory_room.py      whether a data directory's disk is full
-    memory_disk.py         an in-memory disk with power failures and I/O errors, for tests
-    memory_content.py      the files and directories of the in-memory disk
+    directories/     all logs of a node and the directories they are in: startup, shutdown, creation, deletion, moves
+    logs/            the log of one partition: append, read, roll, flush, retention, recovery; producer state
+    segments/        the files of a log: record batches, offset, time and transaction index
+    compaction/      the log cleaner
+    disks/           the file system: `Disk`, `RealDisk`, `MemoryDisk`; checkpoint files, workers
+    log_config.py    the topic configs that a log uses
 
 *Caveats*
 
@@ -137,13 +91,13 @@ the place of the old segments, which readers may still hold. Offsets, sequence n
   may be left. The node then refuses to start, and names both logs.
 """
 
-from minikafka.storage.disk import Disk, File, FileSlice, MemoryDisk, RealDisk
-from minikafka.storage.log import Log
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.disk import Disk, File, FileSlice, MemoryDisk, RealDisk
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
-from minikafka.storage.producer_state import Duplicate, Origin, ProducerStates
-from minikafka.storage.recovery import CorruptLog
+from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
+from minikafka.storage.logs.producer_state import Duplicate, Origin, ProducerStates
+from minikafka.storage.logs.recovery import CorruptLog
 
 __all__ = [
     "Appended",

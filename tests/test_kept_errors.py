@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCES = [path for name in ("broker", "controller", "protocol", "storage") for path in (ROOT / name).rglob("*.py")]
 VALUES = (ast.Return, ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Tuple, ast.List, ast.Dict, ast.Yield)
-CAPTURES = ("storage/worker.py",)
+CAPTURES = ("storage/disks/worker.py",)
 """Hands exceptions on, with their frames, to where they are raised at once."""
 
 

@@ -80,9 +80,9 @@ IMPORTS_TRIO = {
     "controller/quorum/raft_driver.py",
     "controller/quorum/voter_requests.py",
     "controller/active/leadership_term.py",
-    "storage/disk.py",
-    "storage/flush_turns.py",
-    "storage/log_upkeep.py",
+    "storage/disks/disk.py",
+    "storage/disks/flush_turns.py",
+    "storage/directories/log_upkeep.py",
 }
 """Sockets, drivers of pure cores, the server. The docstring of a file in this list says why it uses trio."""
 
@@ -100,11 +100,11 @@ SEAMS = {
     "broker/connections/transport.py": {"socket", "os"},
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours
     "spark_connector/waiting.py": {"threading", "os"},  # beside calls that block, and not after a fork
-    "storage/disk.py": {"os", "open", "shutil", "threading"},
-    "storage/open_files.py": {"threading", "os"},
-    "storage/memory_disk.py": {"os"},
-    "storage/worker_process.py": {"subprocess", "os"},
-    "storage/worker_main.py": {"threading", "os"},
+    "storage/disks/disk.py": {"os", "open", "shutil", "threading"},
+    "storage/disks/open_files.py": {"threading", "os"},
+    "storage/disks/memory_disk.py": {"os"},
+    "storage/disks/worker_process.py": {"subprocess", "os"},
+    "storage/disks/worker_main.py": {"threading", "os"},
 }
 """The files that may use clocks, sockets, files and randomness directly; all others receive them as arguments."""
 

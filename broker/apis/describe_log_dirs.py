@@ -19,7 +19,7 @@ from minikafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from minikafka.storage.log import Log
+from minikafka.storage.logs.log import Log
 
 REQUEST = DescribeLogDirsRequest
 VERSIONS = "1-5"

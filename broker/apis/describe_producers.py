@@ -13,7 +13,7 @@ from minikafka.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from minikafka.protocol.names import check_topic_name
-from minikafka.storage.producer_state import Producer
+from minikafka.storage.logs.producer_state import Producer
 
 REQUEST = DescribeProducersRequest
 VERSIONS = "0"

@@ -24,7 +24,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.log import Log
+from minikafka.storage.logs.log import Log
 
 
 class Clock(Protocol):

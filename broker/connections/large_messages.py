@@ -33,7 +33,7 @@ from typing import Any
 import trio
 
 from minikafka.broker.connections.request_memory import HeldRoom, RequestMemory
-from minikafka.storage.disk import FileSlice
+from minikafka.storage.disks.disk import FileSlice
 
 ELEMENTS_AT_ONCE = 4_000
 SIZE_BYTES_AT_ONCE = 1 << 20

@@ -20,7 +20,7 @@ import trio
 from minikafka.broker.partitions.request_waiters import Watchable
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.message import UnencodableMessage
-from minikafka.storage.disk import FileSlice
+from minikafka.storage.disks.disk import FileSlice
 
 log = structlog.get_logger("minikafka.request")
 

@@ -14,7 +14,7 @@ import trio
 
 from minikafka.broker.connections.ready_sockets import ReadySockets, Turn
 from minikafka.protocol.errors import again
-from minikafka.storage.disk import FileSlice
+from minikafka.storage.disks.disk import FileSlice
 
 SCRATCH_SIZE_BYTES = 256 << 10
 SENDFILE_SIZE_BYTES_MIN = 32 << 10

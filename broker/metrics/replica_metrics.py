@@ -9,7 +9,7 @@ from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.replication.follower_fetch_state import PartitionFetchState
 from minikafka.broker.replication.isr_changes import AlterPartitionManager
 from minikafka.controller.metadata.image import Image
-from minikafka.storage.log_manager import LogManager
+from minikafka.storage.directories.log_manager import LogManager
 
 __all__ = ["directory_metrics", "fetcher_metrics", "isr_metrics", "log_metrics", "replica_metrics"]
 

@@ -56,9 +56,9 @@ from minikafka.controller.settings.effective_settings import EffectiveSettings, 
 from minikafka.controller.settings.metadata_log_settings import metadata_directory
 from minikafka.protocol.apis import TELEMETRY_KEYS
 from minikafka.protocol.settings.registry import UNSTABLE_VERSIONS
-from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.directories.data_directory import DataDirectory
+from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.log_manager import LogManager
 
 
 class BrokerParts:

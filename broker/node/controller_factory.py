@@ -14,8 +14,8 @@ from minikafka.controller.metadata.formatted_levels import FILE_NAME, read_forma
 from minikafka.controller.settings.metadata_log_settings import metadata_directory
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.disk import Disk
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.disk import Disk
 
 if TYPE_CHECKING:
     from minikafka.controller.quorum_controller import QuorumController

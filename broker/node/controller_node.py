@@ -9,7 +9,7 @@ from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.directories.data_directory import DataDirectory
 
 __all__ = ["ControllerNode"]
 

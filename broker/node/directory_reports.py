@@ -28,8 +28,8 @@ from minikafka.protocol.messages.assign_replicas_to_dirs import (
     RequestTopicData,
 )
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from minikafka.storage.directory_ids import UNASSIGNED
-from minikafka.storage.log_manager import LogManager
+from minikafka.storage.directories.directory_ids import UNASSIGNED
+from minikafka.storage.directories.log_manager import LogManager
 
 __all__ = ["DirectoryReports"]
 

@@ -37,10 +37,10 @@ from minikafka.controller.quorum.bootstrap_checkpoint import write_bootstrap_che
 from minikafka.controller.raft.voter_set import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.protocol.names import uuid_from_text, uuid_text
-from minikafka.storage.checkpoint_files import META_PROPERTIES, write_properties
-from minikafka.storage.data_directory import WrongDirectory, make_durable_directory
-from minikafka.storage.directory_ids import is_reserved, new_directory_id
-from minikafka.storage.disk import Disk
+from minikafka.storage.directories.data_directory import WrongDirectory, make_durable_directory
+from minikafka.storage.directories.directory_ids import is_reserved, new_directory_id
+from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, write_properties
+from minikafka.storage.disks.disk import Disk
 
 __all__ = ["CannotFormat", "Voters", "feature_levels", "first_voters", "format_directories", "initial_controllers"]
 

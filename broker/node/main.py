@@ -39,10 +39,10 @@ from minikafka.broker.settings.rules import Problem
 from minikafka.controller.metadata.records import UnreadableRecord
 from minikafka.controller.quorum.listening_sockets import check_address
 from minikafka.protocol.errors import KafkaError
-from minikafka.storage.checkpoint_files import BrokenCheckpoint
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.disk import RealDisk
-from minikafka.storage.recovery import CorruptLog
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
+from minikafka.storage.disks.disk import RealDisk
+from minikafka.storage.logs.recovery import CorruptLog
 
 GARBAGE_COLLECTION_THRESHOLD = 50_000
 STACKS = "LONG_STEP_STACKS"

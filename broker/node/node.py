@@ -27,7 +27,7 @@ from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.controller.steps import in_steps
-from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.directories.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from minikafka.controller.quorum_controller import QuorumController

@@ -10,7 +10,7 @@ from minikafka.controller.metadata.records import ConfigRecord, Record
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
 from minikafka.protocol.settings.connection_limits import limits_of_hosts
 from minikafka.protocol.settings.value_types import NotOfType
-from minikafka.storage.log_manager import LogManager
+from minikafka.storage.directories.log_manager import LogManager
 
 __all__ = ["RuntimeSettings"]
 

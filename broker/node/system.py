@@ -12,7 +12,7 @@ from minikafka.broker.node.step_watch import StepWatch
 from minikafka.client.connections.seams import open_stream
 from minikafka.client.connections.stream import OpenStream
 from minikafka.controller.quorum.peer_network import Network, TcpNetwork
-from minikafka.storage.disk import Disk
+from minikafka.storage.disks.disk import Disk
 
 __all__ = ["System"]
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from minikafka.protocol.errors import OffsetOutOfRangeError
-from minikafka.storage.disk import FileSlice
-from minikafka.storage.log import Log
+from minikafka.storage.disks.disk import FileSlice
+from minikafka.storage.logs.log import Log
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NO_EPOCH = -1

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from minikafka.protocol.errors import again, without_frames
 from minikafka.protocol.records.batch import LENGTH_MIN, Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.log import Log
+from minikafka.storage.logs.log import Log
 
 UNDEFINED = -1
 BATCHES_AT_ONCE, BYTES_AT_ONCE = 250, 1 << 20

@@ -16,7 +16,7 @@ from minikafka.controller.metadata.image import PartitionState
 from minikafka.controller.metadata.records import BrokerRecord
 from minikafka.protocol.settings.dataclass_fields import setting_field
 from minikafka.protocol.settings.registry import NODE_SETTINGS
-from minikafka.storage.directory_ids import UNASSIGNED, is_online
+from minikafka.storage.directories.directory_ids import UNASSIGNED, is_online
 
 NEVER_MS = -(1 << 62)
 UNKNOWN = -1

@@ -15,8 +15,8 @@ import trio
 
 from minikafka.broker.partitions.batch_validation import LargeBatch, Rules, validate, validate_in_steps
 from minikafka.protocol.records.batch import Batch
-from minikafka.storage.disk import Disk
-from minikafka.storage.off_loop import Blocking, off_loop
+from minikafka.storage.disks.disk import Disk
+from minikafka.storage.disks.off_loop import Blocking, off_loop
 
 Result = TypeVar("Result")
 

@@ -32,9 +32,9 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
-from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.producer_state import Duplicate, Origin
+from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.producer_state import Duplicate, Origin
 
 ALL = -1
 """`acks=all`: all in-sync replicas must have the batch."""

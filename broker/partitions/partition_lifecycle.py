@@ -35,11 +35,11 @@ from minikafka.protocol.errors import (
     UnknownTopicOrPartitionError,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.directory_ids import LOST
-from minikafka.storage.disk_errors import is_passing
+from minikafka.storage.directories.directory_ids import LOST
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.disk_errors import is_passing
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.recovery import CorruptLog
+from minikafka.storage.logs.recovery import CorruptLog
 
 log = structlog.get_logger("minikafka.partitions")
 

@@ -27,9 +27,9 @@ from minikafka.protocol.errors import (
     UnknownLeaderEpochError,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.disk import FileSlice
-from minikafka.storage.log import Log
+from minikafka.storage.disks.disk import FileSlice
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.logs.log import Log
 
 UNKNOWN_BYTES = WAKE_BYTES
 """Growth of unknown size: every waiting fetch reads again."""

@@ -13,7 +13,7 @@ from typing import Protocol
 import trio
 
 from minikafka.protocol.errors import KafkaStorageError
-from minikafka.storage.log import Log
+from minikafka.storage.logs.log import Log
 
 
 class Waiter:

@@ -12,7 +12,7 @@ import structlog
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.log_manager import LogManager
+from minikafka.storage.directories.log_manager import LogManager
 
 log = structlog.get_logger("minikafka.partitions")
 

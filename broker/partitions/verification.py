@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from minikafka.protocol.errors import InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceNumberError
 from minikafka.protocol.records.batch import Batch
-from minikafka.storage.producer_state import ProducerStates
+from minikafka.storage.logs.producer_state import ProducerStates
 
 ENTRIES_MAX = 10_000
 """The most verifications that are begun and not used yet; beyond this number the oldest become void."""

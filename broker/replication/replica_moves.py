@@ -31,14 +31,14 @@ from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.data_directory import DataDirectory
-from minikafka.storage.directory_ids import LOST
-from minikafka.storage.disk import FileSlice
-from minikafka.storage.log import Log
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.log_results import OffsetOutOfRange
-from minikafka.storage.recovery import CorruptLog
-from minikafka.storage.renamed_logs import NAME_LENGTH_MAX, future_name
+from minikafka.storage.directories.data_directory import DataDirectory
+from minikafka.storage.directories.directory_ids import LOST
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.directories.renamed_logs import NAME_LENGTH_MAX, future_name
+from minikafka.storage.disks.disk import FileSlice
+from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_results import OffsetOutOfRange
+from minikafka.storage.logs.recovery import CorruptLog
 
 __all__ = ["ReplicaMoves"]
 

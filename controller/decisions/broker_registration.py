@@ -24,7 +24,7 @@ from minikafka.protocol.messages.broker_registration import (
     BrokerRegistrationResponse,
     Feature,
 )
-from minikafka.storage.directory_ids import is_reserved
+from minikafka.storage.directories.directory_ids import is_reserved
 
 __all__ = ["SECURITY_PROTOCOLS", "decide", "deciding"]
 

@@ -14,7 +14,7 @@ from minikafka.controller.decisions.leader_election import TopicRules
 from minikafka.controller.decisions.partition_changes import changes_where
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
-from minikafka.storage.directory_ids import LOST
+from minikafka.storage.directories.directory_ids import LOST
 
 __all__ = ["directories_failed", "lost_directories"]
 

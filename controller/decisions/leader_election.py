@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.settings.effective_settings import EffectiveSettings
-from minikafka.storage.directory_ids import UNASSIGNED
+from minikafka.storage.directories.directory_ids import UNASSIGNED
 
 __all__ = ["Election", "ElectionRules", "TopicRules", "with_leader", "without"]
 

@@ -12,7 +12,7 @@ from minikafka.controller.decisions.leader_election import NO_LEADER, without
 from minikafka.controller.metadata.features import cordons_directories
 from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.records import BrokerRecord, Endpoint, PartitionChange
-from minikafka.storage.directory_ids import is_online
+from minikafka.storage.directories.directory_ids import is_online
 
 __all__ = ["Registration", "decide"]
 

@@ -15,11 +15,11 @@ import structlog
 
 from minikafka.controller.raft.election_state import FILE_NAME, UnreadableElectionState, fixed_voters
 from minikafka.protocol.names import uuid_from_text, uuid_text
-from minikafka.storage.checkpoint_files import META_PROPERTIES, BrokenCheckpoint, read_properties
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.directory_ids import UNASSIGNED
-from minikafka.storage.directory_scan import parse_directory_name
-from minikafka.storage.disk import Disk
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_ids import UNASSIGNED
+from minikafka.storage.directories.directory_scan import parse_directory_name
+from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, BrokenCheckpoint, read_properties
+from minikafka.storage.disks.disk import Disk
 
 __all__ = [
     "check_metadata_directory",

@@ -15,8 +15,8 @@ from minikafka.protocol.message_errors import MalformedMessage
 from minikafka.protocol.records.batch import batches, encode_batch
 from minikafka.protocol.records.control import ControlType, control_key, control_type
 from minikafka.protocol.records.record import CorruptRecords, Record
-from minikafka.storage.checkpoint_files import BrokenCheckpoint
-from minikafka.storage.disk import Disk
+from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
+from minikafka.storage.disks.disk import Disk
 
 __all__ = ["FILE_NAME", "read_formatted_levels", "write_formatted_levels"]
 

@@ -26,7 +26,7 @@ from minikafka.controller.metadata.records import (
     TopicRecord,
     UnreadableRecord,
 )
-from minikafka.storage.directory_ids import MIGRATING, UNASSIGNED, is_online
+from minikafka.storage.directories.directory_ids import MIGRATING, UNASSIGNED, is_online
 
 __all__ = [
     "Entity", "Image", "PartitionState", "Topic", "changed", "created", "moved_directories",

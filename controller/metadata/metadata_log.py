@@ -14,13 +14,13 @@ from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, encode_batch, parse_header
 from minikafka.protocol.records.record import Record as LogRecord
-from minikafka.storage.batch_scan import headers
-from minikafka.storage.data_directory import make_durable_directory
-from minikafka.storage.disk import Disk
-from minikafka.storage.log import Log
+from minikafka.storage.directories.data_directory import make_durable_directory
+from minikafka.storage.disks.disk import Disk
+from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.off_loop import in_line
-from minikafka.storage.recovery import DAMAGED, is_valid
+from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.recovery import DAMAGED, is_valid
+from minikafka.storage.segments.batch_scan import headers
 
 __all__ = [
     "NO_SNAPSHOT",

@@ -6,7 +6,7 @@ For their content see `snapshot_encoding.py`.
 import re
 
 from minikafka.controller.raft.log_interface import SnapshotId
-from minikafka.storage.disk import Disk
+from minikafka.storage.disks.disk import Disk
 
 __all__ = ["SnapshotFiles"]
 

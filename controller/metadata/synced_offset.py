@@ -12,7 +12,7 @@ import contextlib
 
 from crc32c import crc32c
 
-from minikafka.storage.disk import Disk
+from minikafka.storage.disks.disk import Disk
 
 __all__ = ["FILE_NAME", "SyncedOffset", "decode_synced_offset", "read_synced_offset"]
 

@@ -19,8 +19,8 @@ from minikafka.controller.raft.voter_set import VoterSet
 from minikafka.protocol.records.batch import batches
 from minikafka.protocol.records.control import ControlType
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.data_directory import make_durable_directory
-from minikafka.storage.disk import Disk
+from minikafka.storage.directories.data_directory import make_durable_directory
+from minikafka.storage.disks.disk import Disk
 
 __all__ = ["BOOTSTRAP_CHECKPOINT", "read_bootstrap_checkpoint", "write_bootstrap_checkpoint"]
 

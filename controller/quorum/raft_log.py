@@ -24,11 +24,11 @@ from minikafka.controller.raft.membership_records import MembershipRecord, Unrea
 from minikafka.controller.raft.voter_history import Membership, VoterHistory
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.checkpoint_files import EPOCHS
-from minikafka.storage.disk import Disk
-from minikafka.storage.log import Log
+from minikafka.storage.disks.checkpoint_files import EPOCHS
+from minikafka.storage.disks.disk import Disk
+from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.off_loop import in_line
+from minikafka.storage.logs.log import Log
 
 __all__ = ["StoredRaftLog"]
 

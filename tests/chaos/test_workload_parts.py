@@ -60,7 +60,7 @@ from minikafka.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.log import Log
+from minikafka.storage.logs.log import Log
 
 STEADY = TopicPartition("steady", 0)
 

@@ -13,8 +13,8 @@ from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 
 def add(voter: Voter, *, ack_when_committed: bool = True) -> AddRaftVoterRequest:

@@ -16,7 +16,7 @@ from support.controllers import create, started, with_controller
 
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.protocol.errors import KafkaError
-from minikafka.storage.memory_disk import MemoryDisk, PowerLoss
+from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
 
 KINDS = {errno.ENOSPC: {"open", "write", "mkdir"}, errno.EMFILE: {"open", "list"}}
 FEW_BYTES = {"metadata.log.max.record.bytes.between.snapshots": "600"}

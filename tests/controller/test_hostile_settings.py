@@ -32,7 +32,7 @@ from support.quorum import Controllers, create, register, run
 from minikafka.controller.direct_requests import DirectRequests
 from minikafka.controller.failures import FAILURES
 from minikafka.protocol.message import decode, encode
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 T = TypeVar("T")
 Ask = Callable[[str, int, dict[str, Any]], Any]

@@ -12,7 +12,7 @@ from minikafka.controller.metadata.snapshot_encoding import records_of
 from minikafka.controller.quorum_controller import QuorumController
 from minikafka.protocol.errors import NotControllerError, RequestTimedOutError
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
-from minikafka.storage.checkpoint_files import META_PROPERTIES, write_properties
+from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, write_properties
 
 
 def topics(cluster: Controllers, node_id: int) -> list[str]:

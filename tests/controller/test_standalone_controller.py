@@ -20,7 +20,7 @@ from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.protocol.errors import InvalidTopicError, KafkaStorageError, NotControllerError, UnknownServerError
 from minikafka.protocol.messages import incremental_alter_configs as incremental
 from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from minikafka.storage.memory_disk import MemoryDisk, PowerLoss
+from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
 
 
 def new_disk() -> MemoryDisk:

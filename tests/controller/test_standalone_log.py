@@ -11,11 +11,11 @@ from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.controller.standalone_log import StandaloneLog
 from minikafka.protocol.records.batch import batches, encode_batch
 from minikafka.protocol.records.record import Record as LogRecord
-from minikafka.storage.checkpoint_files import META_PROPERTIES, write_properties
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.disk import RealDisk
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, write_properties
+from minikafka.storage.disks.disk import RealDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.memory_disk import MemoryDisk
 
 CLUSTER = "q_K-35fHQESH_S3kC6HDJw"
 DIRECTORY = "/data/__cluster_metadata-0"

@@ -22,8 +22,8 @@ from support.node import NodeProcess
 from support.oracle import Oracle, needs_oracle, tool
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.disk import RealDisk
-from minikafka.storage.log import Log, LogConfig
+from minikafka.storage.disks.disk import RealDisk
+from minikafka.storage.logs.log import Log, LogConfig
 
 KILLS = int(os.environ.get("MINIKAFKA_COMPACTION_KILLS", "3"))
 TOPIC = "table"

@@ -25,8 +25,8 @@ from support.node import NodeProcess, ServerProcess
 from support.oracle import Oracle, needs_oracle
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.disk import RealDisk
-from minikafka.storage.log import Log, LogConfig
+from minikafka.storage.disks.disk import RealDisk
+from minikafka.storage.logs.log import Log, LogConfig
 
 TOPIC = "ledger"
 PARTITIONS = 3

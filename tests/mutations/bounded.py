@@ -18,17 +18,17 @@ MUTATIONS = (
     ),
     Mutation(
         "a batch of a hundred thousand records is searched for a timestamp in one step",
-        "storage/timestamp_search.py",
+        "storage/segments/timestamp_search.py",
         "RECORDS_AT_ONCE, SIZE_BYTES_AT_ONCE = 100, 16 << 10",
         "RECORDS_AT_ONCE, SIZE_BYTES_AT_ONCE = 1 << 30, 1 << 30",
-        ("tests/storage/test_timestamp_search.py",),
+        ("tests/storage/segments/test_timestamp_search.py",),
     ),
     Mutation(
         "a search reads a log that was deleted meanwhile",
-        "storage/guarded_log.py",
+        "storage/logs/guarded_log.py",
         "        if self.is_closed:\n",
         "        if False:\n",
-        ("tests/storage/test_timestamp_search.py",),
+        ("tests/storage/segments/test_timestamp_search.py",),
     ),
     Mutation(
         "a list of a setting grows without bound as it is appended to",
@@ -53,10 +53,10 @@ MUTATIONS = (
     ),
     Mutation(
         "an exception that is raised in a worker thread is a cycle that keeps the request",
-        "storage/disk.py",
+        "storage/disks/disk.py",
         "            del error  # A frame",
         "            pass  # A frame",
-        ("tests/storage/test_disk.py::test_what_a_failed_call_was_given_is_freed_with_its_exception",),
+        ("tests/storage/disks/test_disk.py::test_what_a_failed_call_was_given_is_freed_with_its_exception",),
     ),
     Mutation(
         "each refusal of a stranger is remembered for ever",

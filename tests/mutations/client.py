@@ -311,10 +311,10 @@ MUTATIONS = (
     ),
     Mutation(
         "without a descriptor and an open file, the list of open files is taken for one that has some",
-        "storage/open_files.py",
+        "storage/disks/open_files.py",
         "        while self._sweepable and ",
         "        while ",
-        ("tests/storage/test_disk.py",),
+        ("tests/storage/disks/test_disk.py",),
         TEST_ONLY,
     ),
     Mutation(

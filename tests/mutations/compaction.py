@@ -2,12 +2,12 @@
 
 from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
-_TESTS = "tests/storage/test_compaction.py"
+_TESTS = "tests/storage/compaction/test_compaction.py"
 _STORIES = "tests/simulation/test_compaction_stories.py"
 _MODEL = "tests/storage/test_compaction_model.py"
-_FILTER = "storage/batch_filter.py"
-_CLEANING = "storage/cleaning.py"
-_REPLACEMENT = "storage/segment_replacement.py"
+_FILTER = "storage/compaction/batch_filter.py"
+_CLEANING = "storage/compaction/cleaning.py"
+_REPLACEMENT = "storage/compaction/segment_replacement.py"
 
 MUTATIONS = (
     Mutation(
@@ -69,10 +69,10 @@ MUTATIONS = (
     ),
     Mutation(
         "two new keys of one call share a slot of the map",
-        "storage/numpy_offset_map.py",
+        "storage/compaction/numpy_offset_map.py",
         "                winners = empty[self._offsets[claimed] == empty]\n",
         "                winners = empty\n",
-        ("tests/storage/test_offset_map.py",),
+        ("tests/storage/compaction/test_offset_map.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(
@@ -93,7 +93,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an abort marker goes while batches of its transaction are left",
-        "storage/cleaned_transactions.py",
+        "storage/compaction/cleaned_transactions.py",
         "                self.retained(transaction)\n                return False\n",
         "                self.retained(transaction)\n",
         (f"{_STORIES}::test_an_aborted_value_replaces_nothing_and_what_follows_it_is_committed",),
@@ -125,7 +125,7 @@ MUTATIONS = (
     ),
     Mutation(
         "segments are replaced although the log was truncated meanwhile",
-        "storage/compaction.py",
+        "storage/compaction/compaction.py",
         "        unchanged = log.directory == due.directory and log.truncations == due.truncations\n",
         "        unchanged = log.directory == due.directory\n",
         (f"{_TESTS}::test_a_truncation_during_a_cleaning_ends_it",),
@@ -133,7 +133,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the checkpoint of the cleaner survives a truncation",
-        "storage/data_directory.py",
+        "storage/directories/data_directory.py",
         "        self.lower_cleaner_offset(log.topic_partition, log.recovery_point)\n",
         "",
         (f"{_STORIES}::test_what_replaces_truncated_records_is_cleaned_too",),
@@ -141,7 +141,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the log is cleaned beyond the last stable offset",
-        "storage/cleanable_range.py",
+        "storage/compaction/cleanable_range.py",
         "    last = max(0, log.segments.floor(min(stable_offset, log.recovery_point)))\n",
         "    last = max(0, log.segments.floor(log.recovery_point))\n",
         (f"{_STORIES}::test_an_aborted_value_replaces_nothing_and_what_follows_it_is_committed",),
@@ -157,7 +157,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the files of a segment that was replaced twice have one name",
-        "storage/deleted_files.py",
+        "storage/segments/deleted_files.py",
         "        if not disk.exists(new_path):\n            break\n",
         "        break\n",
         (f"{_TESTS}::test_a_reader_that_holds_an_old_segment_reads_on",),
@@ -165,7 +165,7 @@ MUTATIONS = (
     ),
     Mutation(
         "recovery leaves the transaction index of a segment that was replaced",
-        "storage/temporary_files.py",
+        "storage/segments/temporary_files.py",
         "            if name.endswith(SUFFIXES) and (offset in replaced or _offset_of(logs[0]) <= offset < end):\n",
         "            if name.endswith(SUFFIXES[:3]) and _offset_of(logs[0]) <= offset < end:\n",
         (f"{_TESTS}::test_recovery_removes_all_files_of_a_replaced_segment",),
@@ -173,7 +173,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a log is rolled behind a gap of the leader's log",
-        "storage/log.py",
+        "storage/logs/log.py",
         "                self.roll(first_offset if end_offset - self.end_offset > OFFSET_DELTA_MAX else None)\n",
         "                self.roll(first_offset)\n",
         ("tests/storage/test_gaps.py::test_a_follower_rolls_where_its_log_ends_not_behind_a_gap",),

@@ -3,10 +3,10 @@
 from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _STORIES = "tests/simulation/test_directory_stories.py"
-_LOG_MANAGER = "storage/log_manager.py"
+_LOG_MANAGER = "storage/directories/log_manager.py"
 _AT_START = f"{_STORIES}::test_a_directory_that_fails_at_start_means_an_unclean_start_and_no_log_is_made_anew"
 
-_MOVES = "tests/storage/test_future_logs.py"
+_MOVES = "tests/storage/directories/test_future_logs.py"
 _MOVE = "tests/simulation/test_move_stories.py"
 _MOVER = "broker/replication/replica_moves.py"
 
@@ -15,7 +15,7 @@ _ANEW = "tests/broker/partitions/test_topic_made_anew.py::test_a_topic_that_is_m
 MUTATIONS = (
     Mutation(
         "a move that is refused leaves a copy that is none",
-        "storage/future_logs.py",
+        "storage/directories/future_logs.py",
         "            if is_passing(error) and self._disk.exists(path):\n",
         "            if not path:\n",
         ("tests/storage/test_refused_moves.py",),
@@ -23,7 +23,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a copy in the directory of the log is continued",
-        "storage/future_logs.py",
+        "storage/directories/future_logs.py",
         "        return topic_id_in(self._disk, path) in (None, topic_id_in(self._disk, current))\n",
         "        return False\n",
         ("tests/storage/test_refused_moves.py",),
@@ -31,7 +31,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a new copy takes its directory offline because another one cannot be synced",
-        "storage/future_logs.py",
+        "storage/directories/future_logs.py",
         "            self._failed(earlier, error)\n",
         "            self._failed(self._directories[-1], error)\n",
         ("tests/storage/test_refused_moves.py",),
@@ -47,7 +47,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a copy takes the name of a log that is there",
-        "storage/future_logs.py",
+        "storage/directories/future_logs.py",
         "                if key not in directory.logs and self._disk.exists(path):\n                    stray",
         "                if not path:\n                    stray",
         ("tests/storage/test_refused_moves.py",),
@@ -88,7 +88,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a log that has lost its topic id is deleted with no topic",
-        "storage/directory_scan.py",
+        "storage/directories/directory_scan.py",
         "    return int(was_flushed)\n",
         "    return 0\n",
         (_ANEW,),
@@ -104,7 +104,7 @@ MUTATIONS = (
     ),
     Mutation(
         "two logs without topic ids that were never flushed keep a node from starting",
-        "storage/directory_scan.py",
+        "storage/directories/directory_scan.py",
         " if key not in contents[path].unflushed}",
         "}",
         (f"{_STORIES}::test_two_logs_without_topic_ids_that_were_never_flushed_are_set_aside_and_the_node_starts",),
@@ -112,7 +112,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a gap that a power failure has left in a compacted log is taken for the cleaner's",
-        "storage/recovery.py",
+        "storage/logs/recovery.py",
         "is_cleaned = self.cleaner_offset is None or base_offset <= self.cleaner_offset",
         "is_cleaned = True",
         ("tests/storage/test_gaps.py",),
@@ -143,7 +143,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a copy is taken for the log while the directory of the log is offline",
-        "storage/future_logs.py",
+        "storage/directories/future_logs.py",
         "        self._check_directories(key)\n",
         "",
         (f"{_MOVES}::test_a_copy_is_not_the_log_while_the_directory_of_the_log_is_offline",),
@@ -151,7 +151,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a flush after a swap does not make the swap durable",
-        "storage/flush.py",
+        "storage/logs/flush.py",
         "        if self._settle is not None:\n",
         "        if self._settle is not None and not self._files:\n",
         (f"{_MOVES}::test_wherever_a_move_ends_the_log_is_whole",),
@@ -159,7 +159,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a log that moves forgets producers whose records are deleted",
-        "storage/future_logs.py",
+        "storage/directories/future_logs.py",
         "            future.take_over(source)\n",
         "            future.update_config(source.config)\n",
         (f"{_MOVES}::test_what_records_do_not_tell_moves_along",),
@@ -241,7 +241,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a copy that a full disk does not let open takes its directory offline",
-        "storage/future_logs.py",
+        "storage/directories/future_logs.py",
         "                if not is_passing(error):\n                    raise\n                self._failed",
         "                if error:\n                    raise\n                self._failed",
         (f"{_MOVES}::test_a_copy_that_cannot_be_opened_at_the_start_is_opened_later",),
@@ -249,7 +249,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a copy without another log that cannot be opened now is never tried again",
-        "storage/future_logs.py",
+        "storage/directories/future_logs.py",
         'opened now: {error}") from error\n',
         'opened now: {error}") from None\n',
         (f"{_MOVES}::test_a_copy_that_cannot_be_opened_at_the_start_is_opened_later",),
@@ -273,7 +273,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a copy that may lack records becomes the log of a replica that may lead",
-        "storage/future_logs.py",
+        "storage/directories/future_logs.py",
         "        if is_needed and assigned not in (directory.id, UNASSIGNED, MIGRATING):\n",
         "        if is_needed and assigned == directory.path:\n",
         (_MOVES,),
@@ -289,7 +289,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a stop is clean although a log was never opened",
-        "storage/log_upkeep.py",
+        "storage/directories/log_upkeep.py",
         "            succeeded = directory.failure is None and not directory.unopened\n",
         "            succeeded = directory.failure is None and not directory.corrupt\n",
         (_MOVES,),
@@ -297,7 +297,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what was flushed of a copy that is not open is forgotten",
-        "storage/data_directory.py",
+        "storage/directories/data_directory.py",
         "(key in self.unopened or self._disk.exists(",
         "(self._disk.exists(",
         (_MOVES,),

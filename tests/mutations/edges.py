@@ -7,17 +7,17 @@ What is done on the loop instead takes no virtual time, so that no seed can noti
 from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _LOOP = "tests/simulation/test_loop_stories.py"
-_OFF_LOOP = "tests/storage/test_off_loop.py"
+_OFF_LOOP = "tests/storage/disks/test_off_loop.py"
 _FLUSHED = "tests/storage/test_flushed_once.py"
 _MOVES = "tests/simulation/test_move_stories.py"
-_TURNS = "tests/storage/test_flush_turns.py"
+_TURNS = "tests/storage/disks/test_flush_turns.py"
 _FROZEN = "tests/storage/test_frozen_producers.py"
-_DIRECTORY = "storage/data_directory.py"
+_DIRECTORY = "storage/directories/data_directory.py"
 
 MUTATIONS = (
     Mutation(
         "a clean shutdown flushes no log whose batches were all flushed, and with it not the end of its time index",
-        "storage/log.py",
+        "storage/logs/log.py",
         "            self.touched[self.active] = None\n",
         "            pass\n",
         ("tests/storage/test_crash.py::test_a_log_that_was_flushed_and_closed_keeps_its_timestamps",),
@@ -25,7 +25,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a flush takes all segments that were rolled while the one before waited for the disk",
-        "storage/flush.py",
+        "storage/logs/flush.py",
         "        if segment.base_offset >= offset and len(found) >= room:\n",
         "        if segment.base_offset < 0:\n",
         (f"{_TURNS}::test_a_flush_holds_few_segments_however_many_are_rolled_meanwhile",),
@@ -33,7 +33,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a flush leaves what was rolled below the offset that it reaches to the next one",
-        "storage/flush.py",
+        "storage/logs/flush.py",
         "        if segment.base_offset >= offset and len(found) >= room:\n",
         "        if len(found) >= room:\n",
         (f"{_TURNS}::test_a_flush_holds_few_segments_however_many_are_rolled_meanwhile",),
@@ -41,7 +41,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a flush overtakes another one of the same log, and what that has taken",
-        "storage/log.py",
+        "storage/logs/log.py",
         "flush_turns.turn(self)",
         "flush_turns.turn(object())",
         (f"{_TURNS}::test_a_flush_does_not_overtake_another_one_that_has_taken_the_names_of_new_files",),
@@ -49,7 +49,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a flush that waited during a truncation moves the recovery point beyond the end of the log",
-        "storage/log.py",
+        "storage/logs/log.py",
         "        offset = min(offset, self.end_offset)  # It may",
         "        offset = max(offset, 0)  # It may",
         (f"{_TURNS}::test_a_recovery_point_stands_for_what_is_on_the_device_whatever_overlaps",),
@@ -57,7 +57,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a flush that waited for its turn begins although its log was deleted meanwhile",
-        "storage/log.py",
+        "storage/logs/log.py",
         "self._guarded_if_open(Flush, ",
         "self._guarded(Flush, ",
         ("tests/storage/test_closed_logs.py",),
@@ -73,7 +73,7 @@ MUTATIONS = (
     ),
     Mutation(
         "as many logs are flushed at a time as there are",
-        "storage/flush_turns.py",
+        "storage/disks/flush_turns.py",
         "        self._turns = trio.Semaphore(self.at_once)\n",
         "        self._turns = trio.Semaphore(files_max * 100)\n",
         (f"{_TURNS}::test_so_many_logs_are_flushed_at_a_time_that_their_files_fit",),
@@ -81,23 +81,23 @@ MUTATIONS = (
     ),
     Mutation(
         "files that are no longer held stay open, however many there are",
-        "storage/open_files.py",
+        "storage/disks/open_files.py",
         "            if self.count > self._count_max:\n                self._sweep()\n\n",
         "\n",
-        ("tests/storage/test_open_files.py",),
+        ("tests/storage/disks/test_open_files.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "any thread closes files for want of descriptors",
-        "storage/open_files.py",
+        "storage/disks/open_files.py",
         "        return threading.get_ident() == self._home\n",
         "        return True\n",
-        ("tests/storage/test_open_files.py",),
+        ("tests/storage/disks/test_open_files.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "a producer that changes while it is encoded is encoded as it has become",
-        "storage/producer_state.py",
+        "storage/logs/producer_state.py",
         "            entry = _entry(producer)\n            parts.append(self._kept.get(producer, entry))\n",
         "            parts.append(self._kept.get(producer) or _entry(producer))\n",
         (_FROZEN,),
@@ -105,7 +105,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a snapshot that a flush writes after its offset was truncated stays",
-        "storage/producer_snapshots.py",
+        "storage/logs/producer_snapshots.py",
         "            self._disk.remove(self.path(offset))\n",
         "            pass\n",
         (_FROZEN,),
@@ -113,7 +113,7 @@ MUTATIONS = (
     ),
     Mutation(
         "producers go on to be kept for a snapshot that is not to be written any more",
-        "storage/producer_snapshots.py",
+        "storage/logs/producer_snapshots.py",
         "            self.pending.states.thaw()\n",
         "",
         (_FROZEN,),
@@ -121,7 +121,7 @@ MUTATIONS = (
     ),
     Mutation(
         "producers are kept for a snapshot of a log whose copy has taken its place",
-        "storage/log.py",
+        "storage/logs/log.py",
         "        source.snapshots.drop_pending()\n",
         "",
         (_FROZEN,),
@@ -129,7 +129,7 @@ MUTATIONS = (
     ),
     Mutation(
         "records are deleted before the producers that only they tell of are written",
-        "storage/producer_snapshots.py",
+        "storage/logs/producer_snapshots.py",
         "(not self.offsets or self.offsets[-1] < offset)",
         "offset < 0",
         (_FROZEN,),
@@ -137,7 +137,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a clean stop writes no snapshot of the end if an earlier one waits for a flush",
-        "storage/log.py",
+        "storage/logs/log.py",
         "        while self.snapshots.pending is not None and (flush",
         "        while self.snapshots.pending is None and (flush",
         (_FROZEN,),
@@ -145,15 +145,15 @@ MUTATIONS = (
     ),
     Mutation(
         "each read of committed records looks at all aborted transactions of its segment",
-        "storage/transaction_index.py",
+        "storage/segments/transaction_index.py",
         "range(bisect_left(entries, from_offset, key=_last_offset), len(entries))",
         "[at for at in range(len(entries)) if entries[at].last_offset >= from_offset]",
-        ("tests/storage/test_transaction_index.py",),
+        ("tests/storage/segments/test_transaction_index.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "retention asks for the sizes of all segments that stay, again for each step",
-        "storage/log.py",
+        "storage/logs/log.py",
         "None if known is None or size_bytes is None else known - size_bytes",
         "None",
         ("tests/storage/test_retention_in_steps.py::test_retention_looks_at_the_sizes_of_the_segments_that_it_deletes_only",),
@@ -185,7 +185,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a thread is called for each checkpoint, also if nothing has changed",
-        "storage/log_upkeep.py",
+        "storage/directories/log_upkeep.py",
         "                if write is not nothing_to_write:\n",
         "                if write is not None:\n",
         (f"{_OFF_LOOP}::test_no_thread_is_called_for_checkpoints_that_have_not_changed",),
@@ -217,15 +217,15 @@ MUTATIONS = (
     ),
     Mutation(
         "the log is searched for each producer anew after a restart",
-        "storage/producer_state.py",
+        "storage/logs/producer_state.py",
         "            if self._restored is None:  #",
         "            if self._restored is None or not first:  #",
-        ("tests/storage/test_producer_state.py", "tests/storage/test_histories.py"),
+        ("tests/storage/logs/test_producer_state.py", "tests/storage/test_histories.py"),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "all batches of the last part of the log are kept in memory, also of producers that cannot retry them",
-        "storage/producer_state.py",
+        "storage/logs/producer_state.py",
         "self._needed(self.histories(self._restored_offset))",
         "self.histories(self._restored_offset)",
         ("tests/storage/test_histories.py",),
@@ -233,7 +233,7 @@ MUTATIONS = (
     ),
     Mutation(
         "all batches of a producer in the last part of the log are kept in memory",
-        "storage/log_lookup.py",
+        "storage/logs/log_lookup.py",
         "                    if len(batches) < BATCHES_KEPT:\n",
         "                    if len(batches) >= 0:\n",
         ("tests/storage/test_histories.py",),
@@ -249,7 +249,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the whole log is searched for the batches of producers after a restart",
-        "storage/log_lookup.py",
+        "storage/logs/log_lookup.py",
         "[-left:]",
         "[:]",
         ("tests/storage/test_histories.py",),
@@ -289,7 +289,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a lack of descriptors takes the directory of a replica that moves offline",
-        "storage/guarded_log.py",
+        "storage/logs/guarded_log.py",
         "            if not is_passing(error):\n                self.failure",
         "            if error:\n                self.failure",
         (f"{_MOVES}::test_a_move_goes_on_after_a_lack_of_descriptors",),
@@ -305,18 +305,18 @@ MUTATIONS = (
     ),
     Mutation(
         "nothing is kept back for what must be opened when descriptors run out",
-        "storage/open_files.py",
+        "storage/disks/open_files.py",
         "            if self._reserve:\n                os.close",
         "            if self._reserve is None:\n                os.close",
-        ("tests/storage/test_disk.py::test_what_must_be_opened_without_descriptors_takes_one_of_the_reserve",),
+        ("tests/storage/disks/test_disk.py::test_what_must_be_opened_without_descriptors_takes_one_of_the_reserve",),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "a full disk is never tried again",
-        "storage/log_upkeep.py",
+        "storage/directories/log_upkeep.py",
         "            if directory.failure is None and directory.room.is_full:\n",
         "            if directory.failure is None and not directory.room:\n",
-        ("tests/storage/test_passing_errors.py", "tests/storage/test_log_manager.py"),
+        ("tests/storage/test_passing_errors.py", "tests/storage/directories/test_log_manager.py"),
         seeds=TEST_ONLY,
     ),
     Mutation(
@@ -329,15 +329,15 @@ MUTATIONS = (
     ),
     Mutation(
         "after a clean shutdown, the names of a log without records count as flushed",
-        "storage/recovery.py",
+        "storage/logs/recovery.py",
         " or not self.report.clean or self.end_offset == self.start_offset\n",
         " or not self.report.clean\n",
-        ("tests/storage/test_log.py", "tests/simulation/test_failed_schedules.py"),
+        ("tests/storage/logs/test_log.py", "tests/simulation/test_failed_schedules.py"),
         seeds=STORY_ONLY,
     ),
     Mutation(
         "leader epochs of deleted records that a crash brought back are not rebuilt",
-        "storage/recovery.py",
+        "storage/logs/recovery.py",
         "(not entries or entries[0][1] > start)",
         "not entries",
         ("tests/storage/test_crash.py", "tests/simulation/test_failed_schedules.py"),
@@ -345,7 +345,7 @@ MUTATIONS = (
     ),
     Mutation(
         "recovery rewrites flushed entries of the transaction index, and the recovery point says that they are flushed",
-        "storage/recovery.py",
+        "storage/logs/recovery.py",
         "        segment.transactions.truncate_to(max(self.end_offset, self.recovery_point))\n",
         "        segment.transactions.truncate_to(self.end_offset)\n",
         ("tests/storage/test_crash.py", "tests/simulation/test_failed_schedules.py"),
@@ -353,15 +353,15 @@ MUTATIONS = (
     ),
     Mutation(
         "a segment that was truncated and rolled is still to be flushed when its files are removed",
-        "storage/log.py",
+        "storage/logs/log.py",
         "            self.touched.pop(segment, None)\n",
         "            pass\n",
-        ("tests/storage/test_log.py",),
+        ("tests/storage/logs/test_log.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "entries that a power failure brings back are used for an empty segment, whose indexes no flush includes",
-        "storage/segment.py",
+        "storage/segments/segment.py",
         "        if times.count and not size:",
         "        if times.count < 0:",
         (_FLUSHED,),
@@ -369,15 +369,15 @@ MUTATIONS = (
     ),
     Mutation(
         "a flush syncs the file of leader epochs, but does not write it",
-        "storage/flush.py",
+        "storage/logs/flush.py",
         "        if self._epochs:\n            log.epochs.complete()\n",
         "",
-        (_FLUSHED, "tests/storage/test_leader_epochs.py", "tests/storage/test_passing_errors.py"),
+        (_FLUSHED, "tests/storage/logs/test_leader_epochs.py", "tests/storage/test_passing_errors.py"),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "nothing of a log without records is flushed, so that what was truncated may come back",
-        "storage/flush.py",
+        "storage/logs/flush.py",
         "(segment.files if segment.size else [segment.log])",
         "(segment.files if segment.size else [])",
         (_FLUSHED,),
@@ -385,7 +385,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a clean stop does not sync the directories of logs",
-        "storage/flush.py",
+        "storage/logs/flush.py",
         "        if self.parent is not None:\n            self._disk.sync_directory(self.directory)\n",
         "",
         (_FLUSHED, "tests/storage/test_crash.py"),
@@ -393,7 +393,7 @@ MUTATIONS = (
     ),
     Mutation(
         "while a data directory is offline, a log that may be in it is made anew in another one",
-        "storage/log_manager.py",
+        "storage/directories/log_manager.py",
         "        if len(healthy) < len(self.directories) and not (is_new and assigned == UNASSIGNED):\n",
         "        if not healthy:\n",
         ("tests/storage/test_every_operation.py::test_one_of_two_directories_fails_for_good_at_any_operation",),
@@ -401,7 +401,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what looks at all logs from time to time does so in one step",
-        "storage/log_upkeep.py",
+        "storage/directories/log_upkeep.py",
         "            if number % LOGS_AT_ONCE == 0:\n                yield None\n",
         "",
         ("tests/storage/test_upkeep_in_steps.py",),

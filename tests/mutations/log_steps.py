@@ -78,9 +78,9 @@ MUTATIONS = (
     ),
     Mutation(
         "retention deletes of many partitions in one step",
-        "storage/log_upkeep.py",
+        "storage/directories/log_upkeep.py",
         "                if found or number",
         "                if again or number",
-        ("tests/storage/test_log_manager.py",),
+        ("tests/storage/directories/test_log_manager.py",),
     ),
 )

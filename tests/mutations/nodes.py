@@ -11,8 +11,8 @@ _PARTITION = "broker/partitions/partition.py"
 _PROGRESS = "broker/partitions/follower_progress.py"
 _FETCHER = "broker/replication/replica_fetcher.py"
 _ISR_CHANGES = "broker/replication/isr_changes.py"
-_LOG_MANAGER = "storage/log_manager.py"
-_LOG = "storage/log.py"
+_LOG_MANAGER = "storage/directories/log_manager.py"
+_LOG = "storage/logs/log.py"
 _SOCKETS = "controller/quorum/listening_sockets.py"
 _LISTENING = "tests/controller/quorum/test_listening_sockets.py"
 _START_ERRORS = "tests/broker/node/test_start_errors.py"
@@ -156,7 +156,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the clean-shutdown file survives the start",
-        "storage/data_directory.py",
+        "storage/directories/data_directory.py",
         "                self._disk.remove(path)\n                self._disk.sync_directory(self.path)\n",
         "",
         (f"{_BUGS}::test_kafka_10471_a_crash_after_a_clean_shutdown_is_not_clean",),
@@ -172,7 +172,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a topic that is made anew continues with the log of its predecessor",
-        "storage/log_manager.py",
+        "storage/directories/log_manager.py",
         "        if log is None or (topic_id is not None and log.topic_id != topic_id):\n",
         "        if log is None:\n",
         (f"{_BUGS}::test_kafka_14616_a_topic_is_made_anew_while_a_broker_is_down",),
@@ -289,7 +289,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an epoch that starts at the end of the log survives a truncation",
-        "storage/leader_epochs.py",
+        "storage/logs/leader_epochs.py",
         "        if end_offset >= 0 and self._starts and self._starts[-1] >= end_offset:\n",
         "        if end_offset >= 0 and self._starts and self._starts[-1] > end_offset:\n",
         (f"{_NODES}::test_a_leader_without_records_of_its_own_follows_the_next_one",),
@@ -297,7 +297,7 @@ MUTATIONS = (
     ),
     Mutation(
         "producers keep their sequences after a truncation",
-        "storage/truncation.py",
+        "storage/logs/truncation.py",
         "        log.epochs.truncate_from_end(offset)\n        _rebuild_producers(log)\n",
         "        log.epochs.truncate_from_end(offset)\n",
         (f"{_NODES}::test_a_batch_that_was_truncated_is_not_known_any_more",),
@@ -315,7 +315,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the sequences of producers are lost in a clean restart",
-        "storage/recovery.py",
+        "storage/logs/recovery.py",
         "        if self.report.clean:\n            replay(self, self.end_offset)\n",
         "",
         (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
@@ -323,7 +323,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a truncation that recovery completes is not flushed",
-        "storage/recovery.py",
+        "storage/logs/recovery.py",
         "            self.touched[self.segments[index - 1]] = None\n",
         "",
         (f"{_CRASH}::test_a_truncation_to_the_recovery_point_is_completed_after_power_failures",),
@@ -331,7 +331,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a torn batch adds an epoch to a rebuilt epoch checkpoint",
-        "storage/recovery.py",
+        "storage/logs/recovery.py",
         "                if header.base_offset < expected:  # A torn write, beyond the recovery point.\n"
         "                    break\n",
         "",
@@ -340,7 +340,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the sequences of producers are lost in a crash",
-        "storage/recovery.py",
+        "storage/logs/recovery.py",
         "        if batch.producer_id >= 0:\n            update_producer(self.producers, segment, batch)\n",
         "",
         (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
@@ -356,7 +356,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a failed append is not undone",
-        "storage/log.py",
+        "storage/logs/log.py",
         "                self.active.undo_append(self.end_offset)\n",
         "                assert self.end_offset >= 0\n",
         ("tests/storage/test_passing_errors.py",),

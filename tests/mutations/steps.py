@@ -433,17 +433,17 @@ MUTATIONS = (
     ),
     Mutation(
         "a checkpoint that is prepared in steps has what a log had before it was made anew",
-        "storage/data_directory.py",
+        "storage/directories/data_directory.py",
         "            forgotten.add(key)\n",
         "            pass\n",
-        ("tests/storage/test_off_loop.py",),
+        ("tests/storage/disks/test_off_loop.py",),
     ),
     Mutation(
         "a checkpoint that was prepared slowly replaces a newer one",
-        "storage/data_directory.py",
+        "storage/directories/data_directory.py",
         "        return partial(self._write, name, number, offsets)\n",
         "        return partial(self._write, name, self._number + 1, offsets)\n",
-        ("tests/storage/test_off_loop.py",),
+        ("tests/storage/disks/test_off_loop.py",),
     ),
     Mutation(
         "the search for replicas out of sync looks at all partitions in one step",

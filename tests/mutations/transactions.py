@@ -43,10 +43,10 @@ MUTATIONS = (
     ),
     Mutation(
         "markers of unknown producers are not checked",
-        "storage/producer_state.py",
+        "storage/logs/producer_state.py",
         "known = producer or Producer(batch.producer_id)\n            self._check_marker(known,",
         "known = producer\n            known and self._check_marker(known,",
-        ("tests/storage/test_producer_state.py",),
+        ("tests/storage/logs/test_producer_state.py",),
     ),
     Mutation(
         "an aborted transaction keeps the epoch of its producer, who is not fenced",
@@ -184,7 +184,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a marker of an earlier coordinator ends a transaction",
-        "storage/producer_state.py",
+        "storage/logs/producer_state.py",
         "marker.coordinator_epoch < producer.coordinator_epoch:",
         "marker.coordinator_epoch < -1:",
         (f"{_STEPS}::test_a_coordinator_of_before_does_not_end_the_next_transaction",),

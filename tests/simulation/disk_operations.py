@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from minikafka.storage.disk import Disk, File
+from minikafka.storage.disks.disk import Disk, File
 from simulation.world.disk import SimulatedDisk
 
 

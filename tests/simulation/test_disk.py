@@ -12,7 +12,7 @@ from support.logs import append
 from trio.testing import MockClock
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.log_manager import LogManager
+from minikafka.storage.directories.log_manager import LogManager
 from simulation.disk_operations import changes, disk_of, fails, reads, written
 from simulation.world.disk_faults import ProcessEnded, path_of
 from simulation.world.process_disk import ProcessDisk

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from minikafka.storage.checkpoint_files import PARTITION_METADATA, write_topic_id
+from minikafka.storage.disks.checkpoint_files import PARTITION_METADATA, write_topic_id
 from simulation.faults.mounting import mount
 from simulation.world.cluster import Host, WallClock
 from simulation.world.world import World

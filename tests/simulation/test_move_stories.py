@@ -15,7 +15,7 @@ from minikafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from minikafka.storage.disk import FileSlice
+from minikafka.storage.disks.disk import FileSlice
 from simulation.story import Story, Tell
 from simulation.test_directory_stories import RECORDS, SYNCED, home, logs_of, with_topic
 

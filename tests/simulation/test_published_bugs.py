@@ -15,7 +15,7 @@ from minikafka.client.consumer.consumer import Consumer
 from minikafka.client.producer.producer import Producer
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.checkpoint_files import CLEAN_SHUTDOWN
+from minikafka.storage.disks.checkpoint_files import CLEAN_SHUTDOWN
 from simulation.story import CONTROLLER, Story, Tell, values
 
 TOPIC = "flights"

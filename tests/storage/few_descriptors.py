@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from minikafka.storage.disk import RealDisk
+from minikafka.storage.disks.disk import RealDisk
 
 APPENDS = 60_000
 

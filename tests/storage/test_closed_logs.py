@@ -11,10 +11,10 @@ from support.logs import SMALL, Clock, append, append_bytes, memory_disk
 
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.disk import MemoryDisk
-from minikafka.storage.flush_turns import FlushTurns
-from minikafka.storage.log import Log
-from minikafka.storage.log_manager import LogManager
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.disk import MemoryDisk
+from minikafka.storage.disks.flush_turns import FlushTurns
+from minikafka.storage.logs.log import Log
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 TOPIC_ID = bytes(range(16))

@@ -14,8 +14,8 @@ from support.logs import Clock, append_marker, check_indexes, memory_disk, read_
 from minikafka.controller.steps import at_once
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
-from minikafka.storage.memory_disk import PowerLoss
-from minikafka.storage.numpy_offset_map import ENTRY_SIZE_BYTES
+from minikafka.storage.compaction.numpy_offset_map import ENTRY_SIZE_BYTES
+from minikafka.storage.disks.memory_disk import PowerLoss
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d", b"a longer key", b""])
 VALUES = st.one_of(st.none(), st.binary(max_size=200))

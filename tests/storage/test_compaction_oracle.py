@@ -19,9 +19,9 @@ from support.oracle import Oracle, needs_oracle, tool
 
 from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import Batch, batches
-from minikafka.storage.checkpoint_files import CLEANER_OFFSETS, BrokenCheckpoint, read_offsets
-from minikafka.storage.disk import RealDisk
-from minikafka.storage.transaction_index import TransactionIndex
+from minikafka.storage.disks.checkpoint_files import CLEANER_OFFSETS, BrokenCheckpoint, read_offsets
+from minikafka.storage.disks.disk import RealDisk
+from minikafka.storage.segments.transaction_index import TransactionIndex
 
 pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.timeout(600)]
 TOPIC = KEY.topic

@@ -17,11 +17,11 @@ from support.logs import PARTITION, SMALL, Clock, append, append_marker, check_i
 
 from minikafka.protocol.errors import CorruptMessageError
 from minikafka.protocol.records.control import ControlType
-from minikafka.storage.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS
-from minikafka.storage.disk import RealDisk
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.off_loop import in_line
-from minikafka.storage.recovery import CorruptLog
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from minikafka.storage.disks.disk import RealDisk
+from minikafka.storage.disks.off_loop import in_line
+from minikafka.storage.logs.recovery import CorruptLog
 
 COUNT = 60
 Rows = list[tuple[int, bytes]]

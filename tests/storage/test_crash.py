@@ -26,10 +26,10 @@ from support.logs import (
 
 from minikafka.protocol.records.batch import batches
 from minikafka.protocol.records.control import ControlType
-from minikafka.storage.checkpoint_files import RECOVERY_POINTS, read_offsets, write_offsets
-from minikafka.storage.disk import MemoryDisk
-from minikafka.storage.log import Log
-from minikafka.storage.memory_disk import PowerLoss
+from minikafka.storage.disks.checkpoint_files import RECOVERY_POINTS, read_offsets, write_offsets
+from minikafka.storage.disks.disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import PowerLoss
+from minikafka.storage.logs.log import Log
 
 CHECKPOINT = f"/data/{RECOVERY_POINTS}"
 

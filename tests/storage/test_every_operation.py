@@ -19,9 +19,9 @@ from support.logs import SMALL, Clock, append, check_indexes, read_all
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.log import Log
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.memory_disk import MemoryDisk, PowerLoss
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
+from minikafka.storage.logs.log import Log
 
 KEYS = [TopicPartition("t", number) for number in range(4)]
 GONE = TopicPartition("gone", 0)

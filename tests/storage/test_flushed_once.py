@@ -11,9 +11,9 @@ import pytest
 from support.logs import SMALL, Clock, append, memory_disk, open_log, read_all
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.log import Log
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.memory_disk import MemoryDisk, PowerLoss
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
+from minikafka.storage.logs.log import Log
 
 TOPIC_ID = bytes(range(16))
 MANY = 40

@@ -8,10 +8,10 @@ import pytest
 import trio
 from support.logs import PARTITION, append, make_batch, memory_disk, open_log, parse
 
-from minikafka.storage import producer_snapshots, producer_state
-from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.producer_state import ProducerStates
+from minikafka.storage.logs import producer_snapshots, producer_state
+from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.producer_state import ProducerStates
 
 MANY = 12
 

@@ -10,7 +10,7 @@ from support.logs import Clock, append_bytes, memory_disk
 
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
-from minikafka.storage.log import Log
+from minikafka.storage.logs.log import Log
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from support.logs import PARTITION, append, make_batch, memory_disk, open_log, parse
 
 from minikafka.protocol.errors import OutOfOrderSequenceNumberError
-from minikafka.storage import log_lookup
-from minikafka.storage.log import Log
-from minikafka.storage.producer_state import BATCHES_KEPT, Duplicate, ProducerStates
+from minikafka.storage.logs import log_lookup
+from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.producer_state import BATCHES_KEPT, Duplicate, ProducerStates
 
 PRODUCERS = 4
 Sent = dict[int, list[tuple[int, int, int]]]

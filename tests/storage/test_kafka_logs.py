@@ -16,12 +16,12 @@ from support.oracle import SHARED
 
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Record
-from minikafka.storage.batch_scan import headers
-from minikafka.storage.checkpoint_files import LOG_START_OFFSETS, RECOVERY_POINTS, read_epochs, read_offsets
-from minikafka.storage.disk import RealDisk
-from minikafka.storage.log import Log
+from minikafka.storage.disks.checkpoint_files import LOG_START_OFFSETS, RECOVERY_POINTS, read_epochs, read_offsets
+from minikafka.storage.disks.disk import RealDisk
+from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.off_loop import in_line
+from minikafka.storage.logs.log import Log
+from minikafka.storage.segments.batch_scan import headers
 
 LOGS = SHARED / "kafka-logs"
 pytestmark = pytest.mark.skipif(not LOGS.exists(), reason="no kafka-logs beside the checkout")

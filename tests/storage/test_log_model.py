@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.logs import Clock, append, append_bytes, check_indexes, make_batch, memory_disk, open_log, read_all
 
-from minikafka.storage.log import Log
+from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.log_results import OffsetOutOfRange
-from minikafka.storage.off_loop import in_line
+from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_results import OffsetOutOfRange
 
 
 class LogMachine(RuleBasedStateMachine):

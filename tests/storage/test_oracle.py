@@ -13,9 +13,9 @@ from support.oracle import needs_oracle, tool
 
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
-from minikafka.storage.disk import RealDisk
-from minikafka.storage.log import Log
+from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.logs.log import Log
 
 pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.timeout(300)]
 NOW_MS = 1_700_000_000_000

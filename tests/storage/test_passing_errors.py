@@ -14,11 +14,11 @@ from support.logs import Clock, append, append_marker, check_indexes, memory_dis
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.control import ControlType
-from minikafka.storage.disk_errors import FailedSync, is_full, is_passing
-from minikafka.storage.log import Log
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.disk_errors import FailedSync, is_full, is_passing
+from minikafka.storage.disks.memory_disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.logs.log import Log
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=0, segment_index_bytes=240)
 CODES = [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM]

@@ -27,14 +27,14 @@ from support.logs import (
 from minikafka.protocol.errors import KafkaError, KafkaStorageError
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.control import ControlType
-from minikafka.storage.checkpoint_files import CLEAN_SHUTDOWN
-from minikafka.storage.disk import MemoryDisk
-from minikafka.storage.log import Log
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.checkpoint_files import CLEAN_SHUTDOWN
+from minikafka.storage.disks.disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import PowerLoss
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.log_results import UnexpectedOffset
-from minikafka.storage.memory_disk import PowerLoss
-from minikafka.storage.producer_state import Duplicate
+from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_results import UnexpectedOffset
+from minikafka.storage.logs.producer_state import Duplicate
 
 
 def manager_of(disk: MemoryDisk) -> LogManager:

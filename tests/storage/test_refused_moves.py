@@ -17,9 +17,9 @@ from support.logs import SMALL, Clock, append, append_bytes, memory_disk, read_a
 
 from minikafka.protocol.errors import KafkaError, KafkaStorageError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.checkpoint_files import write_topic_id
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.checkpoint_files import write_topic_id
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 KEY = TopicPartition("a", 0)
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16

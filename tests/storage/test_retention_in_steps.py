@@ -6,7 +6,7 @@ import pytest
 from support.logs import append, memory_disk, open_log
 
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.segment import Segment
+from minikafka.storage.segments.segment import Segment
 
 
 def test_retention_looks_at_the_sizes_of_the_segments_that_it_deletes_only(monkeypatch: pytest.MonkeyPatch) -> None:

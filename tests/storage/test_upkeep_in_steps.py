@@ -11,10 +11,10 @@ import trio
 from support.logs import SMALL, Clock, memory_disk
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.data_directory import DataDirectory
-from minikafka.storage.log import Log
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.log_upkeep import LOGS_AT_ONCE
+from minikafka.storage.directories.data_directory import DataDirectory
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.directories.log_upkeep import LOGS_AT_ONCE
+from minikafka.storage.logs.log import Log
 
 KEYS = [TopicPartition("t", index) for index in range(3 * LOGS_AT_ONCE + 1)]
 

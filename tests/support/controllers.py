@@ -10,7 +10,7 @@ import trio.testing
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 ENDPOINTS = (("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
 START_MS = 1_700_000_000_000

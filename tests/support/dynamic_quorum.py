@@ -12,9 +12,9 @@ from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.cluster_layout import HOST, NodeLayout, properties, properties_text
 from minikafka.cli.local_cluster import LocalCluster, free_port
 from minikafka.protocol.names import uuid_text
-from minikafka.storage.checkpoint_files import META_PROPERTIES
-from minikafka.storage.directory_ids import new_directory_id
-from minikafka.storage.disk import RealDisk
+from minikafka.storage.directories.directory_ids import new_directory_id
+from minikafka.storage.disks.checkpoint_files import META_PROPERTIES
+from minikafka.storage.disks.disk import RealDisk
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 ROLES = ("controller", "broker", "broker,controller")

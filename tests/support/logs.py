@@ -9,10 +9,10 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches, encode_batch
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
-from minikafka.storage.disk import MemoryDisk
-from minikafka.storage.log import Log
+from minikafka.storage.disks.disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.log_results import Appended
+from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_results import Appended
 
 PARTITION = TopicPartition("flights", 0)
 DIRECTORY = "/data/flights-0"

@@ -11,7 +11,7 @@ from minikafka.broker.connections.transport import StreamTransport
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.listeners import Listener
 from minikafka.broker.settings.node_config import NodeConfig, load_config
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 
 class MemoryListeners:

@@ -28,9 +28,9 @@ from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.names import uuid_text
-from minikafka.storage.checkpoint_files import write_properties
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.checkpoint_files import write_properties
+from minikafka.storage.disks.memory_disk import MemoryDisk
 from support.memory_network import MemoryNetwork
 
 START_MS = 1_700_000_000_000

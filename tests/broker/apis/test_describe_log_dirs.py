@@ -17,7 +17,7 @@ from minikafka.broker.connections.pauses import EVERY
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.log_manager import LogManager
+from minikafka.storage.directories.log_manager import LogManager
 
 
 def described(held_by: str, *directories: LogDirectory) -> dict[str, tuple[int, list[str]]]:

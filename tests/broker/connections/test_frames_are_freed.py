@@ -30,7 +30,7 @@ from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTra
 from minikafka.protocol.errors import InvalidRequestError
 from minikafka.protocol.headers import encode_request
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from minikafka.storage.disk import RealDisk
+from minikafka.storage.disks.disk import RealDisk
 
 TIMEOUT_S = 5
 ONE_READ, SEVERAL_READS, IN_A_THREAD = 100_000, 600_000, 2_000_000

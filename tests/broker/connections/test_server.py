@@ -21,7 +21,7 @@ from minikafka.broker.connections.server import ACCEPTED_IN_A_STEP, Server
 from minikafka.broker.connections.tcp_listening import TcpListening, listen_on_tcp
 from minikafka.broker.connections.transport import Transport
 from minikafka.broker.settings.listeners import Listener
-from minikafka.storage.disk import FileSlice
+from minikafka.storage.disks.disk import FileSlice
 
 ANY_PORT = Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
 

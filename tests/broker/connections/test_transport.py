@@ -17,7 +17,7 @@ from minikafka.broker.connections.transport import (
     STEP_SIZE_BYTES,
     SocketTransport,
 )
-from minikafka.storage.disk import FileSlice, RealDisk, RealFile
+from minikafka.storage.disks.disk import FileSlice, RealDisk, RealFile
 
 SIZE_BYTES = 40 << 20
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import cast
 
 from minikafka.broker.metrics.replica_metrics import directory_metrics
-from minikafka.storage.data_directory import DataDirectory
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.directories.data_directory import DataDirectory
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 
 def metrics_of(*directories: DataDirectory) -> dict[str, dict[str, float]]:

@@ -9,9 +9,9 @@ import pytest
 from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.storage.checkpoint_files import read_properties
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.checkpoint_files import read_properties
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 DIRECTORIES = ("/a", "/b", "/metadata")
 

@@ -19,10 +19,10 @@ from minikafka.controller.metadata.formatted_levels import read_formatted_levels
 from minikafka.controller.quorum.bootstrap_checkpoint import read_bootstrap_checkpoint
 from minikafka.controller.raft.voter_set import VoterEndpoint, VoterSet
 from minikafka.protocol.names import uuid_text
-from minikafka.storage.checkpoint_files import read_properties
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.disk import Disk, RealDisk
-from minikafka.storage.memory_disk import MemoryDisk, PowerLoss
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.checkpoint_files import read_properties
+from minikafka.storage.disks.disk import Disk, RealDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
 
 CLUSTER, OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAKg", "BBBBBBBBBBBBBBBBBBBBKg"
 DIRECTORY = "OE8e3QHzSYiQ4sEexampAA"

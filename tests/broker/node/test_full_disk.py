@@ -18,7 +18,7 @@ from minikafka.broker.node.full_disk import full_disk_behind
 from minikafka.broker.node.main import CannotStart, make_node, serve, why_ended
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import error_for
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 WRITES = {"open", "write", "mkdir"}
 

@@ -22,8 +22,8 @@ from minikafka.broker.settings.node_config import load_config
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from minikafka.storage.data_directory import WrongDirectory
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 VERSION = 12
 

@@ -14,7 +14,7 @@ from minikafka.broker.node.main import make_node, serve
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig
 from minikafka.protocol.settings.registry import NODE_SETTINGS
 from minikafka.protocol.settings.value_types import SettingType
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 INTEGERS = {SettingType.SHORT, SettingType.INT, SettingType.LONG}
 NAMES = [one.name for one in NODE_SETTINGS.values() if one.supported and one.type in INTEGERS and one.name != "node.id"]

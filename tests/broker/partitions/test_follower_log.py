@@ -7,7 +7,7 @@ from support.logs import append, memory_disk, open_log, read_batches
 
 from minikafka.broker.partitions.follower_log import append_fetched
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.log import Log
+from minikafka.storage.logs.log import Log
 
 
 def leader_bytes() -> memoryview:

@@ -13,7 +13,7 @@ from minikafka.broker.partitions.batch_validation import AT_ONCE_RECORDS, LargeB
 from minikafka.broker.partitions.large_batches import AT_ONCE, AT_ONCE_S, LargeBatches
 from minikafka.protocol.records.batch import Batch, Codec, encode_batch
 from minikafka.protocol.records.record import Record
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 NOW_MS = 1_700_000_000_000
 

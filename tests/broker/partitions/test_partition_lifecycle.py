@@ -22,7 +22,7 @@ from minikafka.controller.metadata.records import (
 from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
-from minikafka.storage.checkpoint_files import read_topic_id
+from minikafka.storage.disks.checkpoint_files import read_topic_id
 
 NODE = 1
 FIRST, SECOND = b"f" * 16, b"s" * 16

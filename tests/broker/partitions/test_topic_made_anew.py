@@ -24,7 +24,7 @@ from minikafka.controller.metadata.records import PartitionRecord, Record, Remov
 from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
-from minikafka.storage.checkpoint_files import read_topic_id
+from minikafka.storage.disks.checkpoint_files import read_topic_id
 
 NODE, KEY = 1, TopicPartition("t", 0)
 FIRST, SECOND = b"f" * 16, b"s" * 16

@@ -14,9 +14,9 @@ from minikafka.broker.replication.replica_moves import ReplicaMoves
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.checkpoint_files import write_topic_id
-from minikafka.storage.log_manager import LogManager
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.disks.checkpoint_files import write_topic_id
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 KEY = TopicPartition("a", 0)
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from chaos.history import Read, ReplicaLog
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.batch_scan import Header
-from minikafka.storage.log import Log
-from minikafka.storage.segment import Segment
+from minikafka.storage.logs.log import Log
+from minikafka.storage.segments.batch_scan import Header
+from minikafka.storage.segments.segment import Segment
 
 
 def replica_log(log: Log, high_watermark: int, partition: TopicPartition, node: int) -> ReplicaLog:

@@ -16,7 +16,7 @@ from minikafka.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from minikafka.protocol.types import NIL_UUID
-from minikafka.storage.directory_ids import UNASSIGNED
+from minikafka.storage.directories.directory_ids import UNASSIGNED
 
 
 def topic(

@@ -11,7 +11,7 @@ from minikafka.protocol.messages.assign_replicas_to_dirs import (
     RequestTopicData,
 )
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from minikafka.storage.directory_ids import LOST, MIGRATING, UNASSIGNED, is_online
+from minikafka.storage.directories.directory_ids import LOST, MIGRATING, UNASSIGNED, is_online
 
 A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))
 

@@ -10,8 +10,8 @@ from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.metadata.formatted_levels import read_formatted_levels, write_formatted_levels
 from minikafka.controller.metadata.records import FeatureRecord
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.storage.checkpoint_files import BrokenCheckpoint
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 PATH = "/data/bootstrap.checkpoint"
 KAFKAS = bytes.fromhex(

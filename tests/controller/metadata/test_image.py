@@ -35,7 +35,7 @@ from minikafka.protocol.messages.alter_user_scram_credentials import (
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 NAMES = st.sampled_from(["a", "b.c", "b_c", "d"])
 VALUES = st.sampled_from(["1", "5000000", "compact", "x"])

@@ -9,7 +9,7 @@ from minikafka.controller.quorum.bootstrap_checkpoint import read_bootstrap_chec
 from minikafka.controller.raft.voter_history import Membership
 from minikafka.controller.raft.voter_set import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from minikafka.protocol.names import uuid_from_text
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.memory_disk import MemoryDisk
 
 PATH = "/data/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 KAFKAS = bytes.fromhex(

@@ -17,8 +17,8 @@ from minikafka.controller.raft.election_state import ElectionState
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.standalone_log import StandaloneLog
 from minikafka.protocol.records.batch import batches
+from minikafka.storage.disks.memory_disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.memory_disk import MemoryDisk
 
 DIRECTORY = "/data/__cluster_metadata-0"
 EPOCH_POSITION = 12

@@ -26,8 +26,8 @@ from minikafka.controller.raft.messages import BeginEpoch, FetchResponse, FetchS
 from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.protocol.records.batch import assign
 from minikafka.protocol.records.control import ControlType
+from minikafka.storage.disks.memory_disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.memory_disk import MemoryDisk
 
 EPOCH, LEADER = 5, 2
 COMMITTED = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.storage.checkpoint_files import PARTITION_METADATA, BrokenCheckpoint, read_topic_id
+from minikafka.storage.disks.checkpoint_files import PARTITION_METADATA, BrokenCheckpoint, read_topic_id
 from simulation.world.cluster import Host
 from simulation.world.disk import SimulatedDisk
 

@@ -6,8 +6,8 @@ import errno
 from collections import Counter, deque
 from collections.abc import Callable
 
-from minikafka.storage.memory_content import Content
-from minikafka.storage.memory_disk import MemoryDisk, MemoryFile
+from minikafka.storage.disks.memory_content import Content
+from minikafka.storage.disks.memory_disk import MemoryDisk, MemoryFile
 
 _KEPT_MAX = 4096
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from random import Random
 from zlib import crc32
 
-from minikafka.storage.memory_content import Content, Directory, FileBytes
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.disks.memory_content import Content, Directory, FileBytes
+from minikafka.storage.disks.memory_disk import MemoryDisk
 from simulation.world import rot
 from simulation.world.descriptors import Descriptors
 from simulation.world.disk_faults import CHANGES, EVERYTHING, READ_ONLY, READS, Delay, DiskFaults, Fault

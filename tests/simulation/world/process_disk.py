@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import trio
 
-from minikafka.storage.memory_content import Content, Directory
-from minikafka.storage.memory_disk import MemoryDisk, MemoryFile
+from minikafka.storage.disks.memory_content import Content, Directory
+from minikafka.storage.disks.memory_disk import MemoryDisk, MemoryFile
 from simulation.world.descriptors import DescriptorFile, Descriptors
 from simulation.world.disk_faults import FREE_BYTES, DiskFaults, NoDisk
 

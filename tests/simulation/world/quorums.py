@@ -14,8 +14,8 @@ from minikafka.broker.settings.node_config import load_config
 from minikafka.controller.metadata.cluster_ids import known_directory_id
 from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey
 from minikafka.protocol.names import uuid_text
-from minikafka.storage.checkpoint_files import BrokenCheckpoint
-from minikafka.storage.directory_ids import new_directory_id
+from minikafka.storage.directories.directory_ids import new_directory_id
+from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
 from simulation.world.cluster import CONTROLLER_PORT, Cluster, Host
 
 FIXED, STANDALONE, INITIAL, UPGRADED = "fixed", "standalone", "initial controllers", "upgraded"

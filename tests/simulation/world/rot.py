@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import NamedTuple
 
-from minikafka.storage.memory_content import Content
+from minikafka.storage.disks.memory_content import Content
 
 SEGMENT_MIDDLE, SEGMENT_TAIL = "segment middle", "segment tail"
 KINDS = {

@@ -12,7 +12,7 @@ from minikafka.broker.connections.transport import Transport
 from minikafka.broker.settings.listeners import Listener
 from minikafka.client.connections.stream import Receiver, Stream
 from minikafka.client.connections.trio_socket import SocketStream
-from minikafka.storage.disk import FileSlice
+from minikafka.storage.disks.disk import FileSlice
 from simulation.world.machine import Machine
 from simulation.world.network import BoundListener, Endpoint, SimulatedNetwork
 

@@ -1,0 +1,14 @@
+"""Data directories: the entries of `log.dirs`, and all logs of a node in them.
+
+`LogManager` opens all logs at the start, creates and deletes logs, and closes them at the end; `LogUpkeep` flushes them
+and applies retention from time to time. A data directory that fails takes only its own logs offline.
+
+    log_manager.py     all logs of a node: startup, shutdown, creation, deletion, periodic flush and retention
+    data_directory.py  one entry of log.dirs: identity, clean-shutdown file, checkpoints
+    directory_ids.py   the ids of data directories, and the reserved ones
+    directory_scan.py  finds the logs in the data directories, and duplicates
+    log_upkeep.py      the base class of LogManager: periodic work on all logs
+    future_logs.py     copies of logs in another directory, which are to replace the logs
+    renamed_logs.py    log directories that were deleted or set aside: `-delete`, `-stray`
+    log_closing.py     closes many logs with concurrent fsyncs
+"""

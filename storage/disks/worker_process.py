@@ -1,0 +1,93 @@
+"""`ProcessLane`: runs functions in a worker process, which it starts with `worker_main.py`.
+
+A request is a pickled (function, arguments), an answer is a pickled (result, exception). Each message follows its
+length in 8 bytes. The process ends when its standard input is closed, also in the middle of a function. So after a
+`kill -9` of the parent the process does not remain.
+"""
+
+import os
+import pickle
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Any, TypeVar
+
+from minikafka.protocol.errors import again
+from minikafka.storage.disks.worker import WorkerLost
+
+_LENGTH = struct.Struct(">Q")
+_MODULE = "minikafka.storage.disks.worker_main"
+Result = TypeVar("Result")
+
+
+class ProcessLane:
+    """A `worker.Lane` to a process, which starts with the first call.
+
+    Args:
+        run: calls a blocking function in a thread; completes the call even if the caller is cancelled.
+    """
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        self._run = run
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def run(self, function: Callable[..., Result], *args: object) -> Result:
+        """Calls a function in the process, as `worker.Lane.run`. Raises WorkerLost if the process has ended."""
+        result: Result = await self._run(self._call, function, args)
+        return result
+
+    def _call(self, function: Callable[..., object], args: tuple[object, ...]) -> object:
+        if self._process is None:
+            self._process = _start()
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None, "it is a pipe"
+        assert stdout is not None, "it is a pipe"
+        try:
+            send(stdin, (function, args))
+            found = receive(stdout)
+        except BrokenPipeError:
+            found = None
+        if found is None:
+            raise WorkerLost(f"the process of a worker ended with {self._process.wait()}")
+        result, error = found
+        if error is not None:
+            raise again(error)
+        return result
+
+    def close(self) -> None:
+        """Kills the process, if it has started."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):  # A request that was not sent to its end.
+                        pipe.close()
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(
+        [sys.executable, "-m", _MODULE],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,
+    )  # fmt: skip
+
+
+def send(pipe: IO[bytes], message: object) -> None:
+    """Writes a message to a pipe."""
+    data = pickle.dumps(message)
+    pipe.write(_LENGTH.pack(len(data)) + data)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> Any:
+    """Returns the next message of a pipe; None at the end."""
+    head = pipe.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    data = pipe.read(length)
+    return pickle.loads(data) if len(data) == length else None

@@ -1,0 +1,20 @@
+"""Renames files that are to be removed later, so that readers which hold the files can go on reading."""
+
+from itertools import count
+
+from minikafka.storage.disks.disk import Disk
+from minikafka.storage.segments.segment_names import DELETED
+
+
+def rename_deleted(disk: Disk, path: str) -> str:
+    """Renames a deleted file, and returns the new path. Raises OSError.
+
+    The new path is unique: a segment with the same name may have been replaced a moment ago.
+    """
+    new_path = path + DELETED
+    for number in count(2):
+        if not disk.exists(new_path):
+            break
+        new_path = f"{path}.{number}{DELETED}"
+    disk.rename(path, new_path)
+    return new_path
