@@ -125,7 +125,7 @@ class ReplicaMoves:
         if partition is not None and partition.log.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is None:
-            logs.prefer(key, directory.path)
+            logs.placement.prefer(key, directory.path)
             topic = self._image.topics.get(key.topic)
             known = topic is not None and 0 <= key.partition < len(topic.partitions)
             return ErrorCode.REPLICA_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -6,6 +6,7 @@ and applies retention from time to time. A data directory that fails takes only 
     log_manager.py     all logs of a node: startup, shutdown, creation, deletion, periodic flush and retention
     data_directory.py  one entry of log.dirs: identity, clean-shutdown file, checkpoints
     directory_ids.py   the ids of data directories, and the reserved ones
+    log_placement.py   chooses the data directory in which a new log is created
     directory_scan.py  finds the logs in the data directories, and duplicates
     log_upkeep.py      the base class of LogManager: periodic work on all logs
     future_logs.py     copies of logs in another directory, which are to replace the logs

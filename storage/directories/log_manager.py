@@ -29,6 +29,7 @@ from minikafka.storage.directories.directory_scan import (
     rivals_in,
 )
 from minikafka.storage.directories.future_logs import FutureLogs
+from minikafka.storage.directories.log_placement import LogPlacement, failures_of
 from minikafka.storage.directories.log_upkeep import LogUpkeep
 from minikafka.storage.directories.renamed_logs import RenamedLogs
 from minikafka.storage.disks import checkpoint_files
@@ -40,8 +41,6 @@ from minikafka.storage.logs.recovery import CorruptLog
 from minikafka.storage.segments.segment import CorruptSegment
 
 METADATA_TOPIC = "__cluster_metadata"
-PREFERRED_MAX = 10_000
-"""The largest number of entries in `preferred`. Beyond it the oldest entry is removed."""
 
 
 class LogManager(LogUpkeep):
@@ -56,7 +55,7 @@ class LogManager(LogUpkeep):
     Attributes:
         logs: the open logs by partition, except logs in failed directories.
         futures: copies of logs in other directories, which are to replace the logs.
-        preferred: by partition that is not on this node yet, the path of the directory for its log; bounded.
+        placement: chooses the directories of new logs.
         corrupt: partitions whose flushed data is corrupt; their files are unchanged.
         clean: whether the last shutdown was clean in all directories, and none of them has failed since.
         previous_broker_epoch: the broker epoch at the last clean shutdown, -1 if unknown (KIP-966).
@@ -91,7 +90,7 @@ class LogManager(LogUpkeep):
         self._rivals: Rivals = {}
         self._gone = RenamedLogs(disk, now_ms, random)
         self.futures = FutureLogs(disk, self.directories, self.logs, self._gone, self._open_log, self._offline)
-        self.preferred: dict[TopicPartition, str] = {}
+        self.placement = LogPlacement(self.directories)
         self._logger = structlog.get_logger("minikafka.storage")
 
     def load(self) -> None:
@@ -119,7 +118,8 @@ class LogManager(LogUpkeep):
             found = contents[directory.path].futures if directory.path in contents else {}
             self._at_start(directory, partial(self.futures.load, directory, found))
         if not self.healthy:
-            raise KafkaStorageError(f"no data directory is usable: {self._failures()}") from self.directories[0].failure
+            failures = failures_of(self.directories)
+            raise KafkaStorageError(f"no data directory is usable: {failures}") from self.directories[0].failure
         self.clean = all(directory.failure is None and directory.clean for directory in self.directories)
         epochs = {directory.broker_epoch for directory in self.directories}
         self.previous_broker_epoch = epochs.pop() if self.clean and len(epochs) == 1 else -1
@@ -155,9 +155,6 @@ class LogManager(LogUpkeep):
     def online_ids(self) -> list[bytes]:
         """The ids of the directories that have not failed."""
         return [directory.id for directory in self.healthy]
-
-    def _failures(self) -> str:
-        return "; ".join(f"{one.path}: {one.failure}" for one in self.directories if one.failure is not None)
 
     def _at_start(self, directory: DataDirectory, action: Callable[[], None]) -> None:
         if directory.failure is None:
@@ -292,7 +289,7 @@ class LogManager(LogUpkeep):
             return self._open_or_fail(found, key, topic_id, config)
         if self.futures.promote(key, topic_id, assigned, is_needed=is_needed):
             return self.logs[key]
-        return self._create(key, self._places(key, assigned, is_new=is_new), topic_id, config)
+        return self._create(key, self.placement.places(key, assigned, is_new=is_new), topic_id, config)
 
     def _create(
         self, key: TopicPartition, places: list[DataDirectory], topic_id: bytes | None, config: LogConfig | None
@@ -318,22 +315,6 @@ class LogManager(LogUpkeep):
         """
         if directory.failure is None and self._has(directory, key):
             self._gone.remove_later(self._rename(directory, key, DELETED))
-
-    def _places(self, key: TopicPartition, assigned: bytes, *, is_new: bool) -> list[DataDirectory]:
-        """The directories for a new log, the best first. Raises KafkaError."""
-        healthy = sorted(self.healthy, key=lambda one: (one.cordoned, one.room.is_full, len(one.logs)))
-        preferred = self.preferred.pop(key, None)
-        wanted = [one for one in healthy if one.path == preferred]
-        chosen = [one for one in healthy if one.id == assigned]
-        if chosen:
-            return wanted or chosen
-        if len(healthy) < len(self.directories) and not (is_new and assigned == UNASSIGNED):
-            raise KafkaStorageError(f"no new log of {key} is made, since it may be in {self._failures()}")
-        if wanted:
-            return wanted
-        if assigned != UNASSIGNED:
-            healthy.sort(key=lambda one: not one.was_blank)
-        return healthy
 
     def _open_or_fail(
         self, directory: DataDirectory, key: TopicPartition, topic_id: bytes | None, config: LogConfig | None
@@ -378,12 +359,6 @@ class LogManager(LogUpkeep):
     def directory_id(self, key: TopicPartition) -> bytes | None:
         """The id of the directory that has the open log of a partition; None without an open log."""
         return next((one.id for one in self.directories if key in one.logs and one.failure is None), None)
-
-    def prefer(self, key: TopicPartition, path: str) -> None:
-        """Chooses the directory in which a new log of a partition is created later (KIP-113)."""
-        if len(self.preferred) >= PREFERRED_MAX:
-            del self.preferred[next(iter(self.preferred))]
-        self.preferred[key] = path
 
     def _assign_topic_id(self, log: Log, topic_id: bytes) -> None:
         path = f"{log.directory}/{checkpoint_files.PARTITION_METADATA}"

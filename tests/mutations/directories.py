@@ -183,7 +183,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a log is made anew while the directory that may have it is offline",
-        _LOG_MANAGER,
+        "storage/directories/log_placement.py",
         "and not (is_new and assigned == UNASSIGNED):\n",
         "and not key:\n",
         (_AT_START,),

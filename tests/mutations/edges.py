@@ -393,8 +393,8 @@ MUTATIONS = (
     ),
     Mutation(
         "while a data directory is offline, a log that may be in it is made anew in another one",
-        "storage/directories/log_manager.py",
-        "        if len(healthy) < len(self.directories) and not (is_new and assigned == UNASSIGNED):\n",
+        "storage/directories/log_placement.py",
+        "        if len(healthy) < len(self._directories) and not (is_new and assigned == UNASSIGNED):\n",
         "        if not healthy:\n",
         ("tests/storage/test_every_operation.py::test_one_of_two_directories_fails_for_good_at_any_operation",),
         seeds=TEST_ONLY,
