@@ -240,7 +240,10 @@ class Producer(BlockingClient):
         self._wait(self._after_emptying, self._producer.begin)
 
     def commit(self) -> None:
-        """Deliver all queued records, and commit the transaction. Behaves and raises like the async `commit`."""
+        """Deliver all queued records, and commit the transaction. Behaves and raises like the async `commit`.
+
+        A record that was refused after `send` had returned has failed the transaction: AbortableTransactionError.
+        """
         self._wait(self._after_emptying, self._producer.commit)
 
     def abort(self) -> None:
@@ -345,6 +348,8 @@ class Producer(BlockingClient):
         refusal = self._refusals.add(topic, error, len(deliveries))
         for delivery in deliveries:
             delivery._refusal = refusal
+        if (transaction := self._producer._accumulator.transaction) is not None:
+            transaction.refused(error)
 
     async def _end_refusals(self) -> None:
         await anyio.sleep(TOGETHER_S)

@@ -263,6 +263,14 @@ class TransactionState:
             self.must_abort(error)
         return error
 
+    def refused(self, error: Exception) -> None:
+        """Note that a record was refused after `send` had returned. Source: `maybeTransitionToErrorState` in `doSend`.
+
+        A commit of which the coordinator may know goes on: `send` was called beside it, not before it.
+        """
+        if not self.ending:
+            self.must_abort(error if isinstance(error, KafkaError) else _refusal(error))
+
     def times_out_with(self, error: KafkaError) -> bool:
         """Whether the error means that the coordinator has aborted the open transaction; if so, it must be aborted."""
         if not (self.version2 and error.code in _AFTER_TIMEOUT and self._overtime):
@@ -321,3 +329,9 @@ class TransactionState:
         if self.phase is Phase.IN_TRANSACTION:
             return "commit() or abort() it first"
         return "call abort() first"
+
+
+def _refusal(cause: Exception) -> KafkaError:
+    error = TransactionAborted(f"a record was refused: {cause}")
+    error.__cause__ = cause
+    return error

@@ -251,4 +251,23 @@ MUTATIONS = (
         ("tests/client/producer/test_cancelled_transactions.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a blocking producer commits a transaction without a record that was refused after `send`",
+        "client/blocking/producer.py",
+        "            transaction.refused(error)\n",
+        "            pass\n",
+        ("tests/client/producer/test_refused_in_transactions.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a record of another thread that is refused while EndTxn is under way makes the outcome an abort",
+        "client/producer/transaction_state.py",
+        "        if not self.ending:\n",
+        "        if True:\n",
+        (
+            "tests/client/producer/test_refused_in_transactions.py"
+            "::test_a_commit_of_which_the_coordinator_may_know_goes_on",
+        ),
+        seeds=TEST_ONLY,
+    ),
 )
