@@ -348,12 +348,12 @@ class RaftDriver:
 
     async def _exchange(self, peer: int, request: Request) -> None:
         """Send a request, and pass its response or its failure to Raft."""
+        message = await self._response_to(peer, request)
         try:
-            message = await self._response_to(peer, request)
             effects = None if message is None else await self._effects_of(peer, request, message)
         except (OSError, KafkaStorageError):
             raise  # This node's disk has failed.
-        except (BadMessage, UnreadableRecord, Inconsistent) as error:
+        except (UnreadableRecord, Inconsistent) as error:
             self._log_malformed(peer, str(error))
             effects = None
         except Exception:
@@ -376,10 +376,12 @@ class RaftDriver:
         return self._raft.response(trio.current_time(), peer, request, message)
 
     async def _response_to(self, peer: int, request: Request) -> Response | None:
-        """Send a request and return the response; None if there is none in time. Raises BadMessage."""
+        """Send a request and return the response; None if there is no valid response in time."""
         with trio.move_on_after(self._settings.fetch_timeout + self._settings.request_timeout):
             try:
                 return response_from_map(await self._send_request(peer, request.to_map()))
             except (Unreachable, ConnectionLost):
                 return None
+            except BadMessage as error:
+                self._log_malformed(peer, str(error))
         return None
