@@ -83,11 +83,9 @@ class FrameReader:
             body.extend(_ZEROS[: size - len(body)])
 
     @property
-    def partial(self) -> tuple[int, bytes]:
-        """The size of a partial frame, and its first two bytes as far as they have arrived. (0, b"") between frames."""
-        if self._body is None:
-            return 0, b""
-        return self._size, bytes(self._body[: min(2, self._filled)])
+    def partial(self) -> tuple[int, int]:
+        """The size of a partial frame, and how many bytes of it have arrived. (0, 0) between frames."""
+        return (0, 0) if self._body is None else (self._size, self._filled)
 
     def received(self, count: int) -> bytearray | None:
         """Tell that `count` bytes were written to `target`.

@@ -40,10 +40,9 @@ of the requests waits, the responses to the requests before it are sent first.
     listener_addresses.py   advertised addresses: those that a node registers, and those that clients receive
 
 A connection whose request does not fit into `queued.max.request.bytes` is not read from until the request fits. A
-request counts as in Kafka, from the time when its size is known until it is answered. Three things do not count: the
-first MiB of requests that have not been admitted yet; requests that were read whole and are answered at once; and
-Fetch, JoinGroup and SyncGroup requests of up to 1 MiB. A large response is encoded when there is room for it, and
-counts until it is sent.
+request counts once its first MiB has arrived, then with its whole size, and until it is answered. Requests of up to 1
+MiB do not count: who sends a few bytes, or nothing but them, keeps nobody waiting. A large response is encoded when
+there is room for it, and counts until it is sent. Who moves such a message slowly while others wait is disconnected.
 
 *Caveats*: PLAINTEXT only, so every principal is `User:ANONYMOUS`. The authorizer sees whole requests; rights to single
 topics and groups will be checked by handlers. No client quotas. One request of a connection is in progress at a time,

@@ -31,10 +31,8 @@ from minikafka.protocol.message import MalformedMessage
 log = structlog.get_logger("minikafka.connection")
 
 UNCOUNTED_SIZE_BYTES_MAX = GROWTH_SIZE_BYTES
-"""Requests of `LONG_POLLS` up to this size need no room in `RequestMemory`: requests that hold room may wait for them,
-as a Produce waits for the Fetches of followers."""
-LONG_POLLS = (b"\x00\x01", b"\x00\x0b", b"\x00\x0e")
-"""The API keys of Fetch, JoinGroup and SyncGroup."""
+"""Requests up to this size need no room in `RequestMemory`, and so much of others is read before they wait for room.
+Who sends a few bytes then holds none, and who holds room may wait for small requests, as a Produce for Fetches."""
 READY_BYTES_MAX = SENDFILE_SIZE_BYTES_MIN
 """Ready responses of this total size are sent before the next request of those received together is answered."""
 
@@ -66,9 +64,9 @@ class FrameHandler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """When an unsent large response was first seen, and how many bytes the transport had moved by then."""
+    """When large messages in transfer were first seen, and how many bytes the transport had moved by then."""
 
-    room: HeldRoom
+    rooms: list[HeldRoom]
     since_s: float
     moved_bytes: int
 
@@ -103,12 +101,13 @@ class Connection:
         self._handler = handler
         self._reader = FrameReader(size_bytes_max)
         self._memory = memory or RequestMemory()
-        self._held_bytes = 0  # held in `_memory`
+        self._room: HeldRoom | None = None  # in `_memory`, of the request that is received or answered
+        self._is_transferring = False  # whether it waits for the client
         self._current_time = current_time if times is None else times.clock
         self._rest_sent: trio.Event | None = None
         self.last_active = self._current_time()
         self._moved_bytes_seen = 0
-        self._watched: _Watched | None = None
+        self._watched = _Watched([], 0.0, 0)
         # Work that a turn leaves to the task:
         self._unsent: list[Any] = []
         self._throttle_ms = 0
@@ -180,22 +179,25 @@ class Connection:
         return now - self.last_active > longer_than_s
 
     def is_in_the_way(self, longer_than_s: float, rate_min: float) -> bool:
-        """Whether the client reads a large response too slowly while other requests wait for the response's memory.
+        """Whether the client sends a large request, or reads a response, too slowly while others wait for the memory.
 
-        Exact to the interval between two calls. The measurement begins with the first call that sees the response.
+        Exact to the interval between two calls. The measurement begins with the first call that sees the transfer.
 
         Args:
             longer_than_s: How long the client must have been slow, and other requests must have waited.
             rate_min: The rate below which the client is slow, in bytes a second.
         """
-        unsent, now, moved_bytes = self.info.unsent, self._current_time(), self.transport.moved_bytes
-        if unsent is None or self._watched is None or self._watched.room is not unsent:
-            self._watched = None if unsent is None else _Watched(unsent, now, moved_bytes)
+        in_transfer = self.info.unsent, self._room if self._is_transferring else None
+        rooms = [room for room in in_transfer if room is not None]
+        now, moved_bytes = self._current_time(), self.transport.moved_bytes
+        if not rooms or rooms != self._watched.rooms:
+            self._watched = _Watched(rooms, now, moved_bytes)
             return False
         seen_for_s = now - self._watched.since_s
         taken_bytes = moved_bytes - self._watched.moved_bytes + STEP_SIZE_BYTES  # `moved_bytes` grows by steps.
         is_slow = taken_bytes < rate_min * seen_for_s
-        return is_slow and seen_for_s >= longer_than_s and unsent.memory.waited_for_s >= longer_than_s
+        waited_for_s = max(room.memory.waited_for_s for room in rooms)
+        return is_slow and seen_for_s >= longer_than_s and waited_for_s >= longer_than_s
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -332,11 +334,7 @@ class Connection:
         frames, self._frames = self._frames, []
         started, self._started = self._started, None
         if started is not None or frames:
-            if frames:
-                self._held_bytes = sum(map(len, frames))
-                self._memory.hold(self._held_bytes)
             await self._answer(frames, started)
-            self._release()
         if self._reader.is_partial:
             frames = await self._rest_of_frame()
             if self._times is not None:
@@ -437,11 +435,13 @@ class Connection:
             sent.set()
 
     async def _send(self, ready: list[Any]) -> None:
+        self._is_transferring = True
         if self._rest_sent is not None:
             await self._rest_sent.wait()
         if ready:
             await self.transport.send(ready)
             ready.clear()
+        self._is_transferring = False
         self._release_unsent()
         if self._measured:
             self._sent()
@@ -467,31 +467,28 @@ class Connection:
         await trio.sleep(throttle_ms / 1000)
 
     def _release(self) -> None:
-        if self._held_bytes:
-            held_bytes, self._held_bytes = self._held_bytes, 0
-            self._memory.release(held_bytes)
+        room, self._room = self._room, None
+        if room is not None:
+            room.release()
 
     def _release_unsent(self) -> None:
         unsent, self.info.unsent = self.info.unsent, None
         if unsent is not None:
             unsent.release()
 
-    async def _make_room(self) -> None:
-        """Wait until there is memory to read the rest of the partly received frame."""
-        size_bytes, key = self._reader.partial
-        if len(key) == len(LONG_POLLS[0]) and (key not in LONG_POLLS or size_bytes > UNCOUNTED_SIZE_BYTES_MAX):
-            await self._memory.reserve(size_bytes)
-            self._held_bytes = size_bytes
-
     async def _rest_of_frame(self) -> list[bytearray]:
         """Read the rest of the partly received frame; returns the frame, or no frame if the stream ends first."""
         while self._reader.is_partial:
-            if not self._held_bytes:
-                await self._make_room()
+            size_bytes, received_bytes = self._reader.partial
+            if received_bytes >= UNCOUNTED_SIZE_BYTES_MAX and self._room is None:
+                await self._memory.reserve(size_bytes)
+                self._room = HeldRoom(self._memory, size_bytes)
             target = self._reader.target
             assert target is not None, "nobody else reads"
+            self._is_transferring = True
             with target:
                 count = await self.transport.receive_into(target)
+            self._is_transferring = False
             if not count:
                 self._at_end = True
                 return []

@@ -1,7 +1,7 @@
-"""Closes connections that are idle, whose client is gone, or whose client reads a large response too slowly.
+"""Closes connections that are idle, whose client is gone, or whose client moves a large message too slowly.
 
-A client that disconnected is noticed here while its request waits. A client is too slow if it reads a large response
-slowly while other responses wait for the memory that it holds.
+A client that disconnected is noticed here while its request waits. A client is too slow if it sends a large request or
+reads a response slowly while others wait for the memory that it holds.
 """
 
 from collections.abc import Collection
@@ -17,12 +17,12 @@ log = structlog.get_logger("minikafka.server")
 CHECK_INTERVAL_S = 5.0
 IDLE = "idle for connections.max.idle.ms"
 GONE = "client disconnected during a request"
-IN_THE_WAY = "client reads a response too slowly, and others wait for the memory that it takes"
+IN_THE_WAY = "client sends or reads a large message too slowly, and others wait for the memory that it takes"
 IN_THE_WAY_S_MAX = 10.0
-"""How long a client may be slow while other responses wait for the memory of its response. Shorter waits are usual,
+"""How long a client may be slow while others wait for the memory of its request or response. Shorter waits are usual,
 since a response takes all room while it is encoded."""
 IN_THE_WAY_RATE_MIN = 256 << 10
-"""The lowest rate at which a client may read such a response, in bytes a second since it was first seen unsent."""
+"""The lowest rate at which a client may move such a message, in bytes a second since it was first seen in transfer."""
 
 
 async def close_idle_connections(connections: Collection[Connection], idle_ms_max: int) -> None:

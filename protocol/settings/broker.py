@@ -118,7 +118,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("num.recovery.threads.per.data.dir", INT, 2, at_least(1), HIGH, CLUSTER_WIDE,
             "Number of threads per data directory for log recovery and for flushing at shutdown."),
     Setting("queued.max.request.bytes", LONG, -1, None, MEDIUM, READ_ONLY,
-            "Maximum size of the requests in memory before no more are read; -1 is unlimited.",
+            "Maximum size of the requests above 1 MiB in memory before no more are read; -1 is unlimited.",
             supported=True),
     Setting("queued.max.requests", INT, 500, at_least(1), HIGH, READ_ONLY,
             "Maximum number of queued requests; minikafka processes one per connection at a time."),

@@ -376,8 +376,8 @@ MUTATIONS = (
     Mutation(
         "whoever waits while a response is encoded has idle connections closed",
         "broker/connections/connection.py",
-        " and unsent.memory.waited_for_s >= longer_than_s\n",
-        " and unsent.memory.waited_for_s > 0\n",
+        " and waited_for_s >= longer_than_s\n",
+        " and waited_for_s > 0\n",
         (_UNSENT,),
     ),
     Mutation(

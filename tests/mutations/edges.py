@@ -322,8 +322,8 @@ MUTATIONS = (
     Mutation(
         "requests that are read hold no room in the memory of all",
         "broker/connections/connection.py",
-        "            await self._memory.reserve(size_bytes)\n",
-        "            await trio.lowlevel.checkpoint()\n",
+        "                await self._memory.reserve(size_bytes)\n",
+        "                await trio.lowlevel.checkpoint()\n",
         ("tests/broker/connections/test_request_memory.py", "tests/broker/connections/test_large_requests_together.py"),
         seeds=1,
     ),

@@ -3,6 +3,7 @@
 from mutations import TEST_ONLY, Mutation
 
 _CONNECTIONS = "tests/broker/connections/test_connection.py"
+_REQUESTS = "tests/broker/connections/test_request_memory.py"
 _FETCHING = "tests/broker/replication/test_fetching.py"
 _WAITERS = "broker/partitions/request_waiters.py"
 _CONNECTION = "broker/connections/connection.py"
@@ -129,5 +130,26 @@ MUTATIONS = (
         "        is_member = group is not None and group.is_stable\n",
         ("tests/client/groups/test_every_error.py",),
         seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "clients that send a large request too slowly keep others waiting",
+        _CONNECTION,
+        "        in_transfer = self.info.unsent, self._room if self._is_transferring else None\n",
+        "        in_transfer = self.info.unsent, None\n",
+        (_REQUESTS,),
+    ),
+    Mutation(
+        "clients are disconnected for the time that their large request takes in the node",
+        _CONNECTION,
+        "        in_transfer = self.info.unsent, self._room if self._is_transferring else None\n",
+        "        in_transfer = self.info.unsent, self._room\n",
+        (_REQUESTS,),
+    ),
+    Mutation(
+        "a few bytes of a request hold the room of all of it",
+        _CONNECTION,
+        "            if received_bytes >= UNCOUNTED_SIZE_BYTES_MAX and self._room is None:\n",
+        "            if self._room is None:\n",
+        (_REQUESTS,),
     ),
 )

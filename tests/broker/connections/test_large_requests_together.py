@@ -15,7 +15,7 @@ from minikafka.protocol.messages.produce import PartitionProduceData, ProduceReq
 
 MIB = 1 << 20
 LARGEST, BUDGET, CONNECTIONS = 8 * MIB, 16 * MIB, 16
-FIRST_READ = MIB // 4
+BEGINNING = MIB
 MARGIN = 16 * MIB
 
 
@@ -39,10 +39,10 @@ def test_large_requests_together_take_no_more_memory_than_their_budget(tmp_path:
 
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             answers = [pool.submit(send) for _ in range(CONNECTIONS)]
-            # Others have sent their first part, of which one read has taken some, and are not read from.
+            # Others have sent their first part, of which a MiB is taken, and are not read from.
             eventually(lambda: resident_bytes(node.pid) - before > BUDGET, timeout_s=60)
             check_served(node)
             complete.set()
             assert {answer.result() for answer in answers} == {whole[8:12]}
         grown = peak_bytes(node.pid) - before
-        assert grown < BUDGET + LARGEST + CONNECTIONS * FIRST_READ + MARGIN, f"grew by {grown / MIB:.0f} MiB"
+        assert grown < BUDGET + LARGEST + CONNECTIONS * BEGINNING + MARGIN, f"grew by {grown / MIB:.0f} MiB"

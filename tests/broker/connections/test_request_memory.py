@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
+import structlog.testing
 import trio
 import trio.testing
 
-from minikafka.broker.connections.connection import LONG_POLLS, Connection
+from minikafka.broker.connections.connection import UNCOUNTED_SIZE_BYTES_MAX, Connection
+from minikafka.broker.connections.idle_connections import (
+    CHECK_INTERVAL_S,
+    IN_THE_WAY,
+    IN_THE_WAY_RATE_MIN,
+    IN_THE_WAY_S_MAX,
+    close_idle_connections,
+)
 from minikafka.broker.connections.long_polls import Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo
 from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.transport import StreamTransport
 
-PRODUCE, FETCH = b"\x00\x00", LONG_POLLS[0]
+PRODUCE, FETCH = b"\x00\x00", b"\x00\x01"
 MIB = 1 << 20
+LIMIT = 12 * MIB
+IDLE_MS_MAX = 600_000
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -112,25 +122,32 @@ class Waiting:
 
 
 class Node:
-    """Connections of a node with a budget, in memory."""
+    """Connections of a node with a budget, in memory; slow ones are closed as in a node."""
 
     def __init__(self, nursery: trio.Nursery, limit: int) -> None:
         self.memory, self.handler = RequestMemory(limit), Waiting()
         self._nursery = nursery
         self.scopes: list[trio.CancelScope] = []
+        self.connections: dict[Connection, None] = {}
+        nursery.start_soon(close_idle_connections, self.connections, IDLE_MS_MAX)
 
-    async def send(self, data: bytes) -> trio.abc.Stream:
-        """Send over a new connection."""
-        ours, theirs = trio.testing.memory_stream_pair()
+    async def send(self, data: bytes, *, taking: bool = True) -> trio.abc.Stream:
+        """Send over a new connection; one that is not `taking` takes no byte of a response before it is read."""
+        ours, theirs = trio.testing.memory_stream_pair() if taking else trio.testing.lockstep_stream_pair()
         transport = StreamTransport(theirs, "127.0.0.1", "127.0.0.1", 9092)
         connection = Connection(
             transport, self.handler, listener="", size_bytes_max=9 * MIB, memory=self.memory  # type: ignore[arg-type]
         )
         self.scopes.append(connection.scope)
-        self._nursery.start_soon(connection.serve)
+        self.connections[connection] = None
+        self._nursery.start_soon(self._serve, connection)
         self._nursery.start_soon(ours.send_all, data)
         await trio.testing.wait_all_tasks_blocked()
         return ours
+
+    async def _serve(self, connection: Connection) -> None:
+        await connection.serve()
+        del self.connections[connection]
 
 
 def partly(key: bytes, size_bytes: int) -> bytes:
@@ -157,20 +174,116 @@ def test_a_request_counts_until_it_is_answered_and_others_are_not_read() -> None
     run(main)
 
 
-def test_a_long_poll_needs_no_room() -> None:
+UNCOUNTED = {
+    "several": (partly(PRODUCE, 100) + b"x") * 3,
+    "of more than one read": partly(PRODUCE, 600_000) + b"x",
+    "the largest": partly(FETCH, UNCOUNTED_SIZE_BYTES_MAX) + b"x",
+}
+
+
+@pytest.mark.parametrize("sent", UNCOUNTED.values(), ids=UNCOUNTED)
+def test_requests_of_up_to_a_mib_need_no_room(sent: bytes) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             node = Node(nursery, limit=MIB)
             await node.send(partly(PRODUCE, 2 * MIB))
-            fetch = await node.send(partly(FETCH, MIB))
-            await fetch.send_all(b"x")
-            await trio.testing.wait_all_tasks_blocked()
-            assert node.handler.seen == [MIB]
-            await node.send(partly(FETCH, MIB + 1) + b"x")
-            assert node.handler.seen == [MIB], "a large one needs it"
+            held_bytes = node.memory.held_bytes
+            await node.send(sent)
+            assert (len(node.handler.seen), node.memory.held_bytes) == (1, held_bytes)
+            await node.send(partly(FETCH, UNCOUNTED_SIZE_BYTES_MAX + 1) + b"x")
+            assert len(node.handler.seen) == 1, "a larger one needs it"
             nursery.cancel_scope.cancel()
 
     run(main)
+
+
+@pytest.mark.parametrize("sent_bytes", [4, 5, 34, 200_000, UNCOUNTED_SIZE_BYTES_MAX - 1])
+def test_the_beginnings_of_large_requests_hold_no_room(sent_bytes: int) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery, limit=LIMIT)
+            for _ in range(3):
+                await node.send(partly(PRODUCE, 9 * MIB)[: 4 + sent_bytes])
+            assert node.memory.held_bytes == 0
+            await node.send(partly(PRODUCE, 3 * MIB) + b"x")
+            assert node.handler.seen == [3 * MIB]
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+SLOW = {"nothing": (0, 1.0), "10,000 bytes every 3 s": (10_000, 3.0), "half of it": (IN_THE_WAY_RATE_MIN // 2, 1.0)}
+
+
+@pytest.mark.parametrize(("size_bytes", "pause_s"), SLOW.values(), ids=SLOW)
+def test_clients_that_send_a_large_request_too_slowly_are_disconnected_where_others_wait(
+    size_bytes: int, pause_s: float
+) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery, limit=LIMIT)
+            node.handler.released.set()
+            slow = [await node.send(partly(PRODUCE, 9 * MIB)[: 2 * MIB]) for _ in range(2)]
+            await trio.sleep(2 * IN_THE_WAY_S_MAX)
+            assert len(node.connections) == 2, "nobody waits"
+            for stream in slow:
+                nursery.start_soon(send_slowly, stream, size_bytes, pause_s)
+            with structlog.testing.capture_logs() as logs, trio.fail_after(IN_THE_WAY_S_MAX + 2 * CHECK_INTERVAL_S):
+                assert await (await node.send(partly(PRODUCE, 3 * MIB) + b"x")).receive_some() == b"done"
+            assert reasons(logs) == [IN_THE_WAY] * 2
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_clients_that_send_fast_enough_are_waited_for() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery, limit=MIB)
+            node.handler.released.set()
+            slow = await node.send(partly(PRODUCE, 9 * MIB)[: 2 * MIB])
+            waiting = await node.send(partly(PRODUCE, 3 * MIB) + b"x")
+            nursery.start_soon(send_slowly, slow, IN_THE_WAY_RATE_MIN, 0.8)
+            assert await slow.receive_some() == b"done"
+            assert trio.current_time() > 2 * IN_THE_WAY_S_MAX, "others waited for long enough"
+            assert await waiting.receive_some() == b"done"
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+async def send_slowly(stream: trio.abc.Stream, size_bytes: int, pause_s: float) -> None:
+    """Send a request of 9 MiB, of which 2 MiB have been sent, in parts, if they have bytes."""
+    left = 7 * MIB + 4
+    while left > 0 and size_bytes:
+        await trio.sleep(pause_s)
+        try:
+            await stream.send_all(bytes(min(left, size_bytes)))
+        except trio.BrokenResourceError:
+            return
+        left -= size_bytes
+
+
+def test_a_request_is_in_the_way_while_its_response_is_not_read_but_not_while_it_is_handled() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = Node(nursery, limit=MIB)
+            whole = await node.send(partly(PRODUCE, 2 * MIB) + b"x", taking=False)
+            waiting = await node.send(partly(PRODUCE, 3 * MIB) + b"x")
+            await trio.sleep(3 * IN_THE_WAY_S_MAX)
+            assert len(node.connections) == 2, "it waits for the node"
+            node.handler.released.set()
+            with structlog.testing.capture_logs() as logs, trio.fail_after(IN_THE_WAY_S_MAX + 2 * CHECK_INTERVAL_S):
+                assert await waiting.receive_some() == b"done"
+            assert reasons(logs) == [IN_THE_WAY]
+            await whole.aclose()
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+def reasons(logs: Sequence[Mapping[str, object]]) -> list[object]:
+    return [entry["reason"] for entry in logs if entry["event"] == "connection closed"]
 
 
 def test_connections_that_end_give_back_what_they_held() -> None:
@@ -188,20 +301,6 @@ def test_connections_that_end_give_back_what_they_held() -> None:
             await trio.testing.wait_all_tasks_blocked()
             assert node.memory.held_bytes == 0
             await whole.aclose()
-
-    run(main)
-
-
-def test_requests_that_were_read_with_one_that_waits_count_as_well() -> None:
-    async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            node = Node(nursery, limit=MIB)
-            stream = await node.send((partly(PRODUCE, 100) + b"x") * 3)
-            assert node.memory.held_bytes == 200
-            node.handler.released.set()
-            assert await stream.receive_some() == b"done"
-            await trio.testing.wait_all_tasks_blocked()
-            assert node.memory.held_bytes == 0
             nursery.cancel_scope.cancel()
 
     run(main)
