@@ -18,6 +18,7 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 50
 
 IMPORTS_TRIO = {
+    "storage/disks/worker_process.py",
     "broker/apis/fetch.py",
     "broker/connections/connection.py",
     "broker/connections/idle_connections.py",

@@ -177,14 +177,14 @@ class Compaction:
             return end_offset is not None
         except KafkaError:
             return False  # The log and its directory are offline now, which the log manager has logged.
-        except (CorruptRecords, CorruptSegment) as error:
-            self._give_up(log, error)
-            return False
-        except WorkerLost as error:
+        except (WorkerLost, MemoryError) as error:
             self._logger.warning("log cleaning interrupted", partition=str(log.topic_partition), error=str(error))
             return False
         except OSError as error:
             self._failed(due, error)
+            return False
+        except Exception as error:  # noqa: BLE001 (as in Kafka, an error with one log neither ends others nor the node)
+            self._give_up(log, error)
             return False
         finally:
             lane.close()
@@ -289,7 +289,9 @@ class Compaction:
 
     def _give_up(self, log: Log, error: Exception) -> None:
         self._uncleanable[log.topic_partition] = log
-        self._logger.error("log cannot be cleaned", partition=str(log.topic_partition), error=str(error))
+        unexpected = not isinstance(error, (CorruptRecords, CorruptSegment))
+        name, trace = str(log.topic_partition), error if unexpected else None
+        self._logger.error("log cannot be cleaned", partition=name, error=str(error), exc_info=trace)
 
     def _report(self, due: Due, step: Step, before_bytes: int, after_bytes: int, seconds: float) -> None:
         self._logger.info(

@@ -27,8 +27,8 @@ Outcomes = list[OSError | None]
 Result = TypeVar("Result")
 
 
-class PowerLoss(Exception):
-    """A simulated power failure during an operation (`MemoryDisk.lose_power_after`)."""
+class PowerLoss(BaseException):
+    """A simulated power failure during an operation (`MemoryDisk.lose_power_after`), which nothing may handle."""
 
 
 class _Fault:

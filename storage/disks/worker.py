@@ -72,4 +72,4 @@ def attempt(found: list[tuple[Any, Exception | None]], function: Callable[..., A
 
 
 class WorkerLost(Exception):
-    """The process of a worker has ended, and the state that it kept is lost."""
+    """The process of a worker did not start, or has ended, and the state that it kept is lost."""

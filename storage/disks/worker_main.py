@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
@@ -27,9 +28,15 @@ def main() -> None:
 
 
 def _read_requests(requests: "SimpleQueue[Any]") -> None:
-    while (request := receive(sys.stdin.buffer)) is not None:
-        requests.put(request)
-    os._exit(0)
+    status = 1
+    try:
+        while (request := receive(sys.stdin.buffer)) is not None:
+            requests.put(request)
+        status = 0
+    except Exception:  # noqa: BLE001 (the request is of other code than this)
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 def _answer(worker: Worker, function: Callable[..., object], args: tuple[object, ...]) -> tuple[object, Any]:

@@ -2,7 +2,8 @@
 
 A request is a pickled (function, arguments), an answer is a pickled (result, exception). Each message follows its
 length in 8 bytes. The process ends when its standard input is closed, also in the middle of a function. So after a
-`kill -9` of the parent the process does not remain.
+`kill -9` of the parent the process does not remain. It also ends when it cannot read a request, as after an upgrade of
+the code on disk, which the process runs and its parent does not. Uses trio to notice that a caller is cancelled.
 """
 
 import os
@@ -12,13 +13,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
+
+import trio
 
 from minikafka.protocol.errors import again
-from minikafka.storage.disks.worker import WorkerLost
+from minikafka.storage.disks.worker import WorkerLost, attempt
 
 _LENGTH = struct.Struct(">Q")
 _MODULE = "minikafka.storage.disks.worker_main"
+LATE_S = 2.0
+"""How long a process may go on with a function after its caller was cancelled."""
 Result = TypeVar("Result")
 
 
@@ -34,13 +39,38 @@ class ProcessLane:
         self._process: subprocess.Popen[bytes] | None = None
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        """Calls a function in the process, as `worker.Lane.run`. Raises WorkerLost if the process has ended."""
-        result: Result = await self._run(self._call, function, args)
-        return result
+        """Calls a function in the process, as `worker.Lane.run`.
+
+        Raises WorkerLost if the process cannot be started, or has ended, also if it was killed, `LATE_S` after the
+        caller was cancelled.
+        """
+        found: list[tuple[Any, Exception | None]] = []
+        answered = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._kill_if_late, answered)
+            await self._run(attempt, found, self._call, (function, args))
+            answered.set()
+        result, error = found.pop()
+        if error is not None:
+            raise again(error)
+        return cast(Result, result)
+
+    async def _kill_if_late(self, answered: trio.Event) -> None:
+        try:
+            await answered.wait()
+        except trio.Cancelled:
+            with trio.move_on_after(LATE_S, shield=True):
+                await answered.wait()
+            if self._process is not None and not answered.is_set():
+                self._process.kill()  # It may be stopped, or wait for a disk; the thread that waits for it must end.
+            raise
 
     def _call(self, function: Callable[..., object], args: tuple[object, ...]) -> object:
         if self._process is None:
-            self._process = _start()
+            try:
+                self._process = _start()
+            except OSError as cause:  # Not of a disk that has logs.
+                raise WorkerLost(f"the process of a worker cannot be started: {cause}") from cause
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None, "it is a pipe"
         assert stdout is not None, "it is a pipe"

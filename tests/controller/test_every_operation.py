@@ -57,7 +57,7 @@ def life(disk: MemoryDisk) -> list[str]:
                 if await create(controller, name := f"t{controller.offset}-{number}") == [0]:
                     acknowledged.append(name)
 
-    with suppress(ExceptionGroup, OSError, KafkaError, PowerLoss):
+    with suppress(BaseExceptionGroup, OSError, KafkaError, PowerLoss):
         with_controller(disk, use, **FEW_BYTES)
         with_controller(disk, use, **FEW_BYTES)
     return acknowledged

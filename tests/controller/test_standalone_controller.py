@@ -377,7 +377,7 @@ def test_a_power_cut_at_any_disk_operation() -> None:
                     acknowledged.append(name)
 
         disk.lose_power_after(operations)
-        with contextlib.suppress(PowerLoss, ExceptionGroup):
+        with contextlib.suppress(PowerLoss, BaseExceptionGroup):
             with_controller(disk, use, metadata_log_max_record_bytes_between_snapshots="2000")
         disk.crash()
         again = started(disk)

@@ -5,6 +5,8 @@ from mutations import STORY_ONLY, TEST_ONLY, Mutation
 _TESTS = "tests/storage/compaction/test_compaction.py"
 _STORIES = "tests/simulation/test_compaction_stories.py"
 _MODEL = "tests/storage/test_compaction_model.py"
+_WORKERS = "tests/storage/disks/test_worker_process.py"
+_PROCESS = "storage/disks/worker_process.py"
 _FILTER = "storage/compaction/batch_filter.py"
 _CLEANING = "storage/compaction/cleaning.py"
 _REPLACEMENT = "storage/compaction/segment_replacement.py"
@@ -177,5 +179,37 @@ MUTATIONS = (
         "                self.roll(first_offset if end_offset - self.end_offset > OFFSET_DELTA_MAX else None)\n",
         "                self.roll(first_offset)\n",
         ("tests/storage/test_gaps.py::test_a_follower_rolls_where_its_log_ends_not_behind_a_gap",),
+    ),
+    Mutation(
+        "a worker process that cannot be started takes the directory of the log offline",
+        _PROCESS,
+        "            except OSError as cause:  # Not of a disk that has logs.\n",
+        "            except ZeroDivisionError as cause:\n",
+        (_WORKERS,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a worker process that cannot read a request goes on, and never answers",
+        "storage/disks/worker_main.py",
+        "    finally:\n        os._exit(status)\n",
+        "    finally:\n        if not status:\n            os._exit(status)\n",
+        (_WORKERS,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a node waits for ever for a worker process that does not answer",
+        _PROCESS,
+        "                self._process.kill()  # It may",
+        "                self._process.poll()  # It may",
+        (_WORKERS,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an unexpected error of a cleaning ends the node",
+        "storage/compaction/compaction.py",
+        "        except Exception as error:  # noqa: BLE001 (as in Kafka",
+        "        except ZeroDivisionError as error:  # noqa: BLE001 (as in Kafka",
+        (f"{_TESTS}::test_an_unexpected_error_only_ends_the_cleaning",),
+        seeds=TEST_ONLY,
     ),
 )

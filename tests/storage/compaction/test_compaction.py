@@ -6,6 +6,7 @@ import errno
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -24,6 +25,7 @@ from minikafka.storage.compaction.offset_map import PlainOffsetMap
 from minikafka.storage.disks.checkpoint_files import read_offsets
 from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.disks.memory_disk import PowerLoss
+from minikafka.storage.disks.worker import ThreadLane, WorkerLost
 from minikafka.storage.disks.worker_process import ProcessLane
 
 
@@ -441,6 +443,27 @@ def test_a_worker_in_a_process_does_the_same(tmp_path: Path) -> None:
     assert trio.run(partial(clean, cleaned, lose_at=0))
     assert cleaned.table() == expected
     assert len(cleaned.rows()) == 7
+
+
+UNEXPECTED = {AttributeError("of other code"): False, MemoryError(): True, WorkerLost(): True}
+
+
+@pytest.mark.parametrize(("error", "again"), UNEXPECTED.items(), ids=str)
+def test_an_unexpected_error_only_ends_the_cleaning(cleaned: Cleaned, error: Exception, again: bool) -> None:
+    class Failing(ThreadLane):
+        async def run(self, *_: object) -> Any:
+            raise error
+
+    cleaned.put((b"a", b"1"))
+    cleaned.log.roll()
+    cleaned.log.flush()
+    lane, cleaned.disk.lane = cleaned.disk.lane, lambda size_bytes: Failing(cleaned.disk)
+    due = at_once(cleaned.compaction.choose())
+    assert due is not None
+    assert not finish(cleaned.compaction.clean(due))
+    cleaned.disk.lane = lane
+    assert cleaned.log.failure is None
+    assert cleaned.clean() == again, "the log is left out where the error would come again"
 
 
 def test_recovery_removes_all_files_of_a_replaced_segment(cleaned: Cleaned) -> None:

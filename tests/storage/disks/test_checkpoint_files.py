@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from support.logs import memory_disk
 from support.oracle import shared
@@ -10,6 +12,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage.disks import checkpoint_files
 from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
 from minikafka.storage.disks.disk import RealDisk
+from minikafka.storage.disks.memory_disk import PowerLoss
 
 PATH = "/data/checkpoint"
 
@@ -94,9 +97,7 @@ def test_a_write_is_atomic_in_a_crash() -> None:
         disk = memory_disk(seed)
         checkpoint_files.write_offsets(disk, PATH, {key: 1})
         disk.lose_power_after(seed % 7)
-        try:
+        with suppress(PowerLoss):
             checkpoint_files.write_offsets(disk, PATH, {key: 2})
-        except Exception:  # noqa: BLE001 - the power
-            pass
         disk.crash()
         assert checkpoint_files.read_offsets(disk, PATH)[key] in (1, 2)
