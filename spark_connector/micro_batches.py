@@ -112,6 +112,8 @@ class StreamPosition:
         An entry is removed once the query has continued, because it may reach the old offset again later."""
         self._back_since_s: dict[TopicPartition, float] = {}
         """Partitions whose end offset is before the offset that the query has reached, and the time since then."""
+        self._deleted: dict[TopicPartition, tuple[bytes, int]] = {}
+        """Partitions that counted as deleted: the topic id, and the offset that the query had reached."""
         self._latest: Offsets = {}
         self._available_now: Offsets | None = None
         self._rate_limiter = RateLimiter(options.rate_limits)
@@ -119,13 +121,13 @@ class StreamPosition:
 
     def initial(self) -> dict[str, Any]:
         """Returns the start offsets of a new query: the latest offsets, unless the options specify others."""
-        partitions = self._find(must_exist=True)
+        partitions = self._find()
         bound = self._options.starting or Bound("latest")
         return self._json(resolve(self._brokers, self._options, bound, partitions, is_start=True))
 
     def pin(self) -> None:
         """Makes the current ends of the logs the end of the query, for Trigger.AvailableNow."""
-        self._available_now = ends(self._brokers, self._options, self._find(must_exist=True))
+        self._available_now = ends(self._brokers, self._options, self._find())
 
     def next(self, start: Mapping[str, Any], *, everything: bool) -> dict[str, Any]:
         """Returns the end of the micro-batch that begins at `start`, within the rate limits unless `everything`.
@@ -155,15 +157,16 @@ class StreamPosition:
         """Returns the ranges between two offsets of the stream. Raises DataLoss for records known to be gone."""
         (begun, old_ids), (ended, ids) = from_json(start), from_json(end)
         if not self._partitions:
-            self._find(must_exist=False)
+            self._find(ended)
         gone = begun.keys() - ended.keys()
         if gone:
             self._lose(f"Partitions {names(gone)} have been deleted.")
+            self._deleted |= {tp: (self._topic_ids.get(tp.topic, NIL_UUID), begun[tp]) for tp in gone}
         low = self._starts(begun, ended)
         replaced = {topic: ids[topic] != old_id for topic, old_id in old_ids.items() if topic in ids}
         first: list[TopicPartition] = []
         for tp, offset in ended.items():
-            if tp not in begun and low.get(tp):
+            if tp not in begun and low.get(tp) and not self._is_back(tp):
                 self._lose(f"Added partition {tp} starts from {low[tp]} instead of 0.")
             if low.get(tp, 0) > offset:
                 self._lose(_changed(tp, low[tp], offset))
@@ -183,15 +186,15 @@ class StreamPosition:
         if self._options.commit_group:
             self._brokers.commit(self._options.commit_group, from_json(end)[0])
 
-    def _find(self, *, must_exist: bool) -> list[TopicPartition]:
-        self._partitions = find_partitions(self._brokers, self._options, must_exist=must_exist)
+    def _find(self, known: Offsets | None = None) -> list[TopicPartition]:
+        self._partitions = find_partitions(self._brokers, self._options, known)
         self._metadata_refreshed_s = sockets.now_s()
         return self._partitions
 
     def _ends(self, begun: Offsets) -> Offsets:
         """The end offsets of all partitions; not before `begun` unless a log was truncated or its topic re-created."""
         if sockets.now_s() - self._metadata_refreshed_s >= self._options.metadata_age_s:
-            self._find(must_exist=False)
+            self._find(begun)
         self._detect_recreated_topics(begun)
         if self._available_now is not None:
             return self._pinned_ends(self._available_now, begun)
@@ -203,6 +206,9 @@ class StreamPosition:
         For an end before `begun`, waits until it is known whether the log was truncated. If it was not, the partition
         ends at `begun`: a failed batch has read more of an added partition than `pin` had found.
         """
+        unpinned = [tp for tp in self._partitions if tp in begun and tp not in pinned]
+        if unpinned:  # The metadata of `pin` lacked them.
+            pinned |= ends(self._brokers, self._options, unpinned)
         before = [tp for tp in self._partitions if pinned.get(tp, sys.maxsize) < begun.get(tp, 0)]
         while before:
             self._without_moments(ends(self._brokers, self._options, before), begun)
@@ -250,14 +256,18 @@ class StreamPosition:
                 )
             new_starts = starts(self._brokers, existing)
             self._restarted |= {tp: (reached[tp], new_starts[tp]) for tp in existing if tp in reached}
-        self._topic_ids |= {tp.topic: self._brokers.metadata.topic_id(tp.topic) for tp in self._partitions}
+        known = {tp.topic: self._brokers.metadata.topic_id(tp.topic) for tp in self._partitions}
+        self._topic_ids |= {topic: topic_id for topic, topic_id in known.items() if topic_id != NIL_UUID}
 
     def _starts(self, begun: Offsets, ended: Offsets) -> Offsets:
-        """The start offsets: `begun`; the log start of new and re-created partitions, the end of truncated logs."""
+        """The start offsets: `begun`, also of partitions that are back; the log start of new and re-created partitions,
+        the end of truncated logs.
+        """
         new = [tp for tp in ended if tp not in begun]
         low = {tp: offset for tp, offset in begun.items() if tp in ended}
         if new:
             low |= starts(self._brokers, new)
+            low |= {tp: min(self._deleted[tp][1], ended[tp]) for tp in new if self._is_back(tp)}
         for tp, (_, first) in self._restarted.items():
             if self._is_restarted(tp, begun) and tp in low:
                 low[tp] = min(first, ended[tp])
@@ -266,6 +276,11 @@ class StreamPosition:
     def _is_restarted(self, tp: TopicPartition, begun: Offsets) -> bool:
         """Whether the batch that begins at `begun` is the first one of a log that was replaced or truncated."""
         return tp in self._restarted and begun.get(tp) == self._restarted[tp][0]
+
+    def _is_back(self, tp: TopicPartition) -> bool:
+        """Whether a partition that counted as deleted was not: its topic is there again with the same id."""
+        topic_id, _ = self._deleted.get(tp, (NIL_UUID, 0))
+        return topic_id != NIL_UUID and topic_id == self._brokers.metadata.topic_id(tp.topic)
 
     def _limited(self, low: Offsets, latest: Offsets) -> Offsets:
         is_available_now = self._available_now is not None

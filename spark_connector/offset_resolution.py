@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError
@@ -23,30 +23,51 @@ class UnresolvedOffsets(ValueError):
     """Offsets of the options do not match the existing partitions or records."""
 
 
-def find_partitions(reader: OffsetReader, options: SourceOptions, *, must_exist: bool = True) -> list[TopicPartition]:
+def find_partitions(
+    reader: OffsetReader, options: SourceOptions, known: Collection[TopicPartition] | None = None
+) -> list[TopicPartition]:
     """Returns the sorted partitions to read, from newly fetched metadata.
 
-    With `must_exist`, raises UnknownTopicOrPartitionError if a subscribed topic does not exist, or a topic's error.
-    An assigned partition that does not exist is left out, as by Spark's own source, and logged.
+    A single response may come from a broker that does not know of a topic or partition yet: brokers are asked again,
+    as often as `fetchOffset.numRetries` says. An assigned partition that does not exist is left out, as by Spark's own
+    source, and logged.
+
+    Args:
+        known: the partitions that the query has read. None at its start: then all topics must exist.
+
+    Raises UnknownTopicOrPartitionError for a topic that must exist and does not; a topic's error, of a known partition
+    only if it is not that it does not exist.
     """
-    for _ in range(max(1, options.retries) if must_exist else 1):
+    attempts, pause_s = options.retries + 1, options.retry_interval_s
+    if known is None:
+        attempts, pause_s = max(1, options.retries), min(pause_s, 0.2)
+    for attempt in range(attempts):
+        if attempt:
+            sockets.sleep(pause_s)
         reader.refresh(_names(options))
-        missing, absent = _missing(reader, options), _absent(reader, options)
-        if not (missing or absent):
+        found, missing, absent = _existing(reader, options), _missing(reader, options), _absent(reader, options)
+        lost = set(known or ()).difference(found)
+        if not (missing or absent if known is None else lost):
             break
-        sockets.sleep(min(options.retry_interval_s, 0.2))
-    if missing and must_exist:
+    if known is None and missing:
         raise missing[0]
+    for tp in sorted(lost):
+        error = reader.metadata.errors.get(tp.topic)
+        if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
+            raise error
     for tp in absent:
         _logger.warning("assigned partition does not exist, and is left out: %s", tp)
+    return found
+
+
+def _existing(reader: OffsetReader, options: SourceOptions) -> list[TopicPartition]:
+    """The sorted partitions to read that the metadata has."""
     found = [
         TopicPartition(topic.name, partition.index)
         for topic in _topics(reader, options)
         for partition in topic.partitions
     ]
-    if options.strategy == "assign":
-        found = [tp for tp in found if tp in options.assigned]
-    return sorted(found)
+    return sorted(tp for tp in found if options.strategy != "assign" or tp in options.assigned)
 
 
 def _missing(reader: OffsetReader, options: SourceOptions) -> list[KafkaError]:

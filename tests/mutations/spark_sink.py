@@ -8,6 +8,7 @@ _DRIVER = "spark_connector/driver_commits.py"
 _ATOMIC = "spark_connector/atomic_writes.py"
 _REPEATED = "tests/spark/test_repeated_writes.py"
 _EMPTY = "tests/spark/test_empty_responses.py"
+_ODD = "tests/spark/test_odd_metadata.py"
 _TOGETHER = "tests/spark/test_atomic_writes.py"
 
 MUTATIONS = (
@@ -266,6 +267,48 @@ MUTATIONS = (
         "        _logger.warning(\"assigned partition does not exist, and is left out: %s\", tp)\n",
         "        pass\n",
         (f"{_EMPTY}::test_an_assigned_partition_that_does_not_exist_is_left_out_with_a_warning",),
+    ),
+    Mutation(
+        "Spark believes a single metadata response that lacks a topic or partition",
+        "spark_connector/offset_resolution.py",
+        "    attempts, pause_s = options.retries + 1, ",
+        "    attempts, pause_s = 1, ",
+        (f"{_ODD}::test_a_topic_that_is_missing_for_a_moment_is_not_deleted",),
+    ),
+    Mutation(
+        "Spark takes the error of a topic for deleted partitions",
+        "spark_connector/offset_resolution.py",
+        "        if error is not None and not isinstance(error, UnknownTopicOrPartitionError):\n",
+        "        if False:\n",
+        (f"{_ODD}::test_the_error_of_a_topic_is_no_data_loss",),
+    ),
+    Mutation(
+        "Spark reads a topic from its start when brokers know it again",
+        "spark_connector/micro_batches.py",
+        "            low |= {tp: min(self._deleted[tp][1], ended[tp]) for tp in new if self._is_back(tp)}\n",
+        "",
+        (f"{_ODD}::test_a_topic_that_comes_back_is_read_from_where_it_was_left",),
+    ),
+    Mutation(
+        "Spark starts in a topic made anew where it has left the one before",
+        "spark_connector/micro_batches.py",
+        "return topic_id != NIL_UUID and topic_id == self._brokers.metadata.topic_id(tp.topic)",
+        "return topic_id != NIL_UUID",
+        (f"{_ODD}::test_a_topic_that_comes_back_is_read_from_where_it_was_left",),
+    ),
+    Mutation(
+        "Spark takes partitions for deleted that were missing when Trigger.AvailableNow looked for the ends",
+        "spark_connector/micro_batches.py",
+        "        if unpinned:  #",
+        "        if False:  #",
+        (f"{_ODD}::test_a_job_with_available_now_goes_on_with_what_its_first_metadata_lacked",),
+    ),
+    Mutation(
+        "Spark forgets a topic's id when metadata lack it",
+        "spark_connector/micro_batches.py",
+        "{topic: topic_id for topic, topic_id in known.items() if topic_id != NIL_UUID}\n",
+        "known\n",
+        (f"{_ODD}::test_a_topic_that_was_made_anew_is_noticed_after_odd_metadata",),
     ),
     Mutation(
         "Spark takes a negative offset for the end of a log",
