@@ -13,6 +13,7 @@ from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, encode_batch, parse_header
+from minikafka.protocol.records.record import CorruptRecords
 from minikafka.protocol.records.record import Record as LogRecord
 from minikafka.storage.directories.data_directory import make_durable_directory
 from minikafka.storage.disks.disk import Disk
@@ -36,6 +37,8 @@ __all__ = [
 METADATA = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The topic id of the metadata topic, as in Kafka."""
+KAFKA_FRAME_VERSION = b"\x01"
+"""The first byte of each metadata record of Kafka (`MetadataRecordSerde`). One of minikafka is a map of msgpack."""
 NO_SNAPSHOT = SnapshotId(0, 0)
 """The id that stands for the absence of a snapshot."""
 
@@ -44,6 +47,7 @@ def claim_directory(disk: Disk, directory: str) -> str:
     """Create the metadata log's directory if it is missing, and lock it for this process; returns its path.
 
     Raises:
+        UnreadableRecord: Apache Kafka has written the log.
         BlockingIOError: another process has locked the directory.
         OSError: the directory cannot be created.
     """
@@ -51,6 +55,7 @@ def claim_directory(disk: Disk, directory: str) -> str:
     make_durable_directory(disk, path)
     disk.sync_directory(directory)  # it may have been made just before a crash
     disk.lock(f"{path}/.lock")
+    _refuse_log_of_kafka(disk, path)
     return path
 
 
@@ -102,6 +107,32 @@ def open_log(
         damage = f"; {log.report.damage}" if log.report.damage else ""
         raise _damaged(path, f"{ends}{damage}", f"{FILE_NAME} and *{DAMAGED}")
     return log
+
+
+def _refuse_log_of_kafka(disk: Disk, path: str) -> None:
+    """Look at the first record of metadata in the log.
+
+    Raises:
+        UnreadableRecord: Apache Kafka has written it.
+    """
+    for name in sorted(name for name in disk.list(path) if name.endswith(".log")):
+        file = disk.open(f"{path}/{name}")
+        try:
+            for header in headers(file, 0, file.size_bytes):
+                batch = parse_header(file.pread(header.position, header.size_bytes))
+                if batch.is_control or not is_valid(batch):
+                    continue
+                value = next(iter(batch.records())).value or b""
+                if value[:1] == KAFKA_FRAME_VERSION:
+                    raise UnreadableRecord(
+                        f"Apache Kafka has written the metadata log in {path}, which minikafka cannot read: set another"
+                        " log.dirs (and metadata.log.dir), and copy the topics with a consumer and a producer"
+                    )
+                return
+        except CorruptRecords:
+            return  # `Log.open` finds the damage.
+        finally:
+            file.close()
 
 
 def _check_order(disk: Disk, path: str, name: str) -> None:
@@ -181,5 +212,4 @@ def decoded_records(batch: Batch) -> Generator[None, None, list[Record]]:
                 yield
         return records
     except UnreadableRecord as error:
-        hint = " (metadata written by Apache Kafka is not supported)" if batch.base_offset <= 1 else ""
-        raise UnreadableRecord(f"metadata log at offset {batch.base_offset}: {error}{hint}") from None
+        raise UnreadableRecord(f"metadata log at offset {batch.base_offset}: {error}") from None

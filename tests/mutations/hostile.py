@@ -148,6 +148,13 @@ MUTATIONS = (
         ("tests/broker/coordinator/groups/consumer/test_subscription_pattern.py",),
     ),
     Mutation(
+        "the metadata log of Apache Kafka is refused only when its records are applied",
+        "controller/metadata/metadata_log.py",
+        "                if value[:1] == KAFKA_FRAME_VERSION:\n",
+        "                if False:\n",
+        ("tests/controller/quorum/test_raft_log.py",),
+    ),
+    Mutation(
         "why a leader's response is refused is logged each time",
         "controller/quorum/raft_driver.py",
         "(log.debug if self._malformed == (peer, error) else log.error)(",

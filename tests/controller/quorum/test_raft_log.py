@@ -15,8 +15,11 @@ from minikafka.controller.metadata.synced_offset import FILE_NAME
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.election_state import ElectionState
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
+from minikafka.controller.raft.membership_records import control_batch
 from minikafka.controller.standalone_log import StandaloneLog
-from minikafka.protocol.records.batch import batches
+from minikafka.protocol.records.batch import assign, batches, encode_batch
+from minikafka.protocol.records.control import ControlType
+from minikafka.protocol.records.record import Record
 from minikafka.storage.disks.memory_disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
 
@@ -52,6 +55,43 @@ def test_a_new_log_is_empty_with_epoch_0() -> None:
     assert log.end_offset_for(0) == log.end_offset_for(7) == EpochEnd(0, 0)
     assert log.read(0, 1000) == b""
     assert log.election_state() == ElectionState()
+
+
+KAFKAS = bytes.fromhex("010c00106d657461646174612e76657273696f6e001e00")
+"""A record of Kafka: the level of metadata.version."""
+
+
+@pytest.mark.parametrize("base_offset", [0, 45])
+@pytest.mark.parametrize("controls", [0, 1])
+def test_a_log_of_apache_kafka_is_refused_before_anything_in_it_changes(base_offset: int, controls: int) -> None:
+    disk = MemoryDisk(Random(0))
+    disk.make_directory("/data")
+    disk.make_directory(DIRECTORY)
+    written = [encode_batch([Record(0, 0, None, KAFKAS)])]
+    if controls:
+        written.insert(0, control_batch([(ControlType.LEADER_CHANGE, bytes(4))], timestamp_ms=0))
+    segment = bytearray(b"".join(written))
+    position = 0
+    for offset, one in enumerate(written, base_offset):
+        segment[position : position + len(one)] = with_offset(one, offset)
+        position += len(one)
+    disk.write_atomically(f"{DIRECTORY}/{base_offset:020}.log", bytes(segment))
+    for name in ("quorum-state", "leader-epoch-checkpoint"):
+        disk.write_atomically(f"{DIRECTORY}/{name}", b"of Kafka")
+    before = content(disk)
+    with pytest.raises(UnreadableRecord, match=f"Apache Kafka has written the metadata log in {DIRECTORY}"):
+        opened(disk)
+    assert content(disk) == before
+
+
+def content(disk: MemoryDisk) -> dict[str, bytes]:
+    return {name: disk.read_bytes(f"{DIRECTORY}/{name}") for name in disk.list(DIRECTORY) if name != ".lock"}
+
+
+def with_offset(data: bytes, offset: int) -> bytes:
+    writable = bytearray(data)
+    assign(writable, 0, offset, 1)
+    return bytes(writable)
 
 
 def test_a_vote_that_cannot_be_looked_at_is_not_forgotten() -> None:
