@@ -166,6 +166,7 @@ def _is_usual(batch: Batch, size_bytes: int, partition: Partition, now_ms: int) 
         or count != batch.last_offset_delta + 1
         or (batch.base_sequence < 0 <= batch.producer_id)
         or batch.max_timestamp - now_ms > rules.timestamp_after_max_ms
+        or batch.base_timestamp < 0
         or crc32c(data[21:]) != batch.crc
     ):
         return False

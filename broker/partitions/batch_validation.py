@@ -361,11 +361,15 @@ def _payload_and_scan(batch: Batch, rules: Rules, size_bytes_max: int) -> tuple[
 
 
 def _may_have_bad_timestamps(batch: Batch, scanned: ScanResult, rules: Rules, now_ms: int) -> bool:
-    """Whether a record may be outside the topic's timestamp bounds, so that each one has to be checked."""
+    """Whether a record may be outside the topic's timestamp bounds, so that each one has to be checked.
+
+    Timestamps before 1970 may also be outside 64 bits, and so far in the past that Apache Kafka takes them for future.
+    """
     if rules.log_append_time:
         return False
     latest = max(batch.max_timestamp, batch.base_timestamp + scanned.max_timestamp_delta)
-    return rules.timestamp_before_max_ms < NO_BOUND or latest - now_ms > rules.timestamp_after_max_ms
+    is_late = latest > min(now_ms + rules.timestamp_after_max_ms, NO_BOUND)
+    return rules.timestamp_before_max_ms < NO_BOUND or batch.base_timestamp < 0 or is_late
 
 
 def _reject_bad_records(
@@ -384,7 +388,7 @@ def _reject_bad_records(
         payload,
         batch.record_count,
         delta_min=now_ms - rules.timestamp_before_max_ms - base if timed else -UNBOUNDED,
-        delta_max=now_ms + rules.timestamp_after_max_ms - base if timed else UNBOUNDED,
+        delta_max=min(now_ms + rules.timestamp_after_max_ms, NO_BOUND) - base if timed else UNBOUNDED,
         exempt=NO_TIMESTAMP - base,
         keys_needed=rules.compacted,
         most=RECORD_ERRORS_MAX,

@@ -12,6 +12,8 @@ from minikafka.protocol.errors import InvalidRecordError
 
 RECORDS_AT_ONCE = HEADERS_AT_ONCE = 4096
 """Records, or headers, that are scanned between two pauses: 4 ms, or 16 ms if all numbers have the greatest length."""
+VARINT_BYTES_MAX, VARLONG_BYTES_MAX = 5, 10
+"""The largest sizes of a number of 32 bits, as all but the timestamp delta, and of 64 bits."""
 FEW_HEADERS = 0x7F
 """The largest zigzag-encoded number of headers that fits in one byte."""
 
@@ -51,7 +53,7 @@ def scan(payload: Buffer, count: int, bound: int) -> Generator[None, None, ScanR
                 record_end = position + (size >> 1)
                 delta, position = payload[position + 1], position + 2  # past the attributes, always 0
                 if delta > 0x7F:
-                    delta, position = _long_varint(payload, delta, position)
+                    delta, position = _long_varint(payload, delta, position, VARLONG_BYTES_MAX)
                 latest = max(latest, (delta >> 1) ^ -(delta & 1))
                 offset, position = payload[position], position + 1
                 if offset > 0x7F:
@@ -97,7 +99,7 @@ def forbidden_records(
         if index and index % RECORDS_AT_ONCE == 0:
             yield
         size, position = _varint(payload, position)
-        delta, after = _varint(payload, position + 1)
+        delta, after = _varint(payload, position + 1, VARLONG_BYTES_MAX)
         position += size >> 1
         delta = (delta >> 1) ^ -(delta & 1)
         no_key = False
@@ -111,24 +113,24 @@ def forbidden_records(
     return found, bad
 
 
-def _varint(payload: Buffer, position: int) -> tuple[int, int]:
+def _varint(payload: Buffer, position: int, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:
     value = payload[position]
-    return (value, position + 1) if value <= 0x7F else _long_varint(payload, value, position + 1)
+    return (value, position + 1) if value <= 0x7F else _long_varint(payload, value, position + 1, bytes_max)
 
 
-def _long_varint(payload: Buffer, value: int, position: int) -> tuple[int, int]:
-    """Read the rest of a varint whose first byte is `value`; the result is still zigzag-encoded."""
+def _long_varint(payload: Buffer, value: int, position: int, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:
+    """Read the rest of a varint whose first byte is `value`; the result is still zigzag-encoded.
+
+    As for consumers, bits beyond the 32 or 64 of the number do not count.
+    """
     value &= 0x7F
-    shift = 7
-    while True:
+    for count in range(1, bytes_max):
         byte = payload[position]
         position += 1
-        value |= (byte & 0x7F) << shift
+        value |= (byte & 0x7F) << 7 * count
         if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 63:
-            raise InvalidRecordError("A variable length number has more than 10 bytes")
+            return value & (0xFFFFFFFF if bytes_max == VARINT_BYTES_MAX else 0xFFFFFFFFFFFFFFFF), position
+    raise InvalidRecordError(f"A variable length number has more than {bytes_max} bytes")
 
 
 def _skip_headers(

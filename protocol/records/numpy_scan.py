@@ -11,8 +11,8 @@ from minikafka.protocol.records.batch_table import Sections, locate_large, recor
 from minikafka.protocol.records.numpy_varints import Array, read_blobs, read_varints
 from minikafka.protocol.records.record import RECORD_SIZE_MIN, CorruptRecords
 
-VARINT_SIZE_BYTES_MAX = 9
-"""The largest size of a varint that is read here: longer varints do not fit into 63 bits."""
+VARINT_SIZE_BYTES_MAX, TIMESTAMP_SIZE_BYTES_MAX = 5, 9
+"""The largest sizes of varints that are read here; longer timestamps do not fit into 63 bits."""
 _ONE_BYTE, _TWO_BYTES = 64, 8192
 """The offset deltas below which varints have one byte, and two bytes."""
 _DELTAS = np.arange(_TWO_BYTES)
@@ -35,7 +35,7 @@ def scan_usual(payload: bytes | memoryview, count: int) -> tuple[int, int] | Non
         if found is None:
             return None
         position, ends = found
-        timestamp_deltas, position = read_varints(buffer, position + 1, VARINT_SIZE_BYTES_MAX)
+        timestamp_deltas, position = read_varints(buffer, position + 1, TIMESTAMP_SIZE_BYTES_MAX)
         after = _after_offset_deltas(buffer, position)
         if after is None:
             return None

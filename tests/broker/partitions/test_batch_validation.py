@@ -28,7 +28,8 @@ from minikafka.protocol.errors import (
     UnsupportedCompressionTypeError,
 )
 from minikafka.protocol.records.batch import Batch, Codec, encode_batch
-from minikafka.protocol.records.record import Record
+from minikafka.protocol.records.compression import compress
+from minikafka.protocol.records.record import Record, encode_records
 
 NOW_MS = 1_700_000_000_000
 RULES = Rules()
@@ -320,3 +321,77 @@ def test_records_may_decompress_to_sixteen_times_the_largest_batch() -> None:
     assert in_steps(buffer(encode_batch(small, codec=Codec.ZSTD)))[0].record_count == 1
     with pytest.raises(MessageTooLargeError, match="decompress to more"):
         in_steps(buffer(encode_batch(large, codec=Codec.ZSTD)))
+
+
+def number(value: int, size_bytes: int) -> bytes:
+    """A zigzag varint of so many bytes, or more if it needs them."""
+    value, data = (value << 1) ^ (value >> 63), bytearray()
+    while value > 0x7F or len(data) < size_bytes - 1:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*data, value])
+
+
+def batch_of(count: int, codec: Codec, **sizes: int) -> bytearray:
+    """A batch of which the numbers of these names have so many bytes."""
+
+    def sized(name: str, value: int) -> bytes:
+        return number(value, sizes.get(name, 1))
+
+    payload, has_headers = b"", any(name.startswith("header") for name in sizes)
+    for index in range(count):
+        fields = b"\0" + sized("timestamp", 0) + sized("offset", index)
+        fields += sized("key", 1) + b"k" + sized("value", 1) + b"v" + sized("headers", has_headers)
+        if has_headers:
+            fields += sized("header key", 1) + b"h" + sized("header value", 1) + b"v"
+        payload += sized("length", len(fields)) + fields
+    data = bytearray(encode_batch(records(count), codec=codec)[:61]) + compress(codec, payload)
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    return with_crc(data)
+
+
+NUMBERS = ["length", "timestamp", "offset", "key", "value", "headers", "header key", "header value"]
+
+
+@pytest.mark.parametrize("count", [1, MANY_RECORDS])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("size_bytes", [2, 5, 6, 7, 9, 10, 11])
+def test_numbers_are_as_long_as_consumers_read_them(name: str, size_bytes: int, codec: Codec, count: int) -> None:
+    data = batch_of(count, codec, **{name: size_bytes})
+    if size_bytes <= (10 if name == "timestamp" else 5):
+        assert len(in_steps(data)[0].records()) == count
+    else:
+        with pytest.raises(InvalidRecordError):
+            in_steps(data)
+
+
+FIRST, LAST = -(2**63), 2**63 - 1
+ANY_TIME = Rules(timestamp_after_max_ms=LAST)
+OVERFLOWING = {
+    "before 64 bits": ([FIRST, FIRST - 1], RULES),
+    "the first of 64 bits": ([FIRST], RULES),
+    "so old that Kafka takes it for new": ([NOW_MS - LAST - 1], RULES),
+    "before 64 bits, after no time": ([-1, FIRST - 1], RULES),
+    "beyond 64 bits": ([LAST, LAST + 1], ANY_TIME),
+}
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize(("timestamps", "rules"), OVERFLOWING.values(), ids=OVERFLOWING)
+def test_timestamps_that_overflow_are_invalid(timestamps: list[int], rules: Rules, codec: Codec) -> None:
+    at_times = [Record(index, timestamp, b"k", b"v") for index, timestamp in enumerate(timestamps)]
+    data = buffer(encode_batch(records(len(at_times)), codec=codec))
+    payload = encode_records(at_times, range(len(at_times)), timestamps[0])
+    data = data[:61] + compress(codec, payload)
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[27:35] = data[35:43] = timestamps[0].to_bytes(8, "big", signed=True)
+    with pytest.raises(RejectedRecords) as rejected:
+        check(with_crc(data), rules)
+    assert isinstance(rejected.value.error, InvalidTimestampError)
+
+
+@pytest.mark.parametrize("timestamps", [[-1, -1], [0, LAST], [NOW_MS - LAST, -1], [LAST, 0]])
+def test_timestamps_of_64_bits_are_valid_where_there_is_no_bound(timestamps: list[int]) -> None:
+    at_times = [Record(index, timestamp, b"k", b"v") for index, timestamp in enumerate(timestamps)]
+    assert check(buffer(encode_batch(at_times)), ANY_TIME).records() == at_times

@@ -50,6 +50,7 @@ from minikafka.protocol.types import NIL_UUID
 GROUP_ID_NOT_FOUND_FROM = 9
 NO_OFFSET = -1
 OFFSETS_IN_A_STEP = 2_000
+END_OF_TIME_MS = 2**63 - 1
 
 
 # -- committing --------------------------------------------------------------------------------------------------
@@ -58,7 +59,9 @@ OFFSETS_IN_A_STEP = 2_000
 def commit_offsets(builder: DecisionBuilder, request: OffsetCommitRequest, version: int, ticket: Ticket) -> None:
     """OffsetCommit: allowed for members in their generation or epoch, and for any client if there are no members."""
     check = _check_commit(builder, request, version)
-    expire_timestamp = NEVER if request.retention_time_ms < 0 else builder.now.clock_ms + request.retention_time_ms
+    expire_timestamp = min(builder.now.clock_ms + request.retention_time_ms, END_OF_TIME_MS)
+    if request.retention_time_ms < 0:
+        expire_timestamp = NEVER
     reply = OffsetCommitResponse()
     for topic in request.topics:
         answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)

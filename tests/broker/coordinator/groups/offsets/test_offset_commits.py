@@ -271,6 +271,13 @@ def test_an_explicit_expiry_takes_precedence() -> None:
     assert fetch(bench, "long") == 2
 
 
+def test_an_explicit_expiry_beyond_the_end_of_time_is_there() -> None:
+    bench = Bench()
+    commit(bench, 1, retention_time_ms=2**63 - 1)
+    bench.pass_time(2 * RETENTION_MS)
+    assert fetch(bench) == 1
+
+
 def test_offsets_with_a_pending_commit_do_not_expire() -> None:
     bench = Bench()
     commit(bench, 1)
