@@ -20,7 +20,7 @@ same.
 
 Results go to standard output; logs, progress and errors to standard error. Exit codes: 0 success, 1 failure,
 2 usage error, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP (a closed terminal). `server` exits with 0 after
-Ctrl-C and SIGTERM, and `cluster` after SIGTERM: they have shut down cleanly.
+Ctrl-C, SIGTERM and SIGHUP, and `cluster` after SIGTERM: they have shut down cleanly.
 
 With `--json` a command prints its result as one line of JSON (`consume`, `top` and `dump-log` one for each record or
 look), and its errors as one line on standard error:

@@ -49,7 +49,7 @@ def server(
     in_container: bool,
     log_level: str,
 ) -> None:
-    """Run a node. Prints `ready HOST:PORT` once it accepts clients; shuts down cleanly on SIGTERM and Ctrl-C.
+    """Run a node. Prints `ready HOST:PORT` once it accepts clients; shuts down cleanly on SIGTERM, SIGHUP and Ctrl-C.
 
     All settings of Apache Kafka are accepted, in a file, in the environment, or with --set; each overrides those
     before it. A variable is named as in Kafka's own image: KAFKA_ or MINIKAFKA_, then the setting in capitals, with _

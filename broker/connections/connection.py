@@ -219,7 +219,7 @@ class Connection:
             return not self._is_work_left
         except BlockingIOError:
             return True
-        except (MalformedMessage, Disconnect, OSError) as error:
+        except (MalformedMessage, Disconnect, OSError, MemoryError) as error:
             self._failure = without_frames(error)
             return False
 

@@ -163,7 +163,7 @@ class SocketTransport:
             else:
                 data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
             sent = self._raw.send(data)
-        except OSError:
+        except (OSError, MemoryError):
             return list(parts)
         return [data[sent:]] if sent < len(data) else []
 

@@ -245,7 +245,9 @@ async def _serve(
     )
     if cluster_id is not None:
         choose_cluster_id(system.disk, config.static, cluster_id, system.random)
-    stuck, stops = StuckLoop(finish_log=outputs.log.finish), (signal.SIGTERM, signal.SIGINT)
+    is_kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # by nohup
+    stops = (signal.SIGTERM, signal.SIGINT, *(() if is_kept else (signal.SIGHUP,)))
+    stuck = StuckLoop(finish_log=outputs.log.finish)
     with trio.open_signal_receiver(*stops) as signals, stuck.watching(*stops):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stuck.run)

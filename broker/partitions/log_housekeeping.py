@@ -35,8 +35,8 @@ async def repeat(interval_ms: int, work: Callable[[], Awaitable[None]], name: st
         await trio.sleep(max(0, interval_ms) / 1000)
         try:
             await work()
-        except (KafkaError, OSError) as error:
-            log.error("housekeeping failed", task=name, error=str(error))
+        except (KafkaError, OSError, MemoryError) as error:
+            log.error("housekeeping failed", task=name, error=str(error) or type(error).__name__)
         if interval_ms <= 0:
             return
 

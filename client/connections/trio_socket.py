@@ -6,6 +6,7 @@ no task switch unless the kernel's send buffer is full. Trio is only used to wai
 
 from __future__ import annotations
 
+import errno
 import socket
 from typing import Any, Protocol
 
@@ -39,7 +40,10 @@ class Waits(Protocol):
 
 async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any) -> Stream:
     """Connect to a broker. Raises OSError."""
-    connected = await trio.open_tcp_stream(host, port)
+    try:
+        connected = await trio.open_tcp_stream(host, port)
+    except RuntimeError as error:  # No thread can be started that looks up the name.
+        raise OSError(errno.EAGAIN, str(error)) from error
     raw = socket.socket(fileno=connected.socket.detach())
     raw.setblocking(False)
     stream = SocketStream(raw, receiver, trio.lowlevel)

@@ -30,6 +30,8 @@ class TcpNetwork:
             return await trio.open_tcp_stream(host, port)
         except (ValueError, OverflowError) as error:  # an invalid address: other nodes and requests may name any text
             raise OSError(errno.EINVAL, f"{shortened(host)!r}:{port} is no address: {error}") from error
+        except RuntimeError as error:  # No thread can be started that looks up the name.
+            raise OSError(errno.EAGAIN, str(error)) from error
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
         return [trio.SocketListener(trio.socket.from_stdlib_socket(one)) for one in listening_sockets(host, port)]

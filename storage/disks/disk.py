@@ -16,8 +16,7 @@ import resource
 import stat
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol, TypeVar
 
 import trio
@@ -428,7 +427,10 @@ class RealDisk:
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
         with trio.CancelScope(shield=True):
             found: list[tuple[Any, Exception | None]] = []
-            await trio.to_thread.run_sync(attempt, found, function, args)
+            with suppress(RuntimeError):
+                await trio.to_thread.run_sync(attempt, found, function, args)
+            if not found:  # No thread can be started: others then wait, but nothing fails.
+                attempt(found, function, args)
         result, error = found.pop()
         if error is None:
             return result
@@ -438,8 +440,24 @@ class RealDisk:
             del error  # A frame of its traceback that had it would be a cycle, which keeps all that was passed.
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return [*pool.map(outcome, functions)]
+        outcomes: list[OSError | None] = [OSError(errno.EIO, "not completed") for _ in functions]
+        left = iter(enumerate(functions))
+
+        def work() -> None:
+            for index, function in left:
+                outcomes[index] = outcome(function)
+
+        helpers = [threading.Thread(target=work, daemon=True) for _ in functions[1:_THREADS]]
+        with suppress(RuntimeError):  # No further thread can be started.
+            for helper in helpers:
+                helper.start()
+        try:
+            work()
+        finally:
+            for helper in helpers:
+                if helper.ident is not None:
+                    helper.join()
+        return outcomes
 
     def mutex(self) -> AbstractContextManager[object]:
         return threading.Lock()

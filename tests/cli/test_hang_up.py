@@ -10,6 +10,7 @@ import subprocess
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from support.command_line import patient_command
@@ -154,3 +155,10 @@ def test_an_interrupted_write_that_nobody_reads_of_is_no_traceback(node: NodePro
         os.close(writing)
         os.close(reading)
         assert process.wait(60) == 0
+
+
+@pytest.mark.slow
+def test_sighup_stops_a_node_cleanly(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        assert node._end(signal.SIGHUP, timeout_s=60) == 0
+        assert "node stopped" in node.log_tail()

@@ -13,6 +13,8 @@ _MOVES = "tests/simulation/test_move_stories.py"
 _TURNS = "tests/storage/disks/test_flush_turns.py"
 _FROZEN = "tests/storage/test_frozen_producers.py"
 _DIRECTORY = "storage/directories/data_directory.py"
+_THREADS = "tests/storage/disks/test_disk.py::test_what_needs_threads_is_done_without_them"
+_BATCHES = "tests/broker/partitions/test_batch_validation.py"
 
 MUTATIONS = (
     Mutation(
@@ -405,6 +407,62 @@ MUTATIONS = (
         "            if number % LOGS_AT_ONCE == 0:\n                yield None\n",
         "",
         ("tests/storage/test_upkeep_in_steps.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a node ends when no further thread can be started",
+        "storage/disks/disk.py",
+        "            with suppress(RuntimeError):\n",
+        "            with suppress(ZeroDivisionError):\n",
+        (_THREADS,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the logs of a node that stops are not flushed when no further thread can be started",
+        "storage/disks/disk.py",
+        "        with suppress(RuntimeError):  # No further",
+        "        with suppress(ZeroDivisionError):  # No further",
+        (_THREADS,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a frame that finds no memory ends the node",
+        "broker/connections/connection.py",
+        "        except (MalformedMessage, Disconnect, OSError, MemoryError) as error:\n            self._failure",
+        "        except (MalformedMessage, Disconnect, OSError) as error:\n            self._failure",
+        ("tests/broker/connections/test_ready_sockets.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "numbers of records may be longer than consumers read them",
+        "broker/partitions/record_scan.py",
+        "VARINT_BYTES_MAX, VARLONG_BYTES_MAX = 5, 10\n",
+        "VARINT_BYTES_MAX, VARLONG_BYTES_MAX = 9, 10\n",
+        (_BATCHES,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "numbers of many records may be longer than consumers read them",
+        "protocol/records/numpy_scan.py",
+        "VARINT_SIZE_BYTES_MAX, TIMESTAMP_SIZE_BYTES_MAX = 5, 9\n",
+        "VARINT_SIZE_BYTES_MAX, TIMESTAMP_SIZE_BYTES_MAX = 9, 9\n",
+        (_BATCHES,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "timestamps before 64 bits fail the request, after its other batches were written",
+        "broker/partitions/batch_validation.py",
+        " or batch.base_timestamp < 0 or is_late\n",
+        " or is_late\n",
+        (_BATCHES,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "offsets cannot be committed for longer than time goes on",
+        "broker/coordinator/groups/offsets/offset_commits.py",
+        "    expire_timestamp = min(builder.now.clock_ms + request.retention_time_ms, END_OF_TIME_MS)\n",
+        "    expire_timestamp = builder.now.clock_ms + request.retention_time_ms\n",
+        ("tests/broker/coordinator/groups/offsets/test_offset_commits.py",),
         seeds=TEST_ONLY,
     ),
 )

@@ -10,6 +10,9 @@ import trio
 import trio.testing
 
 from minikafka.broker.connections.ready_sockets import TURN_S, ReadySockets, Turn
+from minikafka.protocol.frame import FrameReader
+
+from .test_connection import ECHO, connected_by_epoll, framed
 
 TIMEOUT_S = 30
 
@@ -126,3 +129,20 @@ def test_other_tasks_run_while_all_sockets_are_always_ready() -> None:
             one.close()
 
     trio.run(main, clock=trio.testing.MockClock())
+
+
+def test_a_connection_whose_bytes_find_no_memory_is_closed_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under `ulimit -v`."""
+
+    def feed(reader: FrameReader, data: memoryview) -> list[bytearray]:
+        raise MemoryError
+
+    async def main() -> None:
+        with trio.fail_after(TIMEOUT_S):
+            async with connected_by_epoll() as (client, _, _):
+                with monkeypatch.context() as patched:
+                    patched.setattr(FrameReader, "feed", feed)
+                    await client.send_all(framed(ECHO))
+                    assert await client.receive_some() == b""
+
+    trio.run(main)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Callable
 
+import pytest
 import trio
 import trio.testing
 
 from minikafka.client.connections import trio_socket
 from minikafka.client.connections.stream import Stream
+from minikafka.controller.quorum.peer_network import TcpNetwork
 from minikafka.protocol.frame import FrameReader
 
 MANY_BYTES = 24 << 20
@@ -107,3 +109,21 @@ def test_a_reset_is_reported_with_its_reason() -> None:
 
     (why,) = run(scenario).lost
     assert "reset" in why
+
+
+CONNECTS: list[Callable[[], Awaitable[object]]] = [
+    lambda: trio_socket.open_stream("somewhere", 9092, None, None),  # type: ignore[arg-type]
+    lambda: TcpNetwork().connect("somewhere", 9093),
+]
+
+
+@pytest.mark.parametrize("connect", CONNECTS, ids=["client", "controller"])
+def test_a_name_that_no_thread_can_look_up_is_no_host_for_now(
+    monkeypatch: pytest.MonkeyPatch, connect: Callable[[], Awaitable[object]]
+) -> None:
+    async def refused(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(trio, "open_tcp_stream", refused)
+    with pytest.raises(OSError, match="can't start new thread"):
+        trio.run(connect)

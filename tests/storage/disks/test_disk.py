@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import threading
 import weakref
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -343,3 +345,43 @@ def test_what_a_failed_call_was_given_is_freed_with_its_exception() -> None:
         assert trio.run(call)() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("startable", [0, 1, 5, 100])
+def test_what_needs_threads_is_done_without_them(monkeypatch: pytest.MonkeyPatch, startable: int) -> None:
+    """As under TasksMax of systemd, or `ulimit -u`."""
+    left, begin = [None] * startable, threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        begin(thread)
+
+    def fail(number: int) -> None:
+        called.append(number)
+        if number % 2:
+            raise OSError(number, "odd")
+
+    async def refused(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    called: list[int] = []
+    monkeypatch.setattr(threading.Thread, "start", start)
+    outcomes = RealDisk().run_all([partial(fail, number) for number in range(20)])
+    assert sorted(called) == list(range(20))
+    assert [None if error is None else error.errno for error in outcomes] == [
+        number if number % 2 else None for number in range(20)
+    ]
+    monkeypatch.setattr(trio.to_thread, "run_sync", refused)
+    assert trio.run(RealDisk().run, divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        trio.run(RealDisk().run, divmod, 7, 0)
+
+
+def test_a_function_that_fails_otherwise_counts_as_failed() -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        RealDisk().run_all([fail])
