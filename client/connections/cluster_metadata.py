@@ -41,10 +41,12 @@ def missing_topics(names: Sequence[str]) -> UnknownTopicOrPartitionError:
 
 
 def _error_of(name: str, topic: MetadataResponseTopic) -> KafkaError | None:
-    """Why the metadata of a topic cannot be used: its error code, or partition numbers that have gaps; else None."""
+    """Why the metadata of a topic cannot be used: an error code, no partitions, or numbers with gaps; else None."""
     if topic.error_code:
         error = error_for(topic.error_code, f"topic {name!r}: {error_for(topic.error_code)}")
         return missing_topics([name]) if isinstance(error, UnknownTopicOrPartitionError) else error
+    if not topic.partitions:
+        return LeaderNotAvailableError(f"the broker names no partition of topic {name!r}")
     indexes = sorted(one.partition_index for one in topic.partitions)
     odd = next((index for at, index in enumerate(indexes) if index != at), None)
     if odd is None:
@@ -127,6 +129,8 @@ class Metadata:
         behind, self.behind = self.behind, 0
         expected = list(self.topics) if requested is None else requested
         received = {one.name or "": one for one in response.topics}
+        if requested is None:
+            self.errors = {}
         for name in expected:
             if name not in received:
                 self.topics.pop(name, None)
@@ -145,10 +149,15 @@ class Metadata:
             return
         self.errors.pop(name, None)
         before = self.topics.get(name)
+        if before is not None and before.topic_id != topic.topic_id:
+            before = None
         partitions = tuple(
-            self._newest(name, before if before and before.topic_id == topic.topic_id else None, one, believed)
+            self._newest(name, before, one, believed)
             for one in sorted(topic.partitions, key=lambda one: one.partition_index)
         )
+        if before is not None and before.topic_id != NIL_UUID and len(partitions) < len(before.partitions):
+            partitions += before.partitions[len(partitions) :]  # A topic never loses any: the broker is behind.
+            self.behind += 1
         self.topics[name] = Topic(name, topic.topic_id, partitions, topic.is_internal)
 
     def _newest(

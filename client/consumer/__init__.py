@@ -11,6 +11,7 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     consumer.py            `Consumer`: iteration, `poll`, seeks, offsets, commits
     consumer_metrics.py    the metrics of a consumer
     subscription.py        assigned partitions, by `assign`, subscription or group; commits
+    lacking_topics.py      topics that the metadata lack: deleted, or only not named by a broker that is behind
     listener.py            `Listener`: callbacks for rebalances, called where the application requests records
     background_fetch.py    the background task: Fetch requests, errors
     missing_offsets.py     start offsets, and the ends to stop at

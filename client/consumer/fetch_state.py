@@ -63,6 +63,7 @@ class Fetcher:
             returned but not committed.
         anew: the partitions of `replaced` topics that have had no position yet.
         missing: subscribed topics that do not exist.
+        topic_ids: by name, the id of the topic whose partitions are read, if it was in the metadata.
         why_nothing: why the application's choice of topics or partitions leaves nothing to read; "" if there may be
             records, and if the application has assigned no partition.
     """
@@ -76,7 +77,7 @@ class Fetcher:
         self.replaced: set[str] = set()
         self.missing: list[str] = []
         self.why_nothing = NOT_CHOSEN
-        self._topic_ids: dict[str, bytes] = {}
+        self.topic_ids: dict[str, bytes] = {}
         self._options = options
         self._turn = 0
         self._consumed: dict[str, list[int]] = {}
@@ -132,8 +133,8 @@ class Fetcher:
         replaced: list[str] = []
         for name in {tp.topic for tp in (*self.states, *self.left)} & topics.keys():
             topic_id = topics[name].topic_id
-            if self._topic_ids.setdefault(name, topic_id) != topic_id != NIL_UUID:
-                self._topic_ids[name] = topic_id
+            if self.topic_ids.setdefault(name, topic_id) != topic_id != NIL_UUID:
+                self.topic_ids[name] = topic_id
                 self.anew |= {TopicPartition(name, one.index) for one in topics[name].partitions}
                 replaced.append(name)
         for state in self.states.values():
@@ -142,6 +143,7 @@ class Fetcher:
                 state.move(None)
                 state.reset = NO_RESET if held else wanted
                 state.stop_offset = None
+                state.trouble = ""  # It was of the deleted topic.
         self.left = {tp: one for tp, one in self.left.items() if tp.topic not in replaced}
         self.replaced |= set(replaced)
         self._drop_stale()

@@ -19,6 +19,7 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.interception import on_commit
+from minikafka.client.consumer.lacking_topics import LackingTopics
 from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.groups.group_session import GroupSession
@@ -74,13 +75,20 @@ class OffsetCommits:
     """
 
     def __init__(
-        self, cluster: Cluster, fetcher: Fetcher, options: ConsumerOptions, counts: GroupCounts, owner_of: OwnerOf
+        self,
+        cluster: Cluster,
+        fetcher: Fetcher,
+        options: ConsumerOptions,
+        counts: GroupCounts,
+        owner_of: OwnerOf,
+        lacking: LackingTopics,
     ) -> None:
         self._cluster = cluster
         self._fetcher = fetcher
         self._options = options
         self._counts = counts
         self._owner_of = owner_of
+        self._lacking = lacking
         self._under_way: list[_Commit] = []
 
     async def commit(
@@ -101,9 +109,10 @@ class OffsetCommits:
         Args:
             offsets: an offset without a leader epoch gets the epoch of the record before it, if that is known.
             of_positions: whether the offsets are positions; the positions of deleted partitions are left out.
-            retried_ms: how long retriable errors are retried: 0 not at all, None for default_api_timeout_ms.
+            retried_ms: how long retriable errors are retried: 0 not at all, None for default_api_timeout_ms. With 0,
+                positions in topics that the metadata lack are left to the next commit.
         """
-        commit = self._begin(offsets, group, of_positions=of_positions)
+        commit = self._begin(offsets, group, of_positions=of_positions, is_repeated=retried_ms == 0)
         self._under_way.append(commit)
         try:
             if retried_ms == 0:
@@ -145,6 +154,7 @@ class OffsetCommits:
         group: GroupSession | None,
         *,
         of_positions: bool,
+        is_repeated: bool,
     ) -> _Commit:
         waiting = {TopicPartition(*tp): self._with_epoch(TopicPartition(*tp), one) for tp, one in offsets.items()}
         if waiting and group is not None and group.member[0] < 0:
@@ -154,11 +164,12 @@ class OffsetCommits:
                 " leaves if no records are requested for max_poll_interval_ms, here"
                 f" {self._options.max_poll_interval_ms}"
             )
-        topic_ids = {tp.topic: self._cluster.metadata.topic_id(tp.topic) for tp in waiting}
+        topic_ids = {tp.topic: self._topic_id(tp.topic) for tp in waiting}
         missing_until = anyio.current_time() + missing_patience_s(self._options.default_api_timeout_ms)
         commit = _Commit(waiting, self._owner_of(waiting, group), topic_ids, missing_until, of_positions)
         for tp, one in list(waiting.items()):
-            if of_positions and self._is_gone(commit, tp):
+            may_exist = not is_repeated and self._lacking.may_exist(tp.topic, anyio.current_time())
+            if of_positions and not may_exist and self._is_gone(commit, tp):
                 del waiting[tp]
             elif not of_positions and self._fetcher.is_of_deleted_topic(tp, one.offset):
                 self._give_up(commit, tp, _of_deleted_topic(tp, one.offset))
@@ -179,6 +190,11 @@ class OffsetCommits:
         if (topic := metadata.topics.get(tp.topic)) is not None:
             return self._is_another(commit, tp) or tp.partition >= len(topic.partitions)
         return self._cluster.topics is None or metadata.errors.get(tp.topic, KafkaError()).code in MISSING
+
+    def _topic_id(self, name: str) -> bytes:
+        """The id of a topic; while the metadata lack the topic, that of the one which is read."""
+        known = self._cluster.metadata.topic_id(name)
+        return self._fetcher.topic_ids.get(name, NIL_UUID) if known == NIL_UUID else known
 
     def _is_another(self, commit: _Commit, tp: TopicPartition) -> bool:
         """Whether another topic now has the name of the partition's topic."""

@@ -19,9 +19,9 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
-from minikafka.client.connections.waits import Awaited
 from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NOT_CHOSEN, Fetcher
+from minikafka.client.consumer.lacking_topics import LackingTopics
 from minikafka.client.consumer.last_call import last_call
 from minikafka.client.consumer.listener import Listener, check_listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
@@ -30,6 +30,7 @@ from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.groups.group_session import GroupSession
+from minikafka.client.groups.group_waits import GroupWaits
 from minikafka.client.groups.sessions import SESSIONS
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import ConsumerOptions
@@ -72,10 +73,12 @@ class Subscriptions:
         self._listener: Listener | None = None
         self._group: GroupSession | None = None
         self._group_scope: anyio.CancelScope | None = None
+        self._group_waits = GroupWaits(cluster, lambda: self._group, is_poll_overdue)
         self.without_partitions = WithoutPartitions(fetcher, lambda: self._group)
+        self._lacking = LackingTopics(cluster.metadata, missing_patience_s(options.default_api_timeout_ms))
         self._seen: dict[str, int] = {}
         self._matched: list[str] = []
-        self._commits = OffsetCommits(cluster, fetcher, options, self.counts, self._owner_of)
+        self._commits = OffsetCommits(cluster, fetcher, options, self.counts, self._owner_of, self._lacking)
         self._taken_by: dict[TopicPartition, tuple[int, str]] = {}
         """By partition, the generation and member id in which its records were returned, and which commits must use."""
         self._polled_with: tuple[int, str] | None = None
@@ -83,8 +86,6 @@ class Subscriptions:
         self._told_missing: list[str] = []
         self._has_reassigned = False
         self._has_given_up = False
-        self._joining_since: float | None = None
-        """Since when the group is being joined, on the event loop's clock; None if it is not."""
         self._without_partitions_since = anyio.current_time()
         self.is_requested = False
         """Whether the application is requesting records now; all records returned before then count as processed."""
@@ -122,9 +123,7 @@ class Subscriptions:
         elif self._group is None:
             self._group = SESSIONS[self._options.group_protocol](self._cluster, self._options, self, self._seams)
             self._group.counts = self.counts
-            self._joining_since = None
-            self._cluster.waits.begin(self._failing)
-            self._cluster.waits.begin(self._joining)
+            self._group_waits.begin()
             self._group_scope = anyio.CancelScope()
             self._tasks.start_soon(self._run_group, self._group, self._group_scope)
         else:
@@ -133,32 +132,6 @@ class Subscriptions:
     async def _run_group(self, group: GroupSession, scope: anyio.CancelScope) -> None:
         with scope:
             await group.run()
-
-    def _joining(self) -> Awaited | None:
-        """The wait for joining the group, for `Waits`; None if the application has to request records first."""
-        group = self._group
-        if group is None:
-            self._cluster.waits.end(self._joining)
-        is_member = group is not None and group.is_stable and group.ended_by is None
-        if group is None or is_member or group.pending is not None or self.is_poll_overdue():
-            self._joining_since = None
-            return None
-        self._joining_since = self._joining_since or anyio.current_time()
-        if group.ended_by is not None:
-            why = f"the membership of group {group.group_id!r} has ended: {group.ended_by}"
-            return Awaited("records", why, self._joining_since)
-        why = self._cluster.why(group.last_error, otherwise="the coordinator waits for other members")
-        return Awaited(f"joining group {group.group_id!r}", why, self._joining_since)
-
-    def _failing(self) -> Awaited | None:
-        """The wait for heartbeats that fail, for `Waits`; None if they succeed."""
-        group = self._group
-        if group is None:
-            self._cluster.waits.end(self._failing)
-        if group is None or not group.is_stable or group.failing_since is None:
-            return None
-        what = f"heartbeats of group {group.group_id!r}"
-        return Awaited(what, self._cluster.why(group.last_error), group.failing_since)
 
     async def unsubscribe(self) -> None:
         """Leave the group, and assign no partitions."""
@@ -206,9 +179,12 @@ class Subscriptions:
         """Whether the assignment is final for now, so that `stop_at` may end reading.
 
         A member without partitions under the consumer protocol waits for two heartbeat intervals: the coordinator may
-        first have to take partitions from other members.
+        first have to take partitions from other members. It is not final while the metadata lack a subscribed topic.
         """
         group, now = self._group, anyio.current_time()
+        read = {tp.topic for tp in self._fetcher.states}
+        if any(name not in read and self._lacking.may_exist(name, now) for name in self._chosen()):
+            return False
         if group is None or not group.is_stable or self._fetcher.states:
             self._without_partitions_since = now
             return group is None or group.is_stable
@@ -220,6 +196,7 @@ class Subscriptions:
 
         The consumer protocol assigns topics by id: the partitions of a topic that was created anew will be revoked.
         """
+        self._find_lacking()
         self._follow_topics(held=self._group is not None and self._options.group_protocol == "consumer")
         if self._pattern is not None and self._cluster.topics is None:
             no_match = f"no topic matches pattern {shown(self._pattern.pattern)}"
@@ -239,20 +216,38 @@ class Subscriptions:
 
     def _has_changed(self, group: GroupSession) -> bool:
         """Whether the topics that match the pattern, or the partition counts on the group's leader, have changed."""
-        topics = self._cluster.metadata.topics
         if self._pattern is not None and self._matching() != self._matched:
             return True
-        if group.led_topics is None:
-            return False
-        return {name: len(topics[name].partitions) for name in group.led_topics if name in topics} != self._seen
+        return group.led_topics is not None and self._counts(group.led_topics) != self._seen
+
+    def _counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """The number of partitions of each topic, as before if the metadata lack it and it may exist."""
+        known, now = self._cluster.metadata.topics, anyio.current_time()
+        kept = {name: count for name, count in self._seen.items() if self._lacking.may_exist(name, now)}
+        counts = kept | {name: len(one.partitions) for name, one in known.items()}
+        return {name: counts[name] for name in topics if name in counts}
+
+    def _chosen(self) -> Iterable[str]:
+        """The subscribed topics; with a pattern those that match it and are read, matched before or have an error."""
+        if self._pattern is None:
+            return self._topics
+        names = {tp.topic for tp in self._fetcher.states} | {*self._matched} | self._cluster.metadata.errors.keys()
+        return [name for name in names if self._pattern.fullmatch(name)]
+
+    def _find_lacking(self) -> None:
+        """Find out which topics the metadata lack that are subscribed, read or led; ask again if one may exist."""
+        led = () if self._group is None else self._group.led_topics or ()
+        names = {*self._chosen(), *led, *(tp.topic for tp in self._fetcher.states)}
+        if self._lacking.update(names, anyio.current_time()):
+            self._cluster.refresh_soon()
 
     def _matching(self) -> list[str]:
         assert self._pattern is not None
-        return [
-            name
-            for name, topic in sorted(self._cluster.metadata.topics.items())
-            if self._pattern.fullmatch(name) and not (topic.is_internal and self._options.exclude_internal_topics)
-        ]
+        known, now = self._cluster.metadata.topics, anyio.current_time()
+        names = {name for name in self._matched if self._lacking.may_exist(name, now)}
+        hidden = self._options.exclude_internal_topics
+        names |= {name for name, one in known.items() if not (hidden and one.is_internal)}
+        return [name for name in sorted(names) if self._pattern.fullmatch(name)]
 
     async def _read_subscribed(self) -> None:
         """Assign all partitions. Raises UnknownTopicOrPartitionError if a topic is missing for `missing_patience_s`."""
@@ -275,9 +270,13 @@ class Subscriptions:
         return topic in self._topics or topic in led or any(tp.topic == topic for tp in self._fetcher.states)
 
     def _all_partitions(self) -> list[TopicPartition]:
-        topics = self._cluster.metadata.topics
-        names = self._matching() if self._pattern else self._topics
-        return [TopicPartition(name, one.index) for name in names if name in topics for one in topics[name].partitions]
+        """The partitions of the subscribed topics; of topics that the metadata lack, those that are assigned."""
+        self._matched = self._matching() if self._pattern else []
+        states, names = self._fetcher.states, self._matched or self._topics
+        found = {name: [tp for tp in states if tp.topic == name] for name in names}
+        for name in found.keys() & (topics := self._cluster.metadata.topics).keys():
+            found[name] = [TopicPartition(name, one.index) for one in topics[name].partitions]
+        return [tp for some in found.values() for tp in some]
 
     def _read(self, partitions: Sequence[TopicPartition]) -> None:
         self._fetcher.missing = self._cluster.metadata.nonexistent(self._topics)
@@ -323,8 +322,7 @@ class Subscriptions:
         if self._cluster.topics is not None and any(name not in self._cluster.topics for name in topics):
             self._cluster.topics |= dict.fromkeys(topics)
             await self._cluster.refresh()
-        known = self._cluster.metadata.topics
-        self._seen = {name: len(known[name].partitions) for name in topics if name in known}
+        self._seen = self._counts(topics)
         return self._seen
 
     @property

@@ -12,6 +12,7 @@ and takes over others when the coordinator names them. All other partitions are 
     group_counts.py         the commits, heartbeats and rebalances of a member, for `metrics()`
     group_metadata.py       `GroupMetadata`: a membership, for a transactional producer (KIP-447)
     group_session.py        the base class of both: `GroupSession`; and `Member`, the interface to the consumer
+    group_waits.py          what a member waits for, for the log lines about long waits
     sessions.py             the session class of each protocol
     classic_session.py      the background task under the classic protocol
     classic_membership.py   the classic protocol's state machine: builds requests, handles responses and errors

@@ -180,7 +180,11 @@ class ConsumerGroup(GroupSession):
         }
 
     def _names(self, target: Assigned) -> dict[bytes, str]:
-        names = {topic_id: self._cluster.metadata.name_of(topic_id) for topic_id in target}
+        """The names of topics by id: of owned topics also while the metadata lack them, as by `assignedTopicNamesCache`
+        of Kafka's client."""
+        metadata = self._cluster.metadata
+        owned = {one: tp.topic for tp, one in self._ids.items() if metadata.topic_id(tp.topic) == NIL_UUID}
+        names = {topic_id: metadata.name_of(topic_id) or owned.get(topic_id) for topic_id in target}
         return {topic_id: name for topic_id, name in names.items() if name is not None}
 
     async def leave(self) -> None:

@@ -117,7 +117,7 @@ MUTATIONS = (
     ),
     Mutation(
         "heartbeats of a group that fail are not reported",
-        "client/consumer/subscription.py",
+        "client/groups/group_waits.py",
         "        if group is None or not group.is_stable or group.failing_since is None:\n",
         "        if group is None or group.is_stable or group.failing_since is None:\n",
         ("tests/client/groups/test_every_error.py",),
@@ -125,7 +125,7 @@ MUTATIONS = (
     ),
     Mutation(
         "who polls on after the end of a membership is not told",
-        "client/consumer/subscription.py",
+        "client/groups/group_waits.py",
         "        is_member = group is not None and group.is_stable and group.ended_by is None\n",
         "        is_member = group is not None and group.is_stable\n",
         ("tests/client/groups/test_every_error.py",),

@@ -33,6 +33,7 @@ class CoordinatedCluster(ScriptedCluster):
         super().__init__()
         self.node = node
         self._tasks = tasks
+        self.brokers[0].in_order = True
         for api in APIS.values():
             name = api.request.__name__.removesuffix("Request")
             if name in _COORDINATED:

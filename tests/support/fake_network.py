@@ -10,6 +10,7 @@ A broker has a handler per request class; it returns the response, or None for n
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -48,6 +49,8 @@ class FakeStream:
     def __init__(self, receiver: Receiver, broker: FakeBroker) -> None:
         self.receiver = receiver
         self.open = True
+        self.turns: deque[list[bytes]] = deque()
+        """Of the requests without a response, in order: the response, once it is known."""
         self._broker = broker
         self._frames = FrameReader(1 << 30)
 
@@ -73,6 +76,7 @@ class FakeBroker:
     Attributes:
         requests: all requests, in order.
         alive: whether it accepts connections.
+        in_order: whether the responses on a connection have the order of the requests also if some come later.
     """
 
     def __init__(self, network: FakeNetwork, node_id: int, host: str, port: int, handlers: dict[Any, Handler]) -> None:
@@ -85,12 +89,15 @@ class FakeBroker:
         self.requests: list[Any] = []
         self.streams: list[FakeStream] = []
         self.alive = True
+        self.in_order = False
 
     def serve(self, frame: bytearray, stream: FakeStream) -> None:
         header, offset = parse_request_header(frame)
         api = APIS[header.api_key]
         request = decode(api.request, header.api_version, frame, offset)
         self.requests.append(request)
+        turn: list[bytes] = []
+        stream.turns.append(turn)
         try:
             answer = self.handlers[api.request](request, header.api_version)
         except HangUp:
@@ -100,12 +107,18 @@ class FakeBroker:
         def say(message: Any) -> None:
             if stream.open:
                 parts = response_parts(message, header.api_version, header.correlation_id)
-                stream.say(b"".join(bytes(part) for part in parts))
+                turn.append(b"".join(bytes(part) for part in parts))
+                if not self.in_order:
+                    stream.turns = deque([turn])
+                while stream.turns and stream.turns[0]:
+                    stream.say(stream.turns.popleft()[0])
 
         if isinstance(answer, Later):
             answer.answer = say
         elif answer is not None:
             say(answer)
+        else:
+            stream.turns = deque(one for one in stream.turns if one is not turn)
 
     def hang_up(self, *streams: FakeStream) -> None:
         """Close the given connections, or all."""
