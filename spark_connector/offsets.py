@@ -32,7 +32,11 @@ def parse_offsets(text: str) -> Offsets:
     try:
         return _offsets(_mapping(text))
     except (ValueError, TypeError, AttributeError):
-        raise ValueError(f'Expected e.g. {{"topicA":{{"0":23,"1":-1}},"topicB":{{"0":-2}}}}, got {text}') from None
+        raise _malformed(text) from None
+
+
+def _malformed(text: str) -> ValueError:
+    return ValueError(f'Expected e.g. {{"topicA":{{"0":23,"1":-1}},"topicB":{{"0":-2}}}}, got {text}')
 
 
 def parse_timestamps(text: str) -> Offsets:
@@ -78,15 +82,12 @@ def to_json(offsets: Mapping[TopicPartition, int], ids: Mapping[str, bytes] | No
 
 
 def from_json(found: Mapping[str, Mapping[str, int]]) -> tuple[Offsets, dict[str, bytes]]:
-    """Decodes the offset of a stream into offsets and topic ids."""
-    offsets: Offsets = {}
-    ids: dict[str, bytes] = {}
-    for name, by_partition in found.items():
-        topic, mark, topic_id = name.partition(_ID_MARK)
-        if mark:
-            ids[topic] = uuid_from_text(topic_id)
-        offsets |= {TopicPartition(name, int(partition)): int(offset) for partition, offset in by_partition.items()}
-    return offsets, ids
+    """Decodes the offset of a stream into offsets and topic ids. Raises ValueError with Spark's error message."""
+    try:
+        marked = [name.split(_ID_MARK, 1) for name in found if _ID_MARK in name]
+        return _offsets(found), {topic: uuid_from_text(topic_id) for topic, topic_id in marked}
+    except (ValueError, TypeError, AttributeError):
+        raise _malformed(json.dumps(found)) from None
 
 
 def names(partitions: Iterable[TopicPartition]) -> str:

@@ -40,7 +40,7 @@ NUMBERS = {
     "max.block.ms": Number(60_000, kind=LONG),
     "max.in.flight.requests.per.connection": Number(None, 1),
     "max.request.size": Number(1 << 20),
-    "metadata.max.age.ms": Number(None, kind=LONG),
+    "metadata.max.age.ms": Number(300_000, kind=LONG),
     "metadata.max.idle.ms": Number(None, 5000, kind=LONG),
     "receive.buffer.bytes": Number(None, -1),
     "reconnect.backoff.max.ms": Number(None, kind=LONG),

@@ -53,6 +53,7 @@ class SinkOptions:
     batch_bytes: int = 512 << 10
     request_bytes_max: int = 1 << 20
     delivery_timeout_s: float = 120.0
+    metadata_age_s: float = 300.0
     transaction_timeout_ms: int | None = None
 
 
@@ -97,6 +98,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         batch_bytes=_or_default(settings.number_or_none("batch.size"), default.batch_bytes),
         request_bytes_max=settings.number("max.request.size"),
         delivery_timeout_s=_or_default(settings.number_or_none("delivery.timeout.ms"), 120_000) / 1000,
+        metadata_age_s=settings.number("metadata.max.age.ms") / 1000,
         transaction_timeout_ms=settings.number_or_none("transaction.timeout.ms"),
     )
 

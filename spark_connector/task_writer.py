@@ -93,6 +93,7 @@ class TaskWriter:
         self._sender = sender
         self._sequences: dict[TopicPartition, int] = {}
         self._sticky = int(sockets.random_id()[:7], 16)
+        self._metadata_due_s = float("-inf")
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -113,6 +114,7 @@ class TaskWriter:
         self._sender.flush()
 
     def _write_batch(self, batch: pa.RecordBatch) -> None:
+        self._refresh_if_due()
         rows = rows_of(batch, self._options.topic, sockets.now_ms(), self.content.rows)
         self._sticky += 1
         records, places, _ = some = sort_rows(rows, self._choose(rows))
@@ -150,6 +152,13 @@ class TaskWriter:
         self._sequences[tp] = (sequence + count) % SEQUENCES
         data = Parts(head, body) if len(body) >= _COPIED_BYTES_MAX else b"".join((head, body))
         return Outgoing(tp, data, count)
+
+    def _refresh_if_due(self) -> None:
+        """Fetches metadata anew at the begin of a task and each `kafka.metadata.max.age.ms`: topics get partitions."""
+        if sockets.now_s() >= self._metadata_due_s:
+            if self._brokers.metadata.topics:
+                self._brokers.refresh(list(self._brokers.metadata.topics))
+            self._metadata_due_s = sockets.now_s() + self._options.metadata_age_s
 
     def _choose(self, rows: Rows) -> Array:
         return choose_partitions(rows, self._partition_count, self._sticky, ignore_keys=self._options.ignore_keys)

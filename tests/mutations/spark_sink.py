@@ -8,6 +8,7 @@ _DRIVER = "spark_connector/driver_commits.py"
 _ATOMIC = "spark_connector/atomic_writes.py"
 _REPEATED = "tests/spark/test_repeated_writes.py"
 _EMPTY = "tests/spark/test_empty_responses.py"
+_SINK_TASKS = "tests/spark/test_sink_tasks.py"
 _ODD = "tests/spark/test_odd_metadata.py"
 _TOGETHER = "tests/spark/test_atomic_writes.py"
 
@@ -309,6 +310,27 @@ MUTATIONS = (
         "{topic: topic_id for topic, topic_id in known.items() if topic_id != NIL_UUID}\n",
         "known\n",
         (f"{_ODD}::test_a_topic_that_was_made_anew_is_noticed_after_odd_metadata",),
+    ),
+    Mutation(
+        "tasks of Spark write to the partitions that a topic had when their process began",
+        "spark_connector/task_writer.py",
+        "        if sockets.now_s() >= self._metadata_due_s:\n",
+        "        if False:\n",
+        (f"{_SINK_TASKS}::test_partitions_that_a_topic_gets_are_used_by_the_next_task_or_after_the_age_of_metadata",),
+    ),
+    Mutation(
+        "a long task of Spark does not see new partitions of its topic",
+        "spark_connector/task_writer.py",
+        "self._metadata_due_s = sockets.now_s() + self._options.metadata_age_s\n",
+        "self._metadata_due_s = float('inf')\n",
+        (f"{_SINK_TASKS}::test_partitions_that_a_topic_gets_are_used_by_the_next_task_or_after_the_age_of_metadata",),
+    ),
+    Mutation(
+        "a checkpoint of Spark may have any form",
+        "spark_connector/offsets.py",
+        "        return _offsets(found), {",
+        "        return {TopicPartition(t, int(p)): int(o) for t, some in found.items() for p, o in some.items()}, {",
+        ("tests/spark/test_offsets.py::test_a_checkpoint_of_another_form_raises_sparks_error_message",),
     ),
     Mutation(
         "Spark takes a negative offset for the end of a log",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,6 +40,18 @@ def test_topic_ids_are_topics_without_partitions() -> None:
 def test_malformed_offsets_raise_sparks_error_message(text: str) -> None:
     with pytest.raises(ValueError, match=r"Expected e\.g\. "):
         parse_offsets(text)
+
+
+OTHER_FORMS: list[Any] = [
+    None, 5, "a", [1], {"a": [1]}, {"a": 5}, {"a": None}, {"a": "0"}, {"a": {"x": 1}}, {"a": {"": 1}},
+    {"a": {"0": None}}, {"a": {"0": "5"}}, {"a": {"0": 5.5}}, {"a": {"0": True}}, {"a": {"0": {}}}, {"a@id=b": {}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("found", OTHER_FORMS)
+def test_a_checkpoint_of_another_form_raises_sparks_error_message(found: Any) -> None:
+    with pytest.raises(ValueError, match=r"^Expected e\.g\. .*, got " + re.escape(json.dumps(found)) + "$"):
+        from_json(found)
 
 
 def test_assignments_are_parsed() -> None:

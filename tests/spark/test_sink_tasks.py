@@ -11,7 +11,7 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from support.node import NodeProcess  # noqa: E402
-from support.spark_brokers import create  # noqa: E402
+from support.spark_brokers import create, grow  # noqa: E402
 from support.spark_sink import Breaking, numbers, options, read_committed, rows  # noqa: E402
 
 from minikafka.client.producer.partitioner import partition_for_key  # noqa: E402
@@ -66,6 +66,33 @@ def test_many_batches_to_many_partitions(node: NodeProcess, codec: str) -> None:
     found = read_committed(node.bootstrap, name)
     assert numbers(found) == list(range(3000))
     assert all(one.partition == partition_for_key(one.key or b"", 5) for one in found)
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+@pytest.mark.parametrize("age_ms", ["0", "300000"])
+def test_partitions_that_a_topic_gets_are_used_by_the_next_task_or_after_the_age_of_metadata(
+    node: NodeProcess, exactly_once: bool, age_ms: str
+) -> None:
+    """The tasks run in the same process, as Spark reuses it."""
+    name = topic(node, f"grown-{age_ms}-{exactly_once}", 1)
+    chosen = options(node, name, **{"kafka.metadata.max.age.ms": age_ms})
+    keys = [b"%d" % number for number in range(20)]
+
+    def growing() -> Iterator[pa.RecordBatch]:
+        yield from rows(range(20), key=keys)
+        grow(node.bootstrap, name, 5)
+        yield from rows(range(20, 40), key=keys)
+
+    if exactly_once:
+        write_once(chosen, Write(name, 0), 0, growing())
+    else:
+        write_plainly(chosen, growing())
+    write_plainly(chosen, rows(range(40, 60), key=keys))
+    for one in read_committed(node.bootstrap, name):
+        value, count = int(one.value or b""), 1
+        if value >= (20 if age_ms == "0" else 40):
+            count = 5
+        assert one.partition == partition_for_key(one.key or b"", count), value
 
 
 def test_a_repeated_task_writes_nothing(node: NodeProcess) -> None:
