@@ -465,4 +465,12 @@ MUTATIONS = (
         ("tests/broker/coordinator/groups/offsets/test_offset_commits.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "SIGHUP ends a node uncleanly",
+        "broker/node/main.py",
+        "*(() if is_kept else (signal.SIGHUP,))",
+        "*(() if is_kept else ())",
+        ("tests/cli/test_hang_up.py::test_sighup_stops_a_node_cleanly",),
+        seeds=TEST_ONLY,
+    ),
 )
