@@ -56,14 +56,13 @@ def without(response: Any, name: str, partition: int) -> None:
 UNKNOWN: dict[str, Change] = {
     "unknown": with_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     "absent": without_topic,
-    "fewer": without_last,
 }
 FAULTS: dict[str, Change] = {
     "no leader": with_error(ErrorCode.LEADER_NOT_AVAILABLE),
     "refused": with_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     "gap": without_first,
 }
-CHANGES = UNKNOWN | FAULTS
+CHANGES = UNKNOWN | FAULTS | {"fewer": without_last}
 CHOICES = {
     "subscribe": lambda name: name,
     "subscribePattern": lambda name: f"{name}$",
@@ -145,7 +144,7 @@ def test_a_topic_that_is_missing_for_a_moment_is_not_deleted(
         stream.send(round_ * COUNT)
         stream.left = times
         stream.go_on()
-        assert stream.left == 0
+        assert stream.left < times, "later ones are only asked for if the metadata known before lack something"
         stream.expect((round_ + 1) * COUNT)
     assert "deleted" not in caplog.text
 
