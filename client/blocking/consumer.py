@@ -69,6 +69,7 @@ class Consumer(IteratedWithAsync, BlockingClient):
             *topics, bootstrap_servers=bootstrap_servers, seams=seams, **options
         )
         super().__init__(self._consumer)
+        self._consumer._fetcher.yielded = self._note_yielded
         self._consumer._reader.by_task = False  # `_begin_reading` checks threads: each call is a task of its own.
         self._readers: dict[_Reading, None] = {}
         self._taken: deque[ConsumerRecord] = deque()
@@ -260,6 +261,20 @@ class Consumer(IteratedWithAsync, BlockingClient):
         """Call a function in the loop after returning taken records; interrupted calls, which take some, end before."""
         self._return_taken()
         return function()
+
+    def _note_yielded(self) -> object:
+        """Mark the records before the one that was yielded last as processed; return what names that one. In the loop.
+
+        If the thread goes on meanwhile, this is left to the next call: the record may then be any of those taken.
+        """
+        last, ahead = self._yielded, list(self._taken)
+        if last is None or last is not self._yielded:
+            return None
+        first = {(one.topic, one.partition): one.offset for one in (*reversed(ahead), last)}
+        for tp, state in self._consumer._fetcher.states.items():
+            if state.position is not None:
+                state.processed = max(state.processed or 0, min(first.get(tp, state.position), state.position))
+        return last.topic, last.partition, last.offset
 
     def _return_taken(self) -> None:
         """Seek back to the first record of each partition that was taken but not yielded, also in a batch; in the loop.

@@ -40,6 +40,8 @@ from minikafka.protocol.names import TopicPartition
 
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _PURPOSE = "fetch"
+_TURN_S = 0.01
+"""How long a loop over buffered records may keep other tasks from running."""
 _VERSION_WITH_SESSIONS, _VERSION_WITH_IDS = 7, 13
 _VAIN_MAX = 2
 """How many responses in a row may come early and bring nothing, before further requests are sent after a backoff."""
@@ -68,6 +70,7 @@ class FetchLoop:
         self._failures = failures
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
         self.polled_at = float("inf")
+        self._yielded: object = None
         self._wake = anyio.Event()
         self._arrival = anyio.Event()
         self._in_flight: dict[int, float] = {}
@@ -102,6 +105,17 @@ class FetchLoop:
     def arrived(self) -> None:
         """Wake up the tasks that wait in `arrival`."""
         self._arrival.set()
+
+    def is_poll_overdue(self) -> bool:
+        """Whether the application has requested no records for max_poll_interval_ms, also none that are buffered."""
+        now, yielded = anyio.current_time(), self._fetcher.yielded()
+        if yielded != self._yielded:
+            self._yielded, self.polled_at = yielded, max(self.polled_at, now)
+        return now - self.polled_at > self._options.max_poll_interval_ms / 1000
+
+    def is_request_due(self) -> bool:
+        """Whether a loop over buffered records should make a request, so that other tasks run meanwhile."""
+        return anyio.current_time() - self.polled_at > _TURN_S
 
     def _changed(self) -> None:
         self.arrived()

@@ -104,6 +104,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             self._options.interceptors,
             self._mark_processed,
             self._wait_for,
+            lambda: self._open_loop().is_request_due(),
             lambda: self._open_loop().wake(),
         )
         self._failures = Failures(self._arrived)
@@ -454,11 +455,6 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         assert self._loop is not None
         self._loop.arrived()
 
-    def _is_poll_overdue(self) -> bool:
-        """Whether no records were requested for max_poll_interval_ms."""
-        assert self._loop is not None
-        return anyio.current_time() - self._loop.polled_at > self._options.max_poll_interval_ms / 1000
-
     def _open_loop(self) -> FetchLoop:
         self.cluster  # noqa: B018 (raises the error that says what to do)
         assert self._loop is not None
@@ -479,7 +475,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             self._loop.wake,
             self._loop.arrived,
             self._failures,
-            self._is_poll_overdue,
+            self._loop.is_poll_overdue,
             self._seams,
         )
         self.cluster.on_update = self._subscriptions.updated

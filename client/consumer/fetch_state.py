@@ -64,6 +64,8 @@ class Fetcher:
         anew: the partitions of `replaced` topics that have had no position yet.
         missing: subscribed topics that do not exist.
         topic_ids: by name, the id of the topic whose partitions are read, if it was in the metadata.
+        yielded: returns a value that changes with each buffered record that a loop requests, and marks those before it
+            as processed; replaced by an owner whose loops do not request each record from here.
         why_nothing: why the application's choice of topics or partitions leaves nothing to read; "" if there may be
             records, and if the application has assigned no partition.
     """
@@ -80,6 +82,7 @@ class Fetcher:
         self.topic_ids: dict[str, bytes] = {}
         self._options = options
         self._turn = 0
+        self.yielded: Callable[[], object] = self._yielded
         self._consumed: dict[str, list[int]] = {}
         """By topic, the number of returned records of finished chunks, and the bytes of these chunks."""
 
@@ -321,8 +324,13 @@ class Fetcher:
             state = self.states[tp]
             state.processed = max(state.processed or 0, min(offset, position))
 
+    def _yielded(self) -> object:
+        return None if self.current is None or self.current.by_list else self.current.taken
+
     def positions(self, *, processed_only: bool = False) -> dict[TopicPartition, int]:
         """By partition, the offset after the last record taken, or after the last one processed."""
+        if processed_only:
+            self.yielded()
         offsets: dict[TopicPartition, int] = {}
         for tp, state in self.states.items():
             offset = state.processed if processed_only else state.position

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from minikafka.client.consumer.chunk import Chunk
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.interception import on_consume
 from minikafka.client.extras import missing_extra
@@ -17,13 +17,18 @@ from minikafka.client.records import ConsumerRecord, RecordBatch
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_PORTION_MAX = 128
+"""The maximum number of buffered records that are returned before `is_due` is called, which costs as much as a few."""
+
 
 class Iterations:
     """The generators of one consumer.
 
     Args:
         mark_processed: marks the records that were returned before as processed.
-        wait_for: waits until a function returns a value other than None; returns None at the end.
+        wait_for: waits until a function returns a value other than None; returns None at the end. It is a request for
+            records, during which other tasks run.
+        is_due: whether the last request is so long ago that buffered records must not delay the next one.
         wake: makes the background task fetch more records in place of those that were taken.
     """
 
@@ -33,12 +38,14 @@ class Iterations:
         interceptors: Sequence[ConsumerInterceptor],
         mark_processed: Callable[[], None],
         wait_for: Callable[[Callable[[], Any]], Awaitable[Any]],
+        is_due: Callable[[], bool],
         wake: Callable[[], None],
     ) -> None:
         self._fetcher = fetcher
         self._interceptors = interceptors
         self._mark_processed = mark_processed
         self._wait_for = wait_for
+        self._is_due = is_due
         self._wake = wake
 
     def end(self) -> None:
@@ -54,12 +61,26 @@ class Iterations:
             self._mark_processed()
             while (chunk := await self._wait_for(fetcher.readable_chunk)) is not None:
                 chunk.by_list = False
-                for taken, record in enumerate(islice(chunk.records, chunk.taken, None), chunk.taken + 1):
-                    chunk.taken = taken
-                    yield record
-                    if chunk.taken != taken or fetcher.current is not chunk:  # as after a `poll` or `seek`
-                        self._mark_processed()
-                        break
+                for portion in self._portions(chunk):
+                    for taken, record in portion:
+                        chunk.taken = taken
+                        yield record
+                        if chunk.taken != taken or fetcher.current is not chunk:  # as after a `poll` or `seek`
+                            break
+
+    def _portions(self, chunk: Chunk) -> Iterator[Iterable[tuple[int, ConsumerRecord]]]:
+        """The rest of the chunk's records with their numbers, until a request is due or something else was read.
+
+        A portion has as many records as all before it, so that slow processing delays the request little.
+        """
+        start, count = chunk.taken, 1
+        while some := chunk.records[start : start + count]:
+            yield enumerate(some, start + 1)
+            start += len(some)
+            if chunk.taken != start or self._fetcher.current is not chunk or self._is_due():
+                self._mark_processed()
+                return
+            count = min(2 * count, _PORTION_MAX)
 
     async def intercepted(self, block: Block) -> AsyncGenerator[ConsumerRecord, None]:
         with block:

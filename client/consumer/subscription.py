@@ -342,8 +342,8 @@ class Subscriptions:
         """
         self._fetcher.left = {}
         group = self._group
-        if group is not None and group.departing is not None:
-            await group.departing.wait()
+        if group is not None:
+            await group.polled()
         while group is not None and group.pending is not None and not group.pending.done.is_set():
             self._fetcher.put_back()
             self._fetcher.mark_processed()

@@ -110,6 +110,7 @@ class GroupSession(ABC):
         self._options = options
         self._member = member
         self._changed = anyio.Event()
+        self._polled = anyio.Event()
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
         self._failures = 0
         self._joins = 0
@@ -157,6 +158,12 @@ class GroupSession(ABC):
     def rejoin(self) -> None:
         """Report to the group that the subscription or its topics have changed."""
         self._changed.set()
+
+    async def polled(self) -> None:
+        """Handle a request for records: join again at once if the member has left because there was none."""
+        self._polled.set()
+        if self.departing is not None:
+            await self.departing.wait()
 
     def metadata_updated(self) -> None:  # noqa: B027 (only target assignments name topics by id)
         """Handle changed metadata."""
@@ -247,7 +254,9 @@ class GroupSession(ABC):
             self.departing.set()
             self.departing = None
         while self._member.is_poll_overdue():
-            await anyio.sleep(self.heartbeat_interval_ms / 1000)
+            self._polled = anyio.Event()
+            with anyio.move_on_after(self.heartbeat_interval_ms / 1000):
+                await self._polled.wait()
 
     def _succeeded(self) -> None:
         self._failures, self.last_error, self.failing_since = 0, None, None

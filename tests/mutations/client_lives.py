@@ -294,9 +294,9 @@ MUTATIONS = (
     Mutation(
         "records that were polled within a loop come again in it",
         "client/consumer/iteration.py",
-        "                    if chunk.taken != taken or fetcher.current is not chunk:",
-        "                    if fetcher.current is not chunk:",
-        ("tests/client/consumer/test_mixed_reading.py",),
+        "                        if chunk.taken != taken or fetcher.current is not chunk:",
+        "                        if fetcher.current is not chunk:",
+        ("tests/client/consumer/test_turns.py",),
         TEST_ONLY,
     ),
     Mutation(

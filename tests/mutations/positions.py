@@ -13,6 +13,7 @@ _NOTHING = ("tests/client/consumer/test_nothing_to_read.py",)
 _FETCHES = "client/consumer/background_fetch.py"
 _USELESS = ("tests/client/consumer/test_useless_responses.py",)
 _AFTER_A_LOSS = ("tests/client/groups/test_commits_after_a_loss.py",)
+_TURNS = "tests/client/consumer/test_turns.py"
 
 MUTATIONS = (
     Mutation(
@@ -361,5 +362,61 @@ MUTATIONS = (
         "    if False:\n",
         ("tests/client/consumer/test_lacking_topics.py::test_reading_up_to_the_end_does_not_end_before",),
         seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a loop over buffered records makes no request before their end",
+        "client/consumer/iteration.py",
+        "            if chunk.taken != start or self._fetcher.current is not chunk or self._is_due():\n",
+        "            if chunk.taken != start or self._fetcher.current is not chunk:\n",
+        (_TURNS,),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a loop whose records were fast before makes its request too late",
+        "client/consumer/iteration.py",
+        "        start, count = chunk.taken, 1\n",
+        "        start, count = chunk.taken, _PORTION_MAX\n",
+        (_TURNS,),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "buffered records that a loop requests do not count for max_poll_interval_ms",
+        "client/consumer/background_fetch.py",
+        "        if yielded != self._yielded:\n",
+        "        if False:\n",
+        (_TURNS,),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a late member joins again after the pause between heartbeats",
+        "client/groups/group_session.py",
+        "        self._polled.set()\n",
+        "",
+        (_TURNS,),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "automatic commits leave out what a blocking loop has processed",
+        "client/consumer/fetch_state.py",
+        "        if processed_only:\n            self.yielded()\n",
+        "",
+        (_TURNS,),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "automatic commits include the record that a blocking loop has in process",
+        "client/blocking/consumer.py",
+        "for one in (*reversed(ahead), last)}",
+        "for one in reversed(ahead)}",
+        (_TURNS,),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "what a blocking loop has yielded is marked beyond a position that has moved",
+        "client/blocking/consumer.py",
+        "min(first.get(tp, state.position), state.position))",
+        "first.get(tp, state.position))",
+        (_TURNS,),
+        TEST_ONLY,
     ),
 )
