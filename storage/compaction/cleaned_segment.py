@@ -81,6 +81,13 @@ class CleanedSegment:
         remove_cleaned(self._disk, self._prefix)
 
 
+def remove_unfinished(disk: Disk, directory: str) -> None:
+    """Removes all `.cleaned` files in the directory of a log. Raises OSError."""
+    for name in disk.list(directory):
+        if name.endswith(CLEANED):
+            disk.remove(f"{directory}/{name}")
+
+
 def remove_cleaned(disk: Disk, prefix: str) -> None:
     """Removes the `.cleaned` files of a segment. Raises OSError."""
     for suffix in SUFFIXES:

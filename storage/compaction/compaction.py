@@ -19,6 +19,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.compaction.batch_filter import FilterRules, LastRecord
 from minikafka.storage.compaction.cleanable_range import CleanableRange, cleanable_range
+from minikafka.storage.compaction.cleaned_segment import remove_unfinished
 from minikafka.storage.compaction.cleaning import (
     CleaningPlan,
     OldSegment,
@@ -41,6 +42,8 @@ STEP_BYTES_MAX = 8 << 20
 """The number of bytes read and written in one step. It is limited since a stopping node waits for the step's end."""
 LOGS_AT_ONCE = 1000
 """The number of logs that are looked at before other tasks run."""
+RETRY_S = 300.0
+"""The pause in seconds before a log is cleaned again whose worker was lost. Other logs are cleaned in it."""
 _THROTTLED_STEP_S = 0.1
 
 
@@ -81,6 +84,20 @@ class Due:
     truncations: int
 
 
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A log whose worker was lost.
+
+    Attributes:
+        reason: what happened to the worker.
+        until_s: when the log may be cleaned again.
+    """
+
+    log: Log
+    reason: str
+    until_s: float
+
+
 class Compaction:
     """The cleaner of a node's logs.
 
@@ -110,6 +127,7 @@ class Compaction:
         self._sleep = sleep
         self._in_progress: set[TopicPartition] = set()
         self._uncleanable: dict[TopicPartition, Log] = {}
+        self._postponed: dict[TopicPartition, Postponed] = {}
         self._idle_at_s = 0.0
         self._logger = structlog.get_logger("minikafka.compaction")
 
@@ -121,6 +139,7 @@ class Compaction:
         """
         known = self._logs.logs
         self._uncleanable = {key: log for key, log in self._uncleanable.items() if known.get(key) is log}
+        self._postponed = {key: one for key, one in self._postponed.items() if known.get(key) is one.log}
         best: Due | None = None
         for count, (key, log) in enumerate([*known.items()], 1):
             found = self._due(key, log)
@@ -141,6 +160,8 @@ class Compaction:
             return None  # What is removed now may have been copied before.
         stable_offset = self._stable_offset_of(key)
         if stable_offset is None or key in self._in_progress or key in self._uncleanable:
+            return None
+        if key in self._postponed and self._clock() < self._postponed[key].until_s:
             return None
         try:
             found = cleanable_range(log, self._clean_offset(key), stable_offset, self._now_ms())
@@ -174,11 +195,14 @@ class Compaction:
             end_offset = await self._clean(due, lane) if self._is_current(due) else None
             if end_offset is not None:
                 await self._record(log, end_offset)
+                self._postponed.pop(log.topic_partition, None)
             return end_offset is not None
         except KafkaError:
             return False  # The log and its directory are offline now, which the log manager has logged.
         except (WorkerLost, MemoryError) as error:
-            self._logger.warning("log cleaning interrupted", partition=str(log.topic_partition), error=str(error))
+            self._postpone(log, str(error) or type(error).__name__)
+            lane.close()
+            await self._remove_unfinished(due)
             return False
         except OSError as error:
             self._failed(due, error)
@@ -286,6 +310,20 @@ class Compaction:
             self._logger.info("log cleaning abandoned", partition=name, error=str(error))
         else:
             due.log.fail(error)
+
+    def _postpone(self, log: Log, reason: str) -> None:
+        """Logs what happened to a worker, unless it happened to that of another log or of an earlier try as well."""
+        if all(one.reason != reason for one in self._postponed.values()):
+            name = str(log.topic_partition)
+            self._logger.warning("log cleaning interrupted", partition=name, error=reason, retry_s=RETRY_S)
+        self._postponed[log.topic_partition] = Postponed(log, reason, self._clock() + RETRY_S)
+
+    async def _remove_unfinished(self, due: Due) -> None:
+        """Removes the files of a lost worker: recovery would take them for an interrupted replacement."""
+        try:
+            await due.log.disk.run(remove_unfinished, due.log.disk, due.directory)
+        except OSError as error:
+            self._failed(due, error)
 
     def _give_up(self, log: Log, error: Exception) -> None:
         self._uncleanable[log.topic_partition] = log

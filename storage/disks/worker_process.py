@@ -22,6 +22,8 @@ from minikafka.storage.disks.worker import WorkerLost, attempt
 
 _LENGTH = struct.Struct(">Q")
 _MODULE = "minikafka.storage.disks.worker_main"
+ANSWER_S = 300.0
+"""The longest time for an answer: on a disk that reads and writes 100 KB/s a step of 8 MiB takes 160."""
 LATE_S = 2.0
 """How long a process may go on with a function after its caller was cancelled."""
 Result = TypeVar("Result")
@@ -41,8 +43,8 @@ class ProcessLane:
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
         """Calls a function in the process, as `worker.Lane.run`.
 
-        Raises WorkerLost if the process cannot be started, or has ended, also if it was killed, `LATE_S` after the
-        caller was cancelled.
+        Raises WorkerLost if the process cannot be started, or has ended, also if it was killed, `ANSWER_S` after the
+        call, or `LATE_S` after the caller was cancelled.
         """
         found: list[tuple[Any, Exception | None]] = []
         answered = trio.Event()
@@ -57,7 +59,10 @@ class ProcessLane:
 
     async def _kill_if_late(self, answered: trio.Event) -> None:
         try:
-            await answered.wait()
+            with trio.move_on_after(ANSWER_S):
+                await answered.wait()
+            if self._process is not None and not answered.is_set():
+                self._process.kill()
         except trio.Cancelled:
             with trio.move_on_after(LATE_S, shield=True):
                 await answered.wait()

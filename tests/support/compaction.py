@@ -42,6 +42,7 @@ class Cleaned:
 
     Attributes:
         stable: the last stable offset up to which may be cleaned; None for the end of the log.
+        now_s: the monotonic clock of the cleaner.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Cleaned:
         self.clock = clock or Clock()
         self.settings = SETTINGS
         self.stable: int | None = None
+        self.now_s = 0.0
         self.open()
 
     def open(self) -> Log:
@@ -63,7 +65,7 @@ class Cleaned:
         self.log = self.manager.create(KEY)
         self.compaction = Compaction(
             self.manager, stable_offset_of=self._stable_offset, settings=lambda: self.settings, now_ms=self.clock,
-            clock=lambda: 0.0, sleep=_no_sleep,
+            clock=lambda: self.now_s, sleep=_no_sleep,
         )  # fmt: skip
         return self.log
 

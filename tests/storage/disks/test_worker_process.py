@@ -106,3 +106,12 @@ def test_a_process_that_does_not_answer_ends_with_its_caller(monkeypatch: pytest
         assert trio.current_time() - began_s < TIMEOUT_S / 2
 
     in_lane(main)
+
+
+def test_a_process_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(lane: ProcessLane) -> None:
+        with pytest.raises(WorkerLost, match="ended with -9"):
+            await lane.run(hangs)
+
+    monkeypatch.setattr(worker_process, "ANSWER_S", 0.1)
+    in_lane(main)
