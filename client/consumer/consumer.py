@@ -104,7 +104,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             self._options.interceptors,
             self._mark_processed,
             self._wait_for,
-            lambda: self._open_loop().is_request_due(),
+            lambda: self._loop is None or self._loop.is_request_due(),
             lambda: self._open_loop().wake(),
         )
         self._failures = Failures(self._arrived)
@@ -122,7 +122,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         """Consume exactly these partitions, without group management; replaces the previous assignment.
 
         Consumption starts at the group's committed offsets if there are any, else as `auto_offset_reset` says.
-        Raises RuntimeError while subscribed.
+        Raises RuntimeError while subscribed, and before an `unsubscribe` of another task has ended.
         """
         self._open_subscriptions().assign([TopicPartition(*one) for one in partitions])
 
@@ -136,7 +136,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         the coordinator matches; otherwise it is a regular expression of Python's `re`.
 
         Raises ValueError without topics and pattern, with both, and for an invalid pattern; TypeError if `topics` is a
-        single string.
+        single string; RuntimeError before an `unsubscribe` of another task has ended.
         """
         await self._open_subscriptions().subscribe(list(topics), pattern, listener)
 

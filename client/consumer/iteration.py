@@ -17,7 +17,7 @@ from minikafka.client.records import ConsumerRecord, RecordBatch
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PORTION_MAX = 128
+_PORTION_MAX = 256
 """The maximum number of buffered records that are returned before `is_due` is called, which costs as much as a few."""
 
 

@@ -23,6 +23,7 @@ from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NOT_CHOSEN, Fetcher
 from minikafka.client.consumer.lacking_topics import LackingTopics
 from minikafka.client.consumer.last_call import last_call
+from minikafka.client.consumer.leaving import Leaving
 from minikafka.client.consumer.listener import Listener, check_listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
 from minikafka.client.consumer.without_partitions import WithoutPartitions
@@ -83,6 +84,7 @@ class Subscriptions:
         """By partition, the generation and member id in which its records were returned, and which commits must use."""
         self._polled_with: tuple[int, str] | None = None
         """The generation and member id when records were requested last."""
+        self._leaving = Leaving()
         self._told_missing: list[str] = []
         self._has_reassigned = False
         self._has_given_up = False
@@ -93,19 +95,20 @@ class Subscriptions:
         """Whether a listener is being called: `commit` then only commits records that were processed."""
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Assign these partitions. Raises RuntimeError while subscribed."""
+        """Assign these partitions. Raises RuntimeError while subscribed, and before an `unsubscribe` has ended."""
+        self._leaving.check("assign()")
         if self._group is not None or self._topics or self._pattern:
             raise RuntimeError("assign() cannot be combined with a subscription: call unsubscribe() first")
-        self._fetcher.left = {}
-        self._fetcher.why_nothing = ""
+        self._fetcher.left, self._fetcher.why_nothing = {}, ""
         self._read(partitions)
 
     async def subscribe(self, topics: list[str], pattern: str | None, listener: Listener | None) -> None:
         """Subscribe to topics, or to all that match a pattern; without a group all their partitions are assigned.
 
         Raises ValueError without topics and pattern, with both, and for an invalid pattern unless the coordinator
-        evaluates the pattern.
+        evaluates the pattern; RuntimeError before an `unsubscribe` has ended.
         """
+        self._leaving.check("subscribe()")
         if topics and pattern:
             raise ValueError("subscribe() takes topics or a pattern, not both: write the topics into the pattern")
         if not topics and not pattern:
@@ -135,10 +138,10 @@ class Subscriptions:
 
     async def unsubscribe(self) -> None:
         """Leave the group, and assign no partitions."""
-        await self.close(None)
+        with self._leaving:
+            await self.close(None)
         self._topics, self._pattern, self.group_pattern = [], None, None
-        self._fetcher.left = {}
-        self._fetcher.why_nothing = NOT_CHOSEN
+        self._fetcher.left, self._fetcher.why_nothing = {}, NOT_CHOSEN
         self._read([])
 
     async def close(

@@ -13,6 +13,7 @@ _NOTHING = ("tests/client/consumer/test_nothing_to_read.py",)
 _FETCHES = "client/consumer/background_fetch.py"
 _USELESS = ("tests/client/consumer/test_useless_responses.py",)
 _AFTER_A_LOSS = ("tests/client/groups/test_commits_after_a_loss.py",)
+_UNSUBSCRIBING = "tests/client/groups/test_unsubscribing.py"
 _TURNS = "tests/client/consumer/test_turns.py"
 
 MUTATIONS = (
@@ -417,6 +418,22 @@ MUTATIONS = (
         "min(first.get(tp, state.position), state.position))",
         "first.get(tp, state.position))",
         (_TURNS,),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a subscription before the end of an unsubscribe is dropped",
+        "client/consumer/subscription.py",
+        '        self._leaving.check("subscribe()")\n',
+        "",
+        (_UNSUBSCRIBING,),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "an assignment before the end of an unsubscribe is dropped",
+        "client/consumer/subscription.py",
+        '        self._leaving.check("assign()")\n',
+        "",
+        (_UNSUBSCRIBING,),
         TEST_ONLY,
     ),
 )
