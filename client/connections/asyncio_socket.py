@@ -39,6 +39,7 @@ class _Stream(asyncio.BufferedProtocol):
     """Receives large frames directly into their own buffer, small ones through a scratch buffer."""
 
     def __init__(self, receiver: Receiver) -> None:
+        self.is_full = False
         self._receiver = receiver
         self._scratch = memoryview(bytearray(_SCRATCH_SIZE_BYTES))
         self._target: memoryview | None = None
@@ -57,6 +58,13 @@ class _Stream(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transport has no asyncio class.
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self._context.run(self._receiver.on_sent)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         self._target = self._receiver.frames.target

@@ -4,6 +4,9 @@ The life of a request: `post` picks the version, assigns a correlation id, sends
 queue. The next frame received is the response to the head of that queue; it is decoded and passed to the request's
 callback. `request` does the same and waits for the response. When the connection is lost, every callback gets a
 NetworkError.
+
+A request without a response (Produce with acks=0) stays in the queue while the socket does not accept its bytes. Who
+limits the requests in flight so limits the bytes that wait in memory for a slow broker.
 """
 
 from __future__ import annotations
@@ -35,11 +38,12 @@ _UNSUPPORTED_VERSION = 35
 _CORRELATION_ID_MAX = (1 << 31) - 1
 
 OnReply = Callable[[Any], None]
-"""Called once, with the response or with a KafkaError; must not raise."""
+"""Called once, with the response or with a KafkaError; must not raise. For a request without a response: with None,
+perhaps within `post`, when the socket has accepted it."""
 
 
 class _Pending:
-    """A request in flight."""
+    """A request in flight; `response` is the response's class, None if there is none."""
 
     __slots__ = ("correlation_id", "deadline", "on_reply", "response", "version")
 
@@ -92,7 +96,7 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests without a response."""
+        """The number of requests that wait for a response or, if they get none, for the socket."""
         return len(self._pending)
 
     @property
@@ -126,9 +130,15 @@ class Connection:
         return newest
 
     def post(
-        self, message: Any, on_reply: OnReply | None, *, deadline: float, highest: int | None = None
+        self,
+        message: Any,
+        on_reply: OnReply,
+        *,
+        deadline: float,
+        highest: int | None = None,
+        is_answered: bool = True,
     ) -> None:
-        """Send a request without waiting. `on_reply` is None if there will be no response (Produce with acks=0).
+        """Send a request without waiting; not `is_answered` if there will be no response (Produce with acks=0).
 
         `deadline` is on the event loop's clock. When it passes, the connection is closed, as later responses on
         it would be late as well.
@@ -148,10 +158,11 @@ class Connection:
         frame = b"".join(request_parts(message, version, number, self._client_id))
         if self.on_post is not None:
             self.on_post()
-        if on_reply is not None:
-            self._pending.append(_Pending(number, response, version, deadline, on_reply))
+        self._pending.append(_Pending(number, response if is_answered else None, version, deadline, on_reply))
         self.sent_bytes += len(frame)
         self._stream.write(frame)
+        if not is_answered and not self._stream.is_full:
+            self.on_sent()
 
     async def request(self, message: Any, *, timeout_ms: float, highest: int | None = None) -> Any:
         """Send a request and wait for the response.
@@ -176,11 +187,19 @@ class Connection:
             raise replies[0] if replies else NetworkError(f"{self.address}: {self.closed}")
         return replies[0]
 
+    def on_sent(self) -> None:
+        """Handle that the socket has accepted all requests: those without a response are over."""
+        sent = [one for one in self._pending if one.response is None]
+        if sent:
+            self._pending = deque(one for one in self._pending if one.response is not None)
+        for one in sent:
+            one.on_reply(None)
+
     def on_frame(self, frame: bytearray) -> None:
         """Handle a response. Raises MalformedMessage if it is malformed or not the expected one."""
         self.responses += 1
         self.received_bytes += _LENGTH_BYTES + len(frame)
-        if not self._pending:
+        if not self._pending or self._pending[0].response is None:
             raise MalformedMessage("unexpected response: no request is in flight")
         pending = self._pending.popleft()
         try:

@@ -9,7 +9,15 @@ from minikafka.protocol.frame import FrameReader
 
 
 class Stream(Protocol):
-    """The sending side of an open connection; implemented for asyncio and for trio."""
+    """The sending side of an open connection; implemented for asyncio and for trio.
+
+    Attributes:
+        is_full: whether the socket does not accept more bytes for now. Written bytes wait in memory meanwhile, however
+            many; the receiver's `on_sent` is called when they have left.
+    """
+
+    @property
+    def is_full(self) -> bool: ...
 
     def write(self, data: bytes) -> None:
         """Send now, or as soon as the socket accepts the bytes. Never waits and never raises."""
@@ -25,6 +33,9 @@ class Receiver(Protocol):
 
     def on_frame(self, frame: bytearray) -> None:
         """Handle a whole frame. Raises MalformedMessage if the connection must be closed."""
+
+    def on_sent(self) -> None:
+        """Handle that the stream is not full any more."""
 
     def on_lost(self, why: str) -> None:
         """Handle the end of the stream, whatever the reason. This is the last call of the receiver."""

@@ -77,6 +77,10 @@ class SocketStream:
         self._why = "closed by the client"
         self._is_open = True
 
+    @property
+    def is_full(self) -> bool:
+        return bool(self._out)
+
     def write(self, data: bytes) -> None:
         if not self._is_open:
             return
@@ -156,3 +160,4 @@ class SocketStream:
                 if not self._out[0]:
                     del self._out[0]
             self._wake = trio.Event()
+            self._receiver.on_sent()

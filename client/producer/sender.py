@@ -243,12 +243,9 @@ class Sender:
                 return
             now = anyio.current_time()
             deadline = now + self._options.request_timeout_ms / 1000
-            if self._options.required_acks == 0:
-                connection.post(request, None, deadline=deadline, highest=version)
+            is_answered = self._options.required_acks != 0
+            if not is_answered:
                 self._unanswered[node_id] = None
-                for batch in batches:
-                    self._accumulator.succeeded(batch, -1)
-                return
             self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
             try:
                 connection.post(
@@ -256,6 +253,7 @@ class Sender:
                     lambda reply: self._on_response(node_id, batches, reply, now),
                     deadline=deadline,
                     highest=version,
+                    is_answered=is_answered,
                 )
             except BaseException:
                 self._in_flight[node_id] -= 1
@@ -305,6 +303,12 @@ class Sender:
 
     def _on_response(self, node_id: int, batches: list[PendingBatch], reply: Any, sent_s: float) -> None:
         self._in_flight[node_id] -= 1
+        if reply is None:  # acks=0; perhaps within `pump`
+            self._delivered_at = anyio.current_time()
+            for batch in batches:
+                self._accumulator.succeeded(batch, -1)
+            self._wake.set()
+            return
         self.latencies_ms.add((anyio.current_time() - sent_s) * 1000)
         if isinstance(reply, KafkaError):
             self._cluster.refresh_soon()
@@ -383,7 +387,7 @@ class Sender:
 
     @property
     def in_flight(self) -> int:
-        """The number of Produce requests without a response."""
+        """The number of Produce requests without a response; with acks=0, that the sockets have not accepted."""
         return sum(self._in_flight.values())
 
     def _sends_of(self, topic: str) -> TopicSends:

@@ -51,6 +51,7 @@ class FakeStream:
         self.open = True
         self.turns: deque[list[bytes]] = deque()
         """Of the requests without a response, in order: the response, once it is known."""
+        self.is_full = False
         self._broker = broker
         self._frames = FrameReader(1 << 30)
 

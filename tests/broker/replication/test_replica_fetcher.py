@@ -51,6 +51,8 @@ class Broker:
 class Wire:
     """One connection; answers come at once."""
 
+    is_full = False
+
     def __init__(self, leader: Broker, number: int, receiver: Receiver) -> None:
         self._leader = leader
         self._number = number

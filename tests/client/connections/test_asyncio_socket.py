@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from sniffio import current_async_library
 
 from minikafka.client.connections.asyncio_socket import open_stream
 from minikafka.protocol.frame import FIRST_SIZE_BYTES, GROWTH_SIZE_BYTES, FrameReader
@@ -43,6 +44,7 @@ class Frames:
         self.frames = FrameReader(100 * MIB)
         self.received: list[bytearray] = []
         self.why = ""
+        self.libraries: list[str] = []
         self.done = asyncio.Event()
         self._count = count
 
@@ -50,6 +52,9 @@ class Frames:
         self.received.append(frame)
         if len(self.received) == self._count:
             self.done.set()
+
+    def on_sent(self) -> None:
+        self.libraries.append(current_async_library())
 
     def on_lost(self, why: str) -> None:
         self.why = why
@@ -89,4 +94,33 @@ def test_frames_of_all_sizes_arrive_whole(loop: str, piece: int) -> None:
         server.close()
 
     gc.collect()
+    LOOPS[loop](main())
+
+
+@pytest.mark.parametrize("loop", PLACES)
+def test_a_stream_is_full_until_its_peer_has_read(loop: str) -> None:
+    async def main() -> None:
+        reads, all_read = asyncio.Event(), asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reads.wait()
+            await reader.readexactly(24 * MIB)
+            all_read.set()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        receiver = Frames(0)
+        stream = await open_stream(host, port, receiver)
+        assert not stream.is_full
+        for _ in range(24):
+            stream.write(bytes(MIB))
+        await asyncio.sleep(0)
+        assert (stream.is_full, receiver.libraries) == (True, [])
+        reads.set()
+        await asyncio.wait_for(all_read.wait(), 60)
+        assert (stream.is_full, receiver.libraries) == (False, ["asyncio"])
+        stream.close()
+        server.close()
+
     LOOPS[loop](main())

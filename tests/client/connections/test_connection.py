@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -67,6 +68,32 @@ async def test_a_closed_connection_fails_all_requests() -> None:
     assert "the broker closed the connection" in str(replies[0])
     with pytest.raises(NetworkError, match="is closed"):
         connection.post(ListGroupsRequest(), replies.append, deadline=1e9)
+
+
+async def test_a_request_that_gets_no_response_is_in_flight_until_the_socket_accepts_it() -> None:
+    network = answers(groups=lambda request, version: None)
+    network.brokers[0].handlers[ProduceRequest] = lambda request, version: None
+    connection = await connect(network)
+    replies: list[Any] = []
+    post = partial(connection.post, ProduceRequest(), replies.append, deadline=1e9, is_answered=False)
+    post()
+    assert (connection.in_flight, replies) == (0, [None])
+    network.brokers[0].streams[0].is_full = True
+    connection.post(ListGroupsRequest(), lambda reply: replies.append("groups"), deadline=2e9)
+    post()
+    post()
+    assert (connection.in_flight, connection.deadline, replies) == (3, 1e9, [None])
+    connection.on_sent()
+    assert (connection.in_flight, connection.deadline, replies) == (1, 2e9, [None] * 3)
+    post()
+    network.brokers[0].streams[0].say(b"".join(response_parts(ListGroupsResponse(), 5, connection.oldest)))
+    assert replies == [None, None, None, "groups"]
+    with pytest.raises(MalformedMessage, match="no request is in flight"):
+        connection.on_frame(bytearray(8))
+    connection.close()
+    assert [type(reply) for reply in replies[4:]] == [NetworkError]
+    connection.on_sent()
+    assert len(replies) == 5
 
 
 async def test_a_request_without_a_response_times_out() -> None:

@@ -25,11 +25,15 @@ class RecordingReceiver:
         self.frames = FrameReader(1 << 30)
         self.got: list[bytes] = []
         self.lost: list[str] = []
+        self.sent = 0
         self.news = trio.Event()
 
     def on_frame(self, frame: bytearray) -> None:
         self.got.append(bytes(frame))
         self.news.set()
+
+    def on_sent(self) -> None:
+        self.sent += 1
 
     def on_lost(self, why: str) -> None:
         self.lost.append(why)
@@ -66,11 +70,14 @@ async def received(peer: trio.SocketStream, count: int) -> bytes:
 def test_bytes_beyond_the_send_buffer_are_sent_in_order() -> None:
     parts = [bytes([number]) * (MANY_BYTES // 8) for number in range(8)]
 
-    async def scenario(stream: Stream, _: RecordingReceiver, peer: trio.SocketStream) -> None:
+    async def scenario(stream: Stream, receiver: RecordingReceiver, peer: trio.SocketStream) -> None:
+        assert not stream.is_full
         for part in parts:
             stream.write(part)
         await trio.testing.wait_all_tasks_blocked()
+        assert (stream.is_full, receiver.sent) == (True, 0)
         assert await received(peer, MANY_BYTES) == b"".join(parts)
+        assert (stream.is_full, receiver.sent) == (False, 1)
         stream.write(b"after")
         assert await received(peer, 5) == b"after"
 
