@@ -9,6 +9,7 @@ are raised by methods for one resource and returned as values by methods for sev
     admin_transactions.py `TransactionAdmin`: transactions, producers, transactions that hang
     admin_replicas.py     `ReplicaAdmin`: elections, reassignments, the quorum, unregistering brokers
     admin_groups.py       `GroupAdmin`: groups and their committed offsets
+    item_errors.py        retries of what a response names as failed, without the rest
     admin_types.py        the dataclasses passed to and returned by these methods
 
 Caveats:

@@ -9,8 +9,8 @@ some may fail while others succeed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, Unpack
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Unpack
 
 from minikafka.client.admin.admin_cluster import ClusterAdmin, resource_type
 from minikafka.client.admin.admin_types import (
@@ -21,8 +21,9 @@ from minikafka.client.admin.admin_types import (
     NewTopic,
     ReplicaSize,
 )
+from minikafka.client.admin.item_errors import ask_each, ask_one
 from minikafka.client.argument_checks import checks_arguments
-from minikafka.client.argument_kinds import Int16, Int32, PartitionArgument
+from minikafka.client.argument_kinds import Int16, Int32
 from minikafka.client.arguments import AdminArguments
 from minikafka.client.connections.answers import answer_to
 from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topic, missing_topics
@@ -60,7 +61,6 @@ from minikafka.protocol.messages.incremental_alter_configs import (
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.protocol.names import TopicPartition
 
-T = TypeVar("T")
 _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 _RESOURCES_AT_ONCE = 1000
 """The number of resources in one request. minikafka's brokers close connections whose requests name over 10,000."""
@@ -77,8 +77,9 @@ class Admin(ClusterAdmin):
         options: Kafka's admin settings with underscores, each described in `AdminArguments`: request_timeout_ms …
         seams: clock, randomness and network, for tests.
 
-    Every method retries after retriable errors for `default_api_timeout_ms`, then raises. Cancellation: a request
-    that was sent is not withdrawn.
+    Every method retries after retriable errors for `default_api_timeout_ms`, then raises or returns them. An
+    UnknownTopicOrPartitionError about a topic, and a broker's RequestTimedOutError, are raised or returned at once.
+    Cancellation: a request that was sent is not withdrawn.
     """
 
     def __init__(
@@ -115,13 +116,20 @@ class Admin(ClusterAdmin):
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         """Create several topics. Return, by topic name, None or the KafkaError."""
-        request = CreateTopicsRequest(
-            topics=[_creatable(topic) for topic in topics],
-            timeout_ms=self._options.request_timeout_ms,
-            validate_only=validate_only,
-        )
-        response = await self._ask(request, "creating topics")
-        return {one.name: _error(one, f"topic {one.name!r}") for one in response.topics}
+        wanted: dict[str, list[CreatableTopic]] = {}
+        for topic in topics:
+            wanted.setdefault(topic.name, []).append(_creatable(topic))
+
+        async def ask(names: list[str]) -> dict[str, KafkaError | None]:
+            request = CreateTopicsRequest(
+                topics=[one for name in names for one in wanted[name]],
+                timeout_ms=self._options.request_timeout_ms,
+                validate_only=validate_only,
+            )
+            response = await self.cluster.request(request)
+            return {one.name: _error(one, f"topic {one.name!r}") for one in response.topics}
+
+        return await ask_each(self.cluster, wanted, ask, "creating topics")
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its records. Raises UnknownTopicOrPartitionError …"""
@@ -129,18 +137,22 @@ class Admin(ClusterAdmin):
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete several topics. Return, by topic name, None or the KafkaError."""
-        names = list(names)
-        connection = await self._retry(self.cluster.any_connection, "deleting topics")
-        request = DeleteTopicsRequest(topic_names=names, timeout_ms=self._options.request_timeout_ms)
-        if connection.version_for(DeleteTopicsRequest) >= _FIRST_VERSION_WITH_STATES:
-            request.topics = [DeleteTopicState(name=name) for name in names]
-        response = await self._ask(request, "deleting topics")
-        return {one.name or "": _error(one, f"topic {one.name!r}") for one in response.responses}
+
+        async def ask(names: list[str]) -> dict[str, KafkaError | None]:
+            connection = await self.cluster.any_connection()
+            request = DeleteTopicsRequest(topic_names=names, timeout_ms=self._options.request_timeout_ms)
+            if connection.version_for(DeleteTopicsRequest) >= _FIRST_VERSION_WITH_STATES:
+                request.topics = [DeleteTopicState(name=name) for name in names]
+            response = await self.cluster.request(request)
+            return {one.name or "": _error(one, f"topic {one.name!r}") for one in response.responses}
+
+        return await ask_each(self.cluster, names, ask, "deleting topics")
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
         """The names of all topics, sorted; `include_internal` adds internal ones."""
-        topics = (await self._describe(None)).topics.values()
-        return sorted(topic.name for topic in topics if include_internal or not topic.is_internal)
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        response = await self._ask_about(request, "listing topics")
+        return sorted(one.name for one in response.topics if include_internal or not one.is_internal)
 
     async def describe_topic(self, name: str) -> Topic:
         """Describe a topic: its id, partitions, leaders and replicas. Raises UnknownTopicOrPartitionError …"""
@@ -155,18 +167,19 @@ class Admin(ClusterAdmin):
         A broker that is cut off from the controller may lack topics and partitions that other brokers know, as in
         Kafka.
         """
-        metadata = await self._describe(None if names is None else list(names))
-        return {**metadata.topics, **metadata.errors}
+        if names is None:
+            return await self._describe(None)
+        return await ask_each(self.cluster, names, self._describe, "describing topics")
 
-    async def _describe(self, names: list[str] | None) -> Metadata:
+    async def _describe(self, names: list[str] | None) -> dict[str, Topic | KafkaError]:
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         metadata = Metadata()
-        metadata.apply(await self._ask(request, "describing topics"), names)
+        metadata.apply(await self._ask_about(request, "describing topics"), names)
         for name in names or ():
             if name not in metadata.topics:
                 metadata.errors.setdefault(name, missing_topics([name]))
-        return metadata
+        return {**metadata.topics, **metadata.errors}
 
     async def create_partitions(
         self, name: str, total: Int32, *, assignments: Sequence[Sequence[Int32]] | None = None
@@ -177,8 +190,7 @@ class Admin(ClusterAdmin):
             placed = [CreatePartitionsAssignment(broker_ids=list(one)) for one in assignments]
         topic = CreatePartitionsTopic(name=name, count=total, assignments=placed)
         request = CreatePartitionsRequest(topics=[topic], timeout_ms=self._options.request_timeout_ms)
-        response = await self._ask(request, "creating partitions")
-        _raise(_error(answer_to(request, response), f"topic {name!r}"))
+        await self._result(request, "creating partitions", f"topic {name!r}")
 
     # Configs.
 
@@ -192,10 +204,8 @@ class Admin(ClusterAdmin):
         Raises KafkaError, and ValueError for an unknown kind.
         """
         request = _configs_request(kind, [name], keys, synonyms=synonyms)
-        response = await self._ask(request, "describing configs", _node_of(kind, name))
-        result = answer_to(request, response)
-        _raise(_error(result, f"{kind} {name!r}"))
-        return _entries(result)
+        named = f"{kind} {name!r}"
+        return _entries(await self._result(request, "describing configs", named, _node_of(kind, name)))
 
     async def describe_topic_configs(
         self, names: Iterable[str], *, keys: Iterable[str] | None = None
@@ -203,11 +213,16 @@ class Admin(ClusterAdmin):
         """The configs of several topics, by requests for a thousand each."""
         found: dict[str, dict[str, ConfigEntry] | KafkaError] = {}
         rest, chosen = list(names), None if keys is None else list(keys)
+
+        async def ask(some: list[str]) -> dict[str, dict[str, ConfigEntry] | KafkaError]:
+            response = await self.cluster.request(_configs_request("topic", some, chosen, synonyms=False))
+            return {
+                one.resource_name: _error(one, f"topic {one.resource_name!r}") or _entries(one)
+                for one in response.results
+            }
+
         while rest:
-            request = _configs_request("topic", rest[:_RESOURCES_AT_ONCE], chosen, synonyms=False)
-            response = await self._ask(request, "describing configs")
-            for one in response.results:
-                found[one.resource_name] = _error(one, f"topic {one.resource_name!r}") or _entries(one)
+            found |= await ask_each(self.cluster, rest[:_RESOURCES_AT_ONCE], ask, "describing configs")
             del rest[:_RESOURCES_AT_ONCE]
         return found
 
@@ -239,8 +254,7 @@ class Admin(ClusterAdmin):
         ]
         resource = AlterConfigsResource(resource_type=resource_type(kind), resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        response = await self._ask(request, "altering configs", _node_of(kind, name))
-        _raise(_error(answer_to(request, response), f"{kind} {name!r}"))
+        await self._result(request, "altering configs", f"{kind} {name!r}", _node_of(kind, name))
 
     # Records and offsets.
 
@@ -248,10 +262,20 @@ class Admin(ClusterAdmin):
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
         """Delete records before an offset (-1: the high watermark); return each partition's new first offset."""
+        offsets = {TopicPartition(*tp): offset for tp, offset in before.items()}
+
+        async def ask(some: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+            return await self._delete_records({tp: offsets[tp] for tp in some})
+
+        return await ask_each(self.cluster, offsets, ask, "deleting records", final=())
+
+    async def _delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | KafkaError]:
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         await self._find_leaders(before)
         for tp, offset in before.items():
-            by_leader.setdefault(self.cluster.metadata.leader(*tp), {})[TopicPartition(*tp)] = offset
+            by_leader.setdefault(self.cluster.metadata.leader(*tp), {})[tp] = offset
         results: dict[TopicPartition, int | KafkaError] = {}
         for leader, some in by_leader.items():
             topics: dict[str, DeleteRecordsTopic] = {}
@@ -261,7 +285,7 @@ class Admin(ClusterAdmin):
             request = DeleteRecordsRequest(
                 topics=list(topics.values()), timeout_ms=self._options.request_timeout_ms
             )
-            response = await self._ask(request, "deleting records", leader)
+            response = await self.cluster.request(request, leader)
             for topic in response.topics:
                 for one in topic.partitions:
                     tp = TopicPartition(topic.name, one.partition_index)
@@ -293,52 +317,40 @@ class Admin(ClusterAdmin):
 
         A partition without a leader is asked for until `default_api_timeout_ms` has passed.
         """
-        left = {TopicPartition(*tp): time for tp, time in times.items()}
-        results: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {}
+        wanted = {TopicPartition(*tp): time for tp, time in times.items()}
 
-        async def attempt() -> None:
-            found = await list_offsets_of_each(
+        async def ask(some: list[TopicPartition]) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+            return await list_offsets_of_each(
                 self.cluster,
-                left,
+                {tp: wanted[tp] for tp in some},
                 isolation_level=int(isolation_level == "read_committed"),
                 timeout_ms=self._options.request_timeout_ms,
             )
-            results.update(found)
-            again = {tp: one for tp, one in found.items() if isinstance(one, KafkaError) and one.retriable}
-            for tp in found.keys() - again.keys():
-                del left[tp]
-            if again:
-                raise next(iter(again.values()))
 
         try:
-            await self.cluster.retry(attempt, "listing offsets")
+            return await ask_each(self.cluster, wanted, ask, "listing offsets", final=())
         except KafkaError as error:
-            results.update({tp: error for tp in left if tp not in results})
-        return results
+            return dict.fromkeys(wanted, error)
 
-    async def _find_leaders(self, partitions: Iterable[PartitionArgument]) -> None:
-        async def attempt() -> None:
-            if self.cluster.topics is not None:
-                self.cluster.topics |= dict.fromkeys(tp[0] for tp in partitions)
-            await self.cluster.refresh()
-            for tp in partitions:
-                if self.cluster.metadata.leader(*tp) < 0:
-                    raise self.cluster.metadata.errors.get(tp[0]) or LeaderNotAvailableError(
-                        f"{tp[0]}-{tp[1]} has no leader, or does not exist"
-                    )
-
-        await self.cluster.retry(attempt, "finding leaders")
+    async def _find_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        if self.cluster.topics is not None:
+            self.cluster.topics |= dict.fromkeys(tp.topic for tp in partitions)
+        await self.cluster.refresh()
+        for tp in partitions:
+            if self.cluster.metadata.leader(*tp) < 0:
+                raise self.cluster.metadata.errors.get(tp.topic) or LeaderNotAvailableError(
+                    f"{tp} has no leader, or does not exist"
+                )
 
     # The cluster.
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         """Describe the cluster: its id, controller and brokers; `include_fenced` adds fenced ones (Kafka 4.0)."""
-        connection = await self._retry(self.cluster.any_connection, "describing the cluster")
+        connection = await self.cluster.retry(self.cluster.any_connection, "describing the cluster")
         request = DescribeClusterRequest()
         if connection.version_for(DescribeClusterRequest) >= _FIRST_VERSION_WITH_FENCED_BROKERS:
             request.include_fenced_brokers = include_fenced
-        response = await self._ask(request, "describing the cluster")
-        _raise(_error(response, "the cluster"))
+        response = await self._ask_about(request, "describing the cluster")
         brokers = [Broker(one.broker_id, one.host, one.port, one.rack) for one in response.brokers]
         fenced = frozenset(one.broker_id for one in response.brokers if one.is_fenced)
         return ClusterDescription(response.cluster_id, response.controller_id, brokers, fenced)
@@ -349,7 +361,9 @@ class Admin(ClusterAdmin):
         chosen = sorted(self.cluster.metadata.brokers) if node_ids is None else list(node_ids)
         directories: dict[int, list[LogDirectory]] = {}
         for node_id in chosen:
-            response = await self._ask(DescribeLogDirsRequest(topics=None), "describing log directories", node_id)
+            response = await self._ask_about(
+                DescribeLogDirsRequest(topics=None), "describing log directories", node_id
+            )
             directories[node_id] = [
                 LogDirectory(
                     one.log_dir,
@@ -368,12 +382,14 @@ class Admin(ClusterAdmin):
             ]
         return directories
 
-    async def _ask(self, request: Any, what: str, node_id: int | None = None) -> Any:
-        timeout_ms = self._options.request_timeout_ms
-        return await self._retry(lambda: self.cluster.request(request, node_id, timeout_ms=timeout_ms), what)
+    async def _result(self, request: Any, what: str, named: str, node_id: int | None = None) -> Any:
+        """The result for the single item of a request, `named`. Raises its KafkaError."""
 
-    async def _retry(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
-        return await self.cluster.retry(attempt, what)
+        async def ask() -> Any:
+            one = answer_to(request, await self.cluster.request(request, node_id))
+            return _error(one, named) or one
+
+        return await ask_one(self.cluster, ask, what)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

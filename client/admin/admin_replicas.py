@@ -7,6 +7,7 @@ from typing import Any
 
 from minikafka.client.admin.admin_groups import GroupAdmin
 from minikafka.client.admin.admin_types import QuorumDescription, QuorumReplica, Reassignment
+from minikafka.client.admin.item_errors import ask_one
 from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.argument_kinds import Int32, PartitionArgument
 from minikafka.client.connections.answers import answer_to
@@ -113,10 +114,16 @@ class ReplicaAdmin(GroupAdmin):
         """The metadata quorum: its leader, voters and observers with their log end offsets (KIP-595, KIP-836)."""
         partition = RequestPartitionData(partition_index=0)
         request = DescribeQuorumRequest(topics=[RequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])])
-        response = await self._ask_about(request, "describing the quorum")
-        one = answer_to(request, response)
-        if one.error_code:
-            raise error_for(one.error_code, f"describing the quorum: {one.error_message or error_for(one.error_code)}")
+        what = "describing the quorum"
+
+        async def ask() -> Any:
+            response = await self._ask_about(request, what)
+            one = answer_to(request, response)
+            if one.error_code:
+                return error_for(one.error_code, f"{what}: {one.error_message or error_for(one.error_code)}")
+            return response, one
+
+        response, one = await ask_one(self.cluster, ask, what)
         addresses = {
             node.node_id: tuple(f"{listener.host}:{listener.port}" for listener in node.listeners)
             for node in response.nodes
@@ -168,15 +175,17 @@ class ReplicaAdmin(GroupAdmin):
     def _timeout_ms(self) -> int:
         return self._client_options.request_timeout_ms
 
-    async def _ask_about(self, request: Any, what: str, *, final: Collection[ErrorCode] = ()) -> Any:
-        """Send a request to any broker, which forwards it. Raises the response's top-level KafkaError.
+    async def _ask_about(
+        self, request: Any, what: str, node_id: int | None = None, *, final: Collection[ErrorCode] = ()
+    ) -> Any:
+        """Send a request to a broker (None: any, which forwards it). Raises the response's top-level KafkaError.
 
         Args:
             final: retriable errors that are raised at once, because the broker has itself waited before responding.
         """
 
         async def attempt() -> Any:
-            response = await self.cluster.request(request)
+            response = await self.cluster.request(request, node_id)
             if response.error_code:
                 message = getattr(response, "error_message", None)
                 error = error_for(response.error_code, f"{what}: {message or error_for(response.error_code)}")

@@ -55,9 +55,7 @@ class TransactionAdmin(ReplicaAdmin):
         request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
         found: list[TransactionListing] = []
         for node_id in sorted(self.cluster.metadata.brokers):
-            response = await self._ask_node(node_id, request, "listing transactions")
-            if response.error_code:
-                raise error_for(response.error_code, f"ListTransactions failed at broker {node_id}")
+            response = await self._ask_about(request, f"listing transactions of broker {node_id}", node_id)
             found += [
                 TransactionListing(one.transactional_id, one.producer_id, one.transaction_state, node_id)
                 for one in response.transaction_states
@@ -174,9 +172,6 @@ class TransactionAdmin(ReplicaAdmin):
         except TransactionalIdNotFoundError:
             return False
         return described.producer_id == one.producer.producer_id and one.partition in described.partitions
-
-    async def _ask_node(self, node_id: int, request: Any, what: str) -> Any:
-        return await self.cluster.retry(lambda: self.cluster.request(request, node_id), what)
 
     async def _ask_leader(self, tp: TopicPartition, request: Any) -> Any:
         """Send a request to a partition's leader. Raises KafkaError, LeaderNotAvailableError if there is no leader."""

@@ -12,6 +12,7 @@ _SESSIONS = tuple(
         "test_a_full_response_without_some_partitions_begins_no_session",
     )
 )
+_LACKING = "tests/client/connections/test_lacking_answers.py"
 _BOOTSTRAP = "client/connections/bootstrap.py"
 _CLUSTER = "client/connections/cluster_client.py"
 _RECOVERY = tuple(
@@ -42,6 +43,22 @@ _LATE = (
 )
 
 MUTATIONS = (
+    Mutation(
+        "the errors of single items are returned at once, though they pass",
+        "client/admin/item_errors.py",
+        "        for one in errors.values():\n",
+        "        for one in ():\n",
+        (f"{_LACKING}::test_an_error_that_passes_is_neither_raised_nor_returned",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "topics with an error are not listed",
+        "client/admin/admin.py",
+        "for one in response.topics if include_internal or not one.is_internal)",
+        "for one in response.topics if not one.error_code)",
+        (f"{_LACKING}::test_topics_are_listed_whatever_errors_they_have",),
+        seeds=TEST_ONLY,
+    ),
     Mutation(
         "with stop_at a committed offset beyond the end counts as the end",
         "client/consumer/partition_state.py",

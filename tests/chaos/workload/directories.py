@@ -32,7 +32,7 @@ async def move_replica(process: ClientProcess, admin: Admin) -> None:
     target = process.random.choice([one.path for one in directories if one.path != source])
     topic = AlterReplicaLogDirTopic(name=tp.topic, partitions=[tp.partition])
     request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=target, topics=[topic])])
-    response = await admin._ask(request, f"moving {tp}", node_id)
+    response = await admin.cluster.retry(lambda: admin.cluster.request(request, node_id), f"moving {tp}")
     code = response.results[0].partitions[0].error_code
     if code:
         raise error_for(code, f"moving {tp} to {target}")

@@ -29,6 +29,7 @@ async def set_transaction_version(admin: Admin, level: int) -> None:
     """Set the level of the cluster. Raises KafkaError."""
     kind = UPGRADE if level == NEWEST else SAFE_DOWNGRADE
     update = FeatureUpdateKey(feature=FEATURE, max_version_level=level, upgrade_type=kind)
-    response = await admin._ask(UpdateFeaturesRequest(feature_updates=[update]), f"setting {FEATURE}")
+    request = UpdateFeaturesRequest(feature_updates=[update])
+    response = await admin.cluster.retry(lambda: admin.cluster.request(request), f"setting {FEATURE}")
     if response.error_code:
         raise error_for(response.error_code, response.error_message)

@@ -1,7 +1,8 @@
 """Responses that lack what was asked for, name it twice or name something else: calls raise a KafkaError, or succeed.
 
 Each call of a client is made with a node once, and its responses are kept. Then it is made again with each of their
-lists empty, or twice as long, each of their names another one, and each of their fields null that may be.
+lists empty, or twice as long, each of their names another one, and each of their fields null that may be; of an
+`Admin` also with each of their error codes set once.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from minikafka.client.connections.connection import Connection
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.protocol.apis import APIS
 from minikafka.protocol.codec.schema import fields_of
+from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.headers import decode_response
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.fetch import FetchRequest
+from minikafka.protocol.messages.metadata import MetadataResponse
 
 Call = Callable[..., Awaitable[Any]]
 Path = tuple[str, ...]
@@ -100,9 +103,9 @@ CONSUMER: dict[str, Callable[[Consumer], Awaitable[Any]]] = {
 }  # fmt: skip
 
 
-async def with_admin(call: Callable[[Admin], Awaitable[Any]], bootstrap: str, **options: Any) -> None:
+async def with_admin(call: Callable[[Admin], Awaitable[Any]], bootstrap: str, **options: Any) -> Any:
     async with Admin(bootstrap, **QUICK, **options) as admin:
-        await call(admin)
+        return await call(admin)
 
 
 async def with_member(
@@ -274,3 +277,73 @@ def test_only_kafka_errors_are_raised(name: str, conversations: dict[str, dict[A
                 raise AssertionError(f"{kind.__name__} {'.'.join(path)}: {how}") from error
             next(done)
     assert next(done)
+
+
+TRANSIENT = (ErrorCode.NOT_CONTROLLER, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+VALUES = {"elect_leaders", "elect all leaders", "alter_partition_reassignments", "describe_log_dirs", "update_features"}
+"""Calls that return, or raise, the errors of single items as they are: of elections, directories and features."""
+
+
+def codes(cls: type, before: Path = ()) -> Iterator[Path]:
+    """The error codes of a response."""
+    for one in fields_of(cls):
+        if one.name == "error_code":
+            yield (*before, one.name)
+        elif one.struct is not None:
+            yield from codes(one.struct, (*before, one.name))
+
+
+def fail_once(path: Path, code: int, done: list[bool], found: Any) -> None:
+    """Set an error code in the first response."""
+    if not done:
+        done.append(True)
+        _set(path, code, found)
+
+
+def _set(path: Path, code: int, found: Any) -> None:
+    for one in found if isinstance(found, list) else [] if found is None else [found]:
+        if len(path) > 1:
+            _set(path[1:], code, getattr(one, path[0]))
+        else:
+            one.error_code = code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ADMIN)
+def test_an_error_that_passes_is_neither_raised_nor_returned(
+    name: str, conversations: dict[str, dict[Any, Kept]]
+) -> None:
+    """Each error code of each response, also those of single items, names a retriable error once."""
+
+    async def main(network: Player) -> Any:
+        with trio.fail_after(60):
+            return await with_admin(ADMIN[name], "a:1", seams=network.seams())
+
+    kept = conversations[name]
+    for kind in kept:
+        for path in codes(kind):
+            if len(path) > 1 and name in VALUES and kind is not MetadataResponse:
+                continue
+            for code in TRANSIENT:
+                done: list[bool] = []
+                network = Player(kept, kind, partial(fail_once, path, code, done))
+                try:
+                    found = trio.run(main, network, clock=MockClock(autojump_threshold=0))
+                except KafkaError as error:
+                    found = error if name not in ("abort_transaction", "describe_transaction") else None
+                results = found.values() if isinstance(found, dict) else [found]
+                errors = [one for one in results if isinstance(one, KafkaError) and one.code == code]
+                assert not errors, f"{kind.__name__} {'.'.join(path)}: {code.name}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", TRANSIENT)
+def test_topics_are_listed_whatever_errors_they_have(code: int, conversations: dict[str, dict[Any, Kept]]) -> None:
+    def fail(response: Any) -> None:
+        _set(("topics", "error_code"), code, response)
+
+    async def main(*change: Any) -> Any:
+        network = Player(conversations["list_topics"], MetadataResponse, *change)
+        return await with_admin(ADMIN["list_topics"], "a:1", seams=network.seams())
+
+    assert trio.run(main, fail) == trio.run(main) != []
