@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Generator
+from array import array
+from collections.abc import Callable, Generator, MutableSequence
 from typing import Any
 
 import anyio
@@ -51,7 +52,7 @@ class PendingBatch:
         self.size_bytes = BATCH_OVERHEAD_BYTES
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
-        self.timestamps: list[int] = []
+        self.timestamps: MutableSequence[int] = []
         self.headers: dict[int, Headers] = {}
         self.callbacks: list[tuple[int, OnDelivery]] = []
         self.waiters: list[Callable[[], Any]] = []
@@ -68,8 +69,13 @@ class PendingBatch:
 
     def __del__(self) -> None:
         if self.untold:
-            records, partition = counted(len(self.values), "record"), f"{self.topic}-{self.partition}"
+            records, partition = counted(self.count, "record"), f"{self.topic}-{self.partition}"
             _logger.warning("delivery failed: %s for %s: %s", records, partition, self.error)
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return len(self.timestamps)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -116,13 +122,19 @@ class PendingBatch:
             for waiter in self.waiters:
                 waiter()
             self.waiters.clear()
+            self._forget_records()
+
+    def _forget_records(self) -> None:
+        """Keep of the records what `metadata` needs: a `Delivery` of one of them may be kept for long."""
+        self.keys, self.values, self.headers, self.callbacks = [], [], {}, []
+        self.timestamps = array("q", self.timestamps)
 
     def metadata(self, index: int) -> RecordMetadata:
         """The metadata of record number `index`. Raises the batch's KafkaError."""
         for half in self.halves:
-            if index < len(half.values):
+            if index < half.count:
                 return half.metadata(index)
-            index -= len(half.values)
+            index -= half.count
         if self.error is not None:
             self.untold = False
             raise self.error.with_traceback(None)

@@ -398,7 +398,7 @@ class Sender:
     def _count_failed(self, failed: list[PendingBatch]) -> None:
         """Count the records of failed batches; to be called once for each batch."""
         for batch in failed:
-            self._sends_of(batch.topic).failed += len(batch.values)
+            self._sends_of(batch.topic).failed += batch.count
 
     def _init_producer_id_soon(self) -> None:
         if not self._initializing:

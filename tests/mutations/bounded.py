@@ -11,6 +11,14 @@ _UNSENT = "tests/broker/connections/test_unsent_responses.py"
 
 MUTATIONS = (
     Mutation(
+        "a delivery keeps the records of its batch",
+        "client/producer/producer_batch.py",
+        "        self.keys, self.values, self.headers, self.callbacks = [], [], {}, []\n",
+        "        self.headers, self.callbacks = {}, []\n",
+        ("tests/client/producer/test_kept_deliveries.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "with acks=0 records leave buffer_memory though the socket has not accepted them",
         "client/connections/connection.py",
         "        if not is_answered and not self._stream.is_full:\n",
