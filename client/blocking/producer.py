@@ -80,7 +80,8 @@ class Producer(BlockingClient):
     `send` returns at once unless the inbox is full: it holds at most `INBOX_SIZE_MAX` records, and 16 MiB or
     `buffer_memory`, whichever is less. If the inbox is full, `send` waits for the thread that calls `on_delivery`: do
     not call `send` while holding a lock that a callback takes as well. Errors, such as an unknown topic, are raised by
-    the delivery's `result()`, or logged. Leaving the block waits for all deliveries; an exception drops the records.
+    the delivery's `result()`, or logged. Leaving the block waits for all deliveries, also of what callbacks send
+    meanwhile; an exception drops the records.
     """
 
     def __init__(
@@ -263,7 +264,7 @@ class Producer(BlockingClient):
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
         if kind is None and self._is_open:
             try:
-                self._wait(self._emptied)
+                self._wait(self._deliver_all)
             except BaseException as failure:
                 super().__exit__(type(failure), failure, failure.__traceback__)
                 raise
@@ -275,7 +276,7 @@ class Producer(BlockingClient):
         self._emptying = False  # The next `send` finds out.
 
     async def _finish(self) -> None:
-        await self._flush()
+        await self._deliver_all()
 
     def _start_emptying(self) -> None:
         if not self._is_open:
@@ -387,6 +388,13 @@ class Producer(BlockingClient):
     async def _flush(self) -> None:
         await self._emptied()
         await self._producer.flush()
+
+    async def _deliver_all(self) -> None:
+        """Deliver all records, also those that callbacks send meanwhile; an open transaction is left to be aborted."""
+        await self._emptied()
+        accumulator = self._producer._accumulator
+        while accumulator.transaction is None and (self._inbox or self._has_task or any(accumulator.unfinished())):
+            await self._flush()
 
     def _wait_for(self, delivery: BlockingDelivery, timeout_ms: float | None) -> None:
         self._wait(self._settled, delivery, timeout_ms)
