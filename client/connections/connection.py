@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -24,7 +25,7 @@ from minikafka.protocol.apis import APIS, api_of
 from minikafka.protocol.errors import NetworkError, UnsupportedVersionError, error_for
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.headers import decode_response, request_parts
-from minikafka.protocol.message import MalformedMessage, decode
+from minikafka.protocol.message import MalformedMessage, UnencodableMessage, decode, encode
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 RESPONSE_SIZE_BYTES_MAX = 1 << 30
@@ -143,7 +144,8 @@ class Connection:
         `deadline` is on the event loop's clock. When it passes, the connection is closed, as later responses on
         it would be late as well.
 
-        Raises UnsupportedVersionError, UnencodableMessage, and NetworkError if the connection is closed.
+        Raises UnsupportedVersionError, also if only newer versions have what the request needs, UnencodableMessage, and
+        NetworkError if the connection is closed.
         """
         if self.closed or self._stream is None:
             raise NetworkError(f"the connection to {self.address} is closed: {self.closed}")
@@ -155,7 +157,13 @@ class Connection:
                 self._chosen[kind] = chosen
         response, version = chosen
         self._correlation_id = number = (self._correlation_id + 1) & _CORRELATION_ID_MAX
-        frame = b"".join(request_parts(message, version, number, self._client_id))
+        try:
+            frame = b"".join(request_parts(message, version, number, self._client_id))
+        except UnencodableMessage as error:
+            if _fits_newer(message, version):
+                text = f"version {version} is the newest in common with the broker at {self.address}"
+                raise UnsupportedVersionError(f"{api_of(kind).name}: {text}: {error}") from error
+            raise
         if self.on_post is not None:
             self.on_post()
         self._pending.append(_Pending(number, response if is_answered else None, version, deadline, on_reply))
@@ -253,6 +261,15 @@ async def open_connection(
         connection.close()
         raise
     return connection
+
+
+def _fits_newer(message: Any, version: int) -> bool:
+    """Whether a request that cannot be encoded in a version could be in a newer one."""
+    for newer in range(version + 1, api_of(type(message)).versions.last + 1):
+        with suppress(UnencodableMessage):
+            encode(message, newer)
+            return True
+    return False
 
 
 def api_versions_request() -> ApiVersionsRequest:

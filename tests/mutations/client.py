@@ -44,6 +44,14 @@ _LATE = (
 
 MUTATIONS = (
     Mutation(
+        "a request that needs a newer version raises an error of the codec",
+        "client/connections/connection.py",
+        "            if _fits_newer(message, version):\n",
+        "            if False:\n",
+        ("tests/client/connections/test_connection.py::test_a_request_that_needs_a_newer_version_is_refused",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "the errors of single items are returned at once, though they pass",
         "client/admin/item_errors.py",
         "        for one in errors.values():\n",

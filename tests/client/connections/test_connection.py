@@ -11,12 +11,16 @@ from support.fake_network import FakeNetwork, HangUp
 
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.seams import Seams
+from minikafka.protocol.apis import api_of
 from minikafka.protocol.errors import NetworkError, UnsupportedVersionError
 from minikafka.protocol.headers import response_parts
-from minikafka.protocol.message import MalformedMessage
+from minikafka.protocol.message import MalformedMessage, UnencodableMessage
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from minikafka.protocol.messages.list_offsets import ListOffsetsRequest
 from minikafka.protocol.messages.metadata import MetadataRequest
+from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest
 from minikafka.protocol.messages.produce import ProduceRequest
 
 pytestmark = pytest.mark.anyio
@@ -128,6 +132,39 @@ async def test_unexpected_responses_are_rejected() -> None:
     connection = await connect(answers(groups=lambda request, version: None))
     with pytest.raises(MalformedMessage, match="no request is in flight"):
         connection.on_frame(bytearray(8))
+
+
+def offering(message: Any, version: int) -> FakeNetwork:
+    """A broker with this version of the request's API at most."""
+    network = FakeNetwork()
+    network.broker("a", 1)
+    offered = [ApiVersion(api_key=api_of(type(message)).key, min_version=0, max_version=version)]
+    network.brokers[0].handlers[ApiVersionsRequest] = lambda *_: ApiVersionsResponse(api_keys=offered)
+    return network
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "lacks"),
+    [
+        (MetadataRequest(topics=[], allow_auto_topic_creation=False), 3, "no allow_auto_topic_creation"),
+        (ListOffsetsRequest(isolation_level=1), 1, "no isolation_level"),
+        (FindCoordinatorRequest(key="x", key_type=1), 0, "no key_type"),
+        (OffsetFetchRequest(group_id="g", topics=None), 1, "topics|NoneType"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+async def test_a_request_that_needs_a_newer_version_is_refused(message: Any, version: int, lacks: str) -> None:
+    connection = await connect(offering(message, version))
+    with pytest.raises(UnsupportedVersionError, match=f"version {version} is the newest in common .*: .*({lacks})"):
+        await connection.request(message, timeout_ms=1000)
+    assert (connection.in_flight, connection.closed) == (0, "")
+
+
+async def test_a_request_that_no_version_can_express_is_no_matter_of_versions() -> None:
+    message = FindCoordinatorRequest(key="x" * 40_000)
+    connection = await connect(offering(message, 0))
+    with pytest.raises(UnencodableMessage):
+        await connection.request(message, timeout_ms=1000)
 
 
 async def test_the_newest_common_version_is_used() -> None:

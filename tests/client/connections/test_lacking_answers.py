@@ -2,7 +2,7 @@
 
 Each call of a client is made with a node once, and its responses are kept. Then it is made again with each of their
 lists empty, or twice as long, each of their names another one, and each of their fields null that may be; of an
-`Admin` also with each of their error codes set once.
+`Admin` also with each of their error codes set once. At last, the broker offers older versions only.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from trio.testing import MockClock
 from minikafka.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from minikafka.client.connections.connection import Connection
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.protocol.apis import APIS
+from minikafka.protocol.apis import APIS, api_of
 from minikafka.protocol.codec.schema import fields_of
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.headers import decode_response
 from minikafka.protocol.message import MalformedMessage
+from minikafka.protocol.messages.api_versions import ApiVersionsResponse
 from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.messages.metadata import MetadataResponse
 
@@ -277,6 +278,31 @@ def test_only_kafka_errors_are_raised(name: str, conversations: dict[str, dict[A
                 raise AssertionError(f"{kind.__name__} {'.'.join(path)}: {how}") from error
             next(done)
     assert next(done)
+
+
+def offer(key: int, version: int, response: Any) -> None:
+    """Limit the versions of an API that a broker offers."""
+    for one in response.api_keys:
+        if one.api_key == key:
+            one.max_version = version
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_brokers_with_older_versions_cause_kafka_errors_only(
+    name: str, conversations: dict[str, dict[Any, Kept]]
+) -> None:
+    """A request may need what an older version lacks."""
+    kept = conversations[name]
+    for kind, one in kept.items():
+        key = api_of(REQUESTS[kind]).key
+        for version in range(one.version):
+            if kind is ApiVersionsResponse:
+                continue
+            try:
+                outcome(CALLS[name], Player(kept, ApiVersionsResponse, partial(offer, key, version)))
+            except Exception as error:
+                raise AssertionError(f"{kind.__name__} up to version {version}") from error
 
 
 TRANSIENT = (ErrorCode.NOT_CONTROLLER, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_LEADER_OR_FOLLOWER)
