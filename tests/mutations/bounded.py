@@ -6,26 +6,9 @@ _FREED = "tests/broker/connections/test_frames_are_freed.py"
 _PATTERNS = "tests/broker/coordinator/groups/consumer/test_subscription_pattern.py"
 _LARGE = "tests/broker/connections/test_large_messages.py"
 _SLICES = "tests/client/consumer/test_large_batches.py"
-_FULL = "tests/client/producer/test_full_sockets.py"
 _UNSENT = "tests/broker/connections/test_unsent_responses.py"
 
 MUTATIONS = (
-    Mutation(
-        "a delivery keeps the records of its batch",
-        "client/producer/producer_batch.py",
-        "        self.keys, self.values, self.headers, self.callbacks = [], [], {}, []\n",
-        "        self.headers, self.callbacks = {}, []\n",
-        ("tests/client/producer/test_kept_deliveries.py",),
-        seeds=TEST_ONLY,
-    ),
-    Mutation(
-        "with acks=0 records leave buffer_memory though the socket has not accepted them",
-        "client/connections/connection.py",
-        "        if not is_answered and not self._stream.is_full:\n",
-        "        if not is_answered:\n",
-        (_FULL, "tests/client/connections/test_connection.py"),
-        seeds=TEST_ONLY,
-    ),
     Mutation(
         "brackets that are not closed are looked for by the square of their number",
         "controller/patterns.py",

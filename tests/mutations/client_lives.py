@@ -11,14 +11,6 @@ _ODD = "tests/client/connections/test_odd_answers.py"
 
 MUTATIONS = (
     Mutation(
-        "what callbacks send while a producer's block is left is dropped",
-        "client/blocking/producer.py",
-        "                self._wait(self._deliver_all)\n",
-        "                self._wait(self._emptied)\n",
-        ("tests/client/producer/test_sent_by_callbacks.py",),
-        seeds=TEST_ONLY,
-    ),
-    Mutation(
         "a wait is logged once",
         "client/connections/waits.py",
         "now - self._told[look] >= INTERVAL_S",
