@@ -71,6 +71,7 @@ class FetchLoop:
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
         self.polled_at = float("inf")
         self._yielded: object = None
+        self._requests = 0
         self._wake = anyio.Event()
         self._arrival = anyio.Event()
         self._in_flight: dict[int, float] = {}
@@ -97,6 +98,19 @@ class FetchLoop:
             request = session.closing()
             if connection is not None and request is not None:
                 connection.post(request, lambda reply: None, deadline=deadline)
+
+    def begin_request(self) -> bool:
+        """Note that the application requests records; return True."""
+        self._requests += 1
+        self.polled_at = float("inf")
+        return True
+
+    def end_request(self) -> bool:
+        """Note the end of a request; return whether another one goes on, as beside one that was cancelled."""
+        self._requests -= 1
+        if not self._requests:
+            self.polled_at = anyio.current_time()
+        return self._requests > 0
 
     def wake(self) -> None:
         """Make the task look for partitions to fetch now."""

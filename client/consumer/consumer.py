@@ -354,7 +354,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         """Like `_wait_for`, but return None after a deadline on the event loop's clock; call the listener first."""
         self._reader.check_waiting()
         loop, subscriptions = self._open_loop(), self._open_subscriptions()
-        loop.polled_at, subscriptions.is_requested = float("inf"), True
+        subscriptions.is_requested = loop.begin_request()
         self._records_first, self._has_raised = self._has_raised, False
         self._polls_ms.add(max(self._polls_ms.seconds_ago(), 0) * 1000)
         loop.wake()
@@ -377,7 +377,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
                         continue
                 return found
         finally:
-            loop.polled_at, subscriptions.is_requested = anyio.current_time(), False
+            subscriptions.is_requested = loop.end_request()
 
     def _attempt(self, look: Callable[[], T | None]) -> T | None:
         if self._failures and not self._records_first:

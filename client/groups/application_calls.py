@@ -23,6 +23,8 @@ class ApplicationCall:
     def __init__(self, call: Callable[[], Awaitable[None]]) -> None:
         self.done = anyio.Event()
         self.waiting: anyio.CancelScope | None = None
+        self._over = anyio.Event()
+        """Set when the call that is running is done, or was cancelled."""
         self._call = call
         self._running = False
 
@@ -32,22 +34,24 @@ class ApplicationCall:
         return self._running
 
     async def run(self) -> None:
-        """Make the call now; if another task is making it, wait for its end.
+        """Make the call now; if another task is making it, wait for its end, and make the call if it was cancelled.
 
         Raises the error of the called function, and RuntimeError if that function requests records itself. A call that
         is cancelled is made again by the next request.
         """
         if self in _inside.get():
             raise RuntimeError("a Listener must not request records: they may belong to other members already")
-        if self._running:
-            await self.done.wait()
+        while self._running and not self.done.is_set():
+            await self._over.wait()
+        if self.done.is_set():
             return
-        self._running = True
+        self._running, self._over = True, anyio.Event()
         outside = _inside.set((*_inside.get(), self))
         try:
             await self._call()
         except anyio.get_cancelled_exc_class():
             self._running = False
+            self._over.set()
             raise
         except BaseException:
             self._finish()
@@ -58,5 +62,6 @@ class ApplicationCall:
 
     def _finish(self) -> None:
         self.done.set()
+        self._over.set()
         if self.waiting is not None:
             self.waiting.cancel()

@@ -436,4 +436,12 @@ MUTATIONS = (
         (_UNSUBSCRIBING,),
         TEST_ONLY,
     ),
+    Mutation(
+        "a listener's call that was cancelled is not made again by a request that waits for it",
+        "client/groups/application_calls.py",
+        "            self._running = False\n            self._over.set()\n",
+        "            self._running = False\n",
+        ("tests/client/groups/test_cancelled_in_a_listener.py",),
+        TEST_ONLY,
+    ),
 )
