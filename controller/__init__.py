@@ -4,7 +4,7 @@ A request becomes a *decision*, a pure function of the metadata image and the re
 and a reply. The records are appended to the metadata log, and only `Image.apply` changes the image, in the same way
 live, after a restart and on a follower.
 
-The life of a CreateTopics on a node of a cluster::
+The life of a CreateTopics::
 
     broker/apis/forwarded.py            await controller.handle(request, version)
     quorum_controller.py                read-only requests are answered from the image; the rest is forwarded
@@ -17,17 +17,15 @@ The life of a CreateTopics on a node of a cluster::
     quorum/metadata_applier.py          on every node: applied to the image; the broker opens its new partitions' logs
     quorum_controller.py                the response, once this node's image has the topic
 
-On a standalone node `standalone_controller.py` does all of it: one task decides, appends to `standalone_log.py`, syncs,
-applies and replies.
+A lone node is a quorum of one: it elects itself at its start, and a record is committed once its own disk has it.
 
 The packages and files:
 
-- `quorum_controller.py`: `QuorumController`, the controller of every node of a cluster.
+- `quorum_controller.py`: `QuorumController`, the controller of every node.
 - `direct_requests.py`: requests of tools at the controller listener, which no broker has checked and forwarded.
-- `standalone_controller.py`, `standalone_log.py`: the controller of a standalone node, and its metadata log.
 - `active/`: the active controller, on the leader of the quorum: queue, leadership term, broker sessions.
 - `decisions/`: one pure module per kind of request; `request_table.py` maps requests to them.
-- `metadata/`: records, image, snapshots, and code that both metadata logs share.
+- `metadata/`: records, image, snapshots, and the metadata log on disk.
 - `settings/`: static and effective settings, DescribeConfigs, the metadata log's directories.
 - `quorum/`: Raft over disk and network: driver, log, applier, peer connections, handshake.
 - `raft/`: Raft in pull form, pure.
@@ -39,7 +37,7 @@ The data on disk::
     <metadata.log.dir>/__cluster_metadata-0/
     ├── 00000000000000000000.log …                       a `storage.Log`; each record is a msgpack map
     ├── 00000000000000000123-0000000002.checkpoint       a snapshot: everything below offset 123, leader epoch 2
-    ├── quorum-state                                     epoch and vote; absent on a standalone node
+    ├── quorum-state                                     epoch and vote
     └── .lock                                            held by the process that uses the directory
 
 *Caveats*
@@ -47,7 +45,7 @@ The data on disk::
 - The voters of a quorum are fixed, unless its directories were formatted for dynamic voters (`minikafka storage
   format`) or kraft.version was upgraded to 1. Fixed voters are those of `controller.quorum.voters`, or the controllers
   discovered at `controller.quorum.bootstrap.servers`; if all of the latter start at once, all must be up.
-- A node that is the whole cluster, without a quorum, has a fixed voter, itself: kraft.version stays 0.
+- A node whose settings name no quorum has a fixed voter, itself: kraft.version stays 0.
 - UpdateRaftVoter with kraft.version 0 succeeds without effect, where Kafka 4.3 keeps the addresses in memory. In
   minikafka, voters tell their addresses in their handshakes. DescribeCluster at a controller lists all voters, but only
   those other controllers that this node has met since it joined the quorum; in Kafka every controller registers.

@@ -1,8 +1,8 @@
-"""`QuorumController`, the controller on every node of a cluster: keeps the metadata image and forwards changes.
+"""`QuorumController`, the controller on every node: keeps the metadata image and forwards changes.
 
 A request that changes metadata is forwarded to the active controller, on the node that leads the quorum; the response
 is returned once this node's own image has the change. While there is no active controller the request is retried if it
-was certainly not carried out, or if it is idempotent. Trio: starts the quorum's tasks.
+was certainly not carried out, or if it is idempotent. A lone node is a quorum of one. Trio: starts the quorum's tasks.
 """
 
 from collections.abc import Callable, Mapping
@@ -73,7 +73,7 @@ LOST_MAX = 2
 
 
 class QuorumController:
-    """The controller of a node in a cluster. `run` must have started before the first request.
+    """The controller of a node. `run` must have started before the first request.
 
     Args:
         static: the settings that the node was started with.
@@ -90,7 +90,8 @@ class QuorumController:
         broker_epoch: the epoch of this node's broker registration, set by `broker/node/registration.py`; -1 before.
 
     Raises:
-        WrongDirectory, UnreadableRecord, BlockingIOError: the data directories cannot be used.
+        WrongDirectory, UnreadableRecord: the data directories cannot be used.
+        BlockingIOError: another process has the metadata log open.
     """
 
     def __init__(
@@ -114,10 +115,10 @@ class QuorumController:
         self._random = random
         self._set_log_level = set_log_level
         self._cluster = ClusterIdentity(known_cluster_id(disk, data_directories(static), static.node_id))
+        directory, named = metadata_directory(static), bool(settings.voters)
         if settings.is_controller:
-            directory, fixed = metadata_directory(static), bool(settings.voters)
-            check_metadata_directory(disk, directory, data_directories(static), has_fixed_voters=fixed)
-        self._stored = StoredRaftLog.open(disk, metadata_directory(static), metadata_log_config(static), now_ms=now_ms)
+            check_metadata_directory(disk, directory, data_directories(static), has_fixed_voters=named)
+        self._stored = StoredRaftLog.open(disk, directory, metadata_log_config(static), now_ms=now_ms)
         self._applier = MetadataApplier(
             self._stored, static.number("metadata.log.max.record.bytes.between.snapshots")
         )
@@ -125,7 +126,7 @@ class QuorumController:
         if self.image.cluster_id:
             self._cluster.check(self.image.cluster_id)
         self._peers = self._new_peers()
-        find_id = partial(known_directory_id, disk, metadata_directory(static))
+        find_id = partial(known_directory_id, disk, directory)
         voters = self._stored.history.latest
         self.membership = QuorumMembership(static.node_id, settings, self._peers, voters, find_id)
         self._raft: RaftDriver | None = None
@@ -185,12 +186,6 @@ class QuorumController:
         return 0 if self._raft is None else self._raft.epoch
 
     @property
-    def snapshot_offset(self) -> int:
-        """The offset of the newest snapshot, which replaces every record before it."""
-        snapshot = self._stored.latest_snapshot()
-        return 0 if snapshot is None else snapshot.offset
-
-    @property
     def is_active(self) -> bool:
         """Whether this node is the active controller."""
         return self._active is not None
@@ -226,10 +221,7 @@ class QuorumController:
             self._nursery = nursery
             await nursery.start(self._peers.run, listeners)
             task_status.started()
-            bootstrap, leader = self._settings.bootstrap, lambda: self.leader_id
-            nursery.start_soon(tell_of_waiting, self._static.node_id, self._peers, bootstrap, leader)
-            if self.membership.must_discover:
-                await self._find_voters()
+            await self._meet_others(nursery)
             raft = self._raft = RaftDriver(
                 node_id=self._static.node_id,
                 voters=self.membership.static_voters,
@@ -245,14 +237,21 @@ class QuorumController:
             self._describer = QuorumDescriber(raft, self._peers, self._now_ms, self._settings.raft.fetch_timeout)
             timeout_ms = self._static.number("controller.quorum.request.timeout.ms")
             self._voter_requests = VoterRequests(raft, self.membership, timeout_ms / 1000)
-            for task in (raft.run, self._applier.run, self._report_progress, self.membership.find_addresses):
+            for task in (raft.run, self._applier.run, self._report_progress):
                 nursery.start_soon(task)
-            nursery.start_soon(self.membership.keep_current, self._attempt)
 
-    async def _find_voters(self) -> None:
-        found = await self._peers.discover(self._settings.bootstrap, wait_for_all=self._settings.is_controller)
-        log.info("quorum voters discovered", voters=sorted(found))
-        self._peers.voters = found
+    async def _meet_others(self, nursery: trio.Nursery) -> None:
+        """Start the tasks that look for other nodes, if there are any; discover the voters if nothing names them."""
+        if self._settings.is_alone:
+            return
+        bootstrap, leader = self._settings.bootstrap, lambda: self.leader_id
+        nursery.start_soon(tell_of_waiting, self._static.node_id, self._peers, bootstrap, leader)
+        if self.membership.must_discover:
+            found = await self._peers.discover(bootstrap, wait_for_all=self._settings.is_controller)
+            log.info("quorum voters discovered", voters=sorted(found))
+            self._peers.voters = found
+        nursery.start_soon(self.membership.find_addresses)
+        nursery.start_soon(self.membership.keep_current, self._attempt)
 
     async def handle(self, request: Any, version: int) -> Any:
         """Answer a request; return the response once the changes of the request are applied on this node.
@@ -283,7 +282,7 @@ class QuorumController:
     async def _forward(self, request: Any, version: int) -> Any:
         """The response of the active controller. Retries where that is safe, with growing pauses, as many may wait."""
         # A request without time left is refused by its decision, with the error of its API.
-        timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
+        timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or max(0, self._static.number("request.timeout.ms"))
         waits_s, lost = RETRY_S, 0
         with trio.move_on_after(timeout_ms / 1000 + RESPONSE_GRACE_S):
             while True:
@@ -317,16 +316,6 @@ class QuorumController:
                     return found
                 await trio.sleep(RETRY_S)
         raise RequestTimedOutError("no leader of the quorum responded in time")
-
-    @property
-    def kraft_version(self) -> int:
-        """The kraft.version: 0 if the settings name the voters, 1 if the log does (KIP-853)."""
-        return self.membership.kraft_version
-
-    @property
-    def voter_set(self) -> VoterSet:
-        """The current voters, with their addresses, as this node knows them."""
-        return self.membership.voter_set
 
     @property
     def voters(self) -> Mapping[int, tuple[str, int]]:
@@ -466,9 +455,17 @@ class QuorumController:
         with scope:
             await self.wait_applied(end_offset)
             assert self._raft is not None, "the driver called this"
-            term = self._applier.term = LeadershipTerm(epoch, self.image, end_offset, self._raft.append, self._now_ms)
+            term = self._applier.term = LeadershipTerm(
+                epoch,
+                self.image,
+                end_offset,
+                self._raft.append,
+                self._now_ms,
+                may_refuse=lambda: len(self.voters) == 1 and not self._stored.is_offline,
+            )
+            voters, own_epoch = lambda: self.voters, lambda: self.broker_epoch
             active = ActiveController(
-                term, self.image, self._static, self._random, self.log_levels, lambda: self.voters, end_offset
+                term, self.image, self._static, self._random, self.log_levels, voters, own_epoch
             )
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(active.run)
@@ -487,7 +484,7 @@ class QuorumController:
         """Stop the node if most of the other voters refuse it. In a dynamic quorum addresses may be outdated."""
         self._refused_by.add(node_id)
         others = [voter for voter in self._peers.voters if voter != self._static.node_id]
-        if not self.kraft_version and self.leader_id < 0 and len(self._refused_by) * 2 > len(others):
+        if not self.membership.kraft_version and self.leader_id < 0 and len(self._refused_by) * 2 > len(others):
             raise WrongDirectory(reason)
 
     def _on_connection_lost(self, node_id: int) -> None:

@@ -65,7 +65,6 @@ IMPORTS_TRIO = {
     "controller/steps.py",
     "controller/quorum/metadata_applier.py",
     "controller/quorum_controller.py",
-    "controller/standalone_controller.py",
     "controller/active/request_queue.py",
     "controller/quorum/handshake.py",
     "controller/quorum/peer_connection.py",

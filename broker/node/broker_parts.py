@@ -190,7 +190,7 @@ class BrokerParts:
 
     async def quorum(self) -> Quorum:
         """The state of the quorum of the metadata log. Raises RequestTimedOutError if the quorum has no leader."""
-        return await quorum_of(self.config, self.controller, self.now_ms())
+        return await quorum_of(self.config, self.controller)
 
     # -- how parts are connected ---------------------------------------------------------------------------------
 

@@ -1,48 +1,33 @@
-"""Creates the controller of a node: a standalone controller, or a member of the controller quorum.
-
-Modules that only a quorum needs are imported only for a quorum, so that a single node starts faster.
-"""
+"""Creates the controller of a node from its settings: a member of the quorum of controllers, or a quorum of one."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
-from minikafka.controller.metadata.cluster_ids import check_standalone
+from minikafka.controller.metadata.cluster_ids import check_alone
 from minikafka.controller.metadata.features import FEATURES, unsupported_level
 from minikafka.controller.metadata.formatted_levels import FILE_NAME, read_formatted_levels
+from minikafka.controller.quorum.quorum_settings import quorum_settings
+from minikafka.controller.quorum_controller import QuorumController
+from minikafka.controller.raft.voter_set import VoterEndpoint
 from minikafka.controller.settings.metadata_log_settings import metadata_directory
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.storage.directories.data_directory import WrongDirectory
 from minikafka.storage.disks.disk import Disk
-
-if TYPE_CHECKING:
-    from minikafka.controller.quorum_controller import QuorumController
 
 __all__ = ["controller_of"]
 
 
-def controller_of(config: NodeConfig, system: System) -> "StandaloneController | QuorumController":
-    """A `StandaloneController` if the node is the whole cluster, otherwise a `QuorumController`. It is not started.
+def controller_of(config: NodeConfig, system: System) -> QuorumController:
+    """The controller of a node. It is not started.
 
     Raises:
-        WrongDirectory: The metadata directory was formatted with levels that this version does not support.
+        WrongDirectory: The metadata directory was formatted with levels that this version does not support, or the
+            node is alone and the directory is of a quorum. See `QuorumController` for others.
     """
     static = _as_formatted(config.static, system.disk) if config.is_controller else config.static
     if config.is_alone:
-        check_standalone(system.disk, config.metadata_log_dir)
-        return StandaloneController(
-            static,
-            disk=system.disk,
-            now_ms=system.now_ms,
-            random=system.random,
-            log_levels=system.log_levels,
-        )
-    from minikafka.controller.quorum.quorum_settings import quorum_settings
-    from minikafka.controller.quorum_controller import QuorumController
-    from minikafka.controller.raft.voter_set import VoterEndpoint
-
+        check_alone(system.disk, config.metadata_log_dir)
     listen_on = [(one.host, one.port) for one in config.listeners.for_controllers] if config.is_controller else []
     advertised = [
         VoterEndpoint(one.name, one.host or "localhost", one.port)
@@ -50,7 +35,13 @@ def controller_of(config: NodeConfig, system: System) -> "StandaloneController |
     ]
     return QuorumController(
         static,
-        quorum_settings(config.static, listen_on, is_controller=config.is_controller, advertised=advertised),
+        quorum_settings(
+            config.static,
+            listen_on,
+            is_controller=config.is_controller,
+            advertised=advertised,
+            is_alone=config.is_alone,
+        ),
         disk=system.disk,
         network=system.peers,
         now_ms=system.now_ms,

@@ -1,11 +1,8 @@
 """`ControllerListener`: serves administration tools at the controller listener of a node.
 
-In a quorum the other controllers use the same port, with a protocol of their own: `controller/quorum/peers.py` binds
-the port, and passes on the connections that use Kafka's protocol. On a standalone node `ControllerListener` binds the
-port itself.
+The other controllers use the same port, with a protocol of their own: `controller/quorum/peers.py` binds the port, and
+passes on the connections that use Kafka's protocol.
 """
-
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -34,11 +31,8 @@ from minikafka.controller.direct_requests import DirectRequests
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.quorum.peer_frames import PushedBackStream
 from minikafka.controller.quorum.peer_network import peer_host
+from minikafka.controller.quorum_controller import QuorumController
 from minikafka.controller.settings.effective_settings import EffectiveSettings
-from minikafka.controller.standalone_controller import StandaloneController
-
-if TYPE_CHECKING:
-    from minikafka.controller.quorum_controller import QuorumController
 
 __all__ = ["ControllerListener"]
 
@@ -52,12 +46,7 @@ class ControllerListener:
         controller: The controller of the node.
     """
 
-    def __init__(
-        self,
-        config: NodeConfig,
-        system: System,
-        controller: "StandaloneController | QuorumController",
-    ) -> None:
+    def __init__(self, config: NodeConfig, system: System, controller: QuorumController) -> None:
         self.log_levels = system.log_levels
         self.effective_settings = EffectiveSettings(config.static, controller.image)
         self.direct = DirectRequests(controller, config.static, system.random)
@@ -81,8 +70,7 @@ class ControllerListener:
     @property
     def active_id(self) -> int:
         """The node id of the active controller; -1 if unknown."""
-        controller = self._controller
-        return self.node_id if isinstance(controller, StandaloneController) else controller.leader_id
+        return self._controller.leader_id
 
     @property
     def epoch(self) -> int:
@@ -105,31 +93,24 @@ class ControllerListener:
 
     async def quorum(self) -> Quorum:
         """The state of the quorum of the metadata log. Raises RequestTimedOutError if the quorum has no leader."""
-        return await quorum_of(self._config, self._controller, self._system.now_ms())
+        return await quorum_of(self._config, self._controller)
 
     # -- serving -------------------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. Raises OSError if the port of a standalone node cannot be bound."""
+        """Serve until cancelled."""
         listeners = self._config.listeners.for_controllers
         if not listeners or not self._config.is_controller:
             task_status.started()
             return
-        server, controller, name = self._server(), self._controller, listeners[0].name
-        idle_ms_max = self._config.number("connections.max.idle.ms")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(close_idle_connections, server.connections, idle_ms_max)
-            if isinstance(controller, StandaloneController):
-                for listener in listeners:
-                    nursery.start_soon(server.serve, self._system.listen(listener), listener.name)
-            else:
+        server, name = self._server(), listeners[0].name
 
-                async def serve(stream: PushedBackStream) -> None:
-                    await server.serve_one(StreamTransport(stream, peer_host(stream.stream), "", 0), name)
+        async def serve(stream: PushedBackStream) -> None:
+            await server.serve_one(StreamTransport(stream, peer_host(stream.stream), "", 0), name)
 
-                controller.serve_clients(serve)
-            task_status.started()
-            await trio.sleep_forever()
+        self._controller.serve_clients(serve)
+        task_status.started()
+        await close_idle_connections(server.connections, self._config.number("connections.max.idle.ms"))
 
     def _server(self) -> Server:
         number, services = self._config.number, self._as_services()

@@ -8,7 +8,6 @@ from minikafka.broker.node.start_log import NodeLog
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
-from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.storage.directories.data_directory import DataDirectory
 
 __all__ = ["ControllerNode"]
@@ -24,9 +23,7 @@ class ControllerNode:
         self._random = system.random
         self._log = NodeLog(config, system)
         self._log.starting()
-        controller = controller_of(config, system)
-        assert not isinstance(controller, StandaloneController), "a controller-only node has a quorum"
-        self.controller = controller
+        self.controller = controller_of(config, system)
         self._stopping = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:

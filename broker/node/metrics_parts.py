@@ -5,7 +5,6 @@ This module is only imported if `metrics.listener` is set, since `prometheus_cli
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import structlog
 import trio
@@ -29,10 +28,7 @@ from minikafka.broker.metrics.request_metrics import connection_metrics, request
 from minikafka.broker.node.broker_parts import BrokerParts
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
-from minikafka.controller.standalone_controller import StandaloneController
-
-if TYPE_CHECKING:
-    from minikafka.controller.quorum_controller import QuorumController
+from minikafka.controller.quorum_controller import QuorumController
 
 __all__ = ["broker_collectors", "node_collectors", "serve_metrics"]
 
@@ -87,14 +83,10 @@ def broker_collectors(
     ]
 
 
-def _controller_collectors(
-    config: NodeConfig, controller: "StandaloneController | QuorumController"
-) -> list[Collector]:
+def _controller_collectors(config: NodeConfig, controller: QuorumController) -> list[Collector]:
     """The collectors of a node as a controller, or as an observer of the metadata log."""
-    if isinstance(controller, StandaloneController):
-        return _of_controller(controller, lambda: True)
     return [
-        *(_of_controller(controller, lambda: controller.is_active) if config.is_controller else []),
+        *(_of_controller(controller) if config.is_controller else []),
         quorum_metrics(
             lambda: QuorumState(
                 controller.leader_id, controller.leader_epoch, controller.offset, controller.committed_offset
@@ -103,16 +95,14 @@ def _controller_collectors(
     ]
 
 
-def _of_controller(
-    controller: "StandaloneController | QuorumController", is_active: Callable[[], bool]
-) -> list[Collector]:
-    elections = ElectionCounter(controller.image, is_active)
+def _of_controller(controller: QuorumController) -> list[Collector]:
+    elections = ElectionCounter(controller.image, lambda: controller.is_active)
     controller.subscribe(elections.applied)
-    return [controller_metrics(lambda: controller.image, is_active), elections.collector()]
+    return [controller_metrics(lambda: controller.image, lambda: controller.is_active), elections.collector()]
 
 
 def node_collectors(
-    config: NodeConfig, system: System, controller: "QuorumController", why_not_ready: Callable[[], str]
+    config: NodeConfig, system: System, controller: QuorumController, why_not_ready: Callable[[], str]
 ) -> list[Collector]:
     """The collectors of a controller-only node."""
     return [_state(why_not_ready), *_controller_collectors(config, controller), *_process(system)]

@@ -4,11 +4,12 @@
         → partitions take their roles → unfenced → connections accepted → ready
 
     stop: controlled shutdown → resign from the quorum → everything is cancelled → logs closed → controller closed
+
+A node that is the only voter and the only live broker leaves out the first two steps: nobody can take over from it.
 """
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -21,23 +22,20 @@ from minikafka.broker.node.registration import Registration
 from minikafka.broker.node.start_log import NodeLog
 from minikafka.broker.node.system import System
 from minikafka.broker.partitions.log_housekeeping import repeat
+from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import new_id
-from minikafka.controller.metadata.records import Endpoint, Record
+from minikafka.controller.metadata.records import Record
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
-from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.controller.steps import in_steps
 from minikafka.storage.directories.data_directory import DataDirectory
-
-if TYPE_CHECKING:
-    from minikafka.controller.quorum_controller import QuorumController
 
 ROOM_CHECK_MS = 1000
 """The interval in milliseconds at which a node looks whether a full disk has room again."""
 
 
 class Node:
-    """One node that serves clients: a standalone node, or a broker of a cluster, which may also be a controller.
+    """One node that serves clients: a broker, which may also be a controller, or the whole cluster.
 
     Args:
         config: The settings of the node.
@@ -60,6 +58,7 @@ class Node:
         self._logs_loaded = False
         self._waits_for = "the controllers of the cluster"
         self._registration: Registration | None = None
+        self._follower: MetadataFollower | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until `stop`, then close the logs cleanly. `task_status` receives the address of the first listener.
@@ -82,7 +81,7 @@ class Node:
                 await nursery.start(self._controller_listener().run)
                 if not self._logs_loaded:
                     await self._join_for_the_first_time()
-                for task in parts.housekeeping().tasks():
+                for task in (*parts.housekeeping().tasks(), (ROOM_CHECK_MS, self._look_for_room, "room")):
                     nursery.start_soon(repeat, *task)
                 nursery.start_soon(parts.log_cleaner().run)
                 nursery.start_soon(parts.replica_moves.run)
@@ -146,13 +145,13 @@ class Node:
         self.parts.directory_reports.check()
 
     def _claim_metadata_directory(self) -> None:
-        """Give the metadata directory of a controller in a quorum an id, also if it is not one of `log.dirs`.
+        """Give the metadata directory of a controller an id, also if it is not one of `log.dirs`.
 
         Once the voters can change, the id of the directory is a part of the voter (KIP-853).
         """
         static, system = self._config.static, self._system
         path = metadata_directory(static)
-        if self._config.is_controller and path not in data_directories(static) and not self._config.is_alone:
+        if self._config.is_controller and path not in data_directories(static):
             directory = DataDirectory(system.disk, path)
             directory.open(static.node_id, self.parts.controller.cluster_id, random=system.random)
 
@@ -161,9 +160,7 @@ class Node:
 
     async def _join_for_the_first_time(self) -> None:
         """Give data directories without a cluster id the cluster id of the quorum, and load the logs."""
-        controller = self.parts.controller
-        assert not isinstance(controller, StandaloneController), "a standalone controller makes its own cluster id"
-        self.parts.name_cluster(await controller.wait_for_cluster_id())
+        self.parts.name_cluster(await self.parts.controller.wait_for_cluster_id())
         self._load_logs()
 
     async def _serve_clients(self, nursery: trio.Nursery, task_status: trio.TaskStatus[str]) -> None:
@@ -192,31 +189,17 @@ class Node:
         task_status.started(f"{host}:{port}")
 
     async def _register(self, nursery: trio.Nursery, bound: Sequence[tuple[str, Listening]]) -> None:
-        ports = {name: listening.address[1] for name, listening in bound}
-        endpoints = advertised_endpoints(self._config.listeners.advertised, ports)
-        controller = self.parts.controller
-        if isinstance(controller, StandaloneController):
-            await self._follow_metadata(nursery)
-            logs = self.parts.logs
-            online, cordoned = logs.online_ids(), logs.cordoned_ids()
-            await controller.register(endpoints, clean=logs.clean, log_dirs=online, cordoned=cordoned)
-            nursery.start_soon(self.parts.directory_reports.run)
-        else:
-            await self._join_cluster(nursery, controller, endpoints)
-
-    async def _join_cluster(
-        self, nursery: trio.Nursery, controller: "QuorumController", endpoints: Sequence[Endpoint]
-    ) -> None:
         """Register, follow the metadata from then on, and wait until this broker is unfenced.
 
         The image must be as new as the registration. With an older image, a leader that lost its log in a crash would
         lead again.
         """
+        ports = {name: listening.address[1] for name, listening in bound}
         registration = Registration(
             self._config,
-            controller,
+            self.parts.controller,
             incarnation_id=new_id(self._system.random),
-            endpoints=endpoints,
+            endpoints=advertised_endpoints(self._config.listeners.advertised, ports),
             previous_broker_epoch=self.parts.logs.previous_broker_epoch,
             log_dirs=self.parts.logs.online_ids,
             cordoned=self.parts.logs.cordoned_ids,
@@ -224,13 +207,13 @@ class Node:
         await registration.register()
         self._registration = registration
         nursery.start_soon(registration.send_heartbeats)
-        await self._follow_metadata(nursery)
+        await self._follow_metadata()
         self._waits_for = "the controller, which has to unfence this broker"
         registration.ready_to_lead()
         nursery.start_soon(self.parts.directory_reports.run)
         await registration.unfenced.wait()
 
-    async def _follow_metadata(self, nursery: trio.Nursery) -> None:
+    async def _follow_metadata(self) -> None:
         """Create the replicas of the present metadata, then apply its changes.
 
         No change is missed in between: a change that is committed early waits until the replicas are created.
@@ -246,9 +229,6 @@ class Node:
             await started.wait()
             await in_steps(follower.apply(records))
 
-        async def look_for_room() -> None:
-            await in_steps(follower.look_for_room())
-
         self.parts.controller.subscribe(apply_settings)
         self.parts.controller.subscribe(apply)
         self.parts.coordinators.remember_partitions()
@@ -256,18 +236,26 @@ class Node:
         self.parts.runtime_settings.update()
         await in_steps(follower.start())
         started.set()
-        nursery.start_soon(repeat, ROOM_CHECK_MS, look_for_room, "room")
+        self._follower = follower
+
+    async def _look_for_room(self) -> None:
+        if self._follower is not None:
+            await in_steps(self._follower.look_for_room())
 
     # -- stop ----------------------------------------------------------------------------------------------------
 
     async def _shut_down_when_stopped(self, scope: trio.CancelScope) -> None:
         await self._stopping.wait()
         self.parts.directory_reports.stop()
-        if self._registration is not None:
-            await self._registration.controlled_shutdown()
-        if not isinstance(self.parts.controller, StandaloneController):
+        if not self._is_only_node():
+            if self._registration is not None:
+                await self._registration.controlled_shutdown()
             await self.parts.controller.resign()
         scope.cancel()
+
+    def _is_only_node(self) -> bool:
+        """Whether no other node is a voter or a live broker."""
+        return {*self.parts.controller.voters, *self.parts.image.live_brokers()} <= {self._config.node_id}
 
 
 def _address(host: str, port: int) -> str:

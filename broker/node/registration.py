@@ -18,7 +18,7 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.decisions.broker_registration import SECURITY_PROTOCOLS
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint
-from minikafka.protocol.errors import ErrorCode, KafkaError, error_for
+from minikafka.protocol.errors import ErrorCode, KafkaError, KafkaStorageError, error_for
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from minikafka.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -33,6 +33,8 @@ log = structlog.get_logger("minikafka.registration")
 REGISTRATION_VERSION, HEARTBEAT_VERSION = 4, 2
 SOON_S = 0.02
 """The interval in seconds between heartbeats while a broker waits for the controller, for example to be unfenced."""
+ALONE_S = 60.0
+"""The interval on a lone node, whose controller knows without contact that the broker runs: they are one process."""
 RETRY_S = 0.1
 SHUTDOWN_TIMEOUT_S = 8.0
 LINGER_S_MIN, LINGER_S_MAX = 0.1, 1.0
@@ -105,12 +107,13 @@ class Registration:
         self._previous_broker_epoch = previous_broker_epoch
         self._log_dirs = log_dirs
         self._cordoned = cordoned
-        self._interval_s = config.number("broker.heartbeat.interval.ms") / 1000
-        self._response_timeout_s = config.number("broker.session.timeout.ms") / 1000
+        interval_s = max(1, config.number("broker.heartbeat.interval.ms")) / 1000
+        self._interval_s = ALONE_S if config.is_alone else interval_s
+        self._response_timeout_s = max(1, config.number("broker.session.timeout.ms")) / 1000
         elections_ms = 2 * config.number("controller.quorum.election.timeout.ms")
         self._leaderless_s = (config.number("controller.quorum.fetch.timeout.ms") + elections_ms) / 1000
         self._timeout_s = config.number("initial.broker.registration.timeout.ms") / 1000
-        self._ready = False
+        self._ready = trio.Event()
         self._heartbeats = trio.CancelScope()
 
     async def register(self) -> None:
@@ -150,13 +153,17 @@ class Registration:
         try:
             return await self._controller.handle(request, REGISTRATION_VERSION)
         except KafkaError as error:
-            if not error.retriable:
+            if not error.retriable or self._is_hopeless(error):
                 raise
             return None
 
+    def _is_hopeless(self, error: KafkaError) -> bool:
+        """Whether this broker cannot start: the disk of the controllers is full. A broker that runs tries again."""
+        return isinstance(error, KafkaStorageError) and not self.unfenced.is_set()
+
     def ready_to_lead(self) -> None:
         """Have all further heartbeats request that this broker is unfenced."""
-        self._ready = True
+        self._ready.set()
 
     async def send_heartbeats(self) -> None:
         """Send heartbeats every `broker.heartbeat.interval.ms` until `controlled_shutdown`."""
@@ -166,7 +173,7 @@ class Registration:
     async def _send_heartbeats(self) -> None:
         was_fenced = True
         while True:
-            began = trio.current_time()
+            began, is_ready = trio.current_time(), self._ready.is_set()
             if self._is_unfenced():
                 await self._controller.report_contact()
             else:
@@ -177,7 +184,8 @@ class Registration:
             was_fenced = not unfenced
             if unfenced:
                 self.unfenced.set()
-            await trio.sleep_until(began + (self._interval_s if unfenced else min(SOON_S, self._interval_s)))
+            with trio.move_on_at(began + (self._interval_s if unfenced else min(SOON_S, self._interval_s))):
+                await (trio.sleep_forever() if is_ready else self._ready.wait())
 
     def _log_fencing(self, *, fenced: bool) -> None:
         if fenced:
@@ -192,7 +200,7 @@ class Registration:
 
     async def _ask_to_be_unfenced(self) -> None:
         """Send a heartbeat. Once this broker is ready, the heartbeat requests that the broker is unfenced."""
-        response = await self._heartbeat(want_fence=not self._ready)
+        response = await self._heartbeat(want_fence=not self._ready.is_set())
         if response is not None and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
             await self._register_again()
 
@@ -215,6 +223,8 @@ class Registration:
             try:
                 return await self._controller.handle(request, HEARTBEAT_VERSION)
             except KafkaError as error:
+                if self._is_hopeless(error):
+                    raise
                 log.debug("broker heartbeat failed", reason=str(error))
         return None
 

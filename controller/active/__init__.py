@@ -16,9 +16,8 @@ The path of a request::
 The files:
 
 - `active_controller.py`: handles requests; timers that fence brokers and balance leaders.
-- `broker_sessions.py`: last contact and applied offset of each broker; when a session expires. Pure.
 - `leadership_term.py`: one term: queue, image ahead of the committed one, pending decisions, the end of the term.
-- `request_queue.py`: the queue of decisions; the controller of a standalone node uses it as well.
+- `request_queue.py`: the queue of decisions.
 - `quorum_changes.py`: passes changes of the voters and of kraft.version to the quorum, and all else to the queue.
 - `forwarded_requests.py`: encoding of forwarded requests and responses; which requests may be retried. Pure.
 

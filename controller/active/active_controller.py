@@ -2,8 +2,9 @@
 
 An `ActiveController` exists while this node leads the quorum and has applied everything that earlier leaders committed.
 It owns the queue of its leadership term and the broker sessions. A broker without contact for a session timeout is
-fenced, sooner if its connection was reset. A heartbeat counts as contact when it arrives, not when its turn in the
-queue comes (KAFKA-15019). A controller that was itself delayed reads waiting heartbeats before it fences. Trio: timers.
+fenced, sooner if its connection was reset; but not the broker of this process, which runs as long as its controller. A
+heartbeat counts as contact when it arrives, not when its turn in the queue comes (KAFKA-15019). A controller that was
+itself delayed reads waiting heartbeats before it fences. Trio: timers.
 """
 
 from collections.abc import Callable, Collection, Generator
@@ -13,10 +14,10 @@ from typing import Any
 import structlog
 import trio
 
-from minikafka.controller.active.broker_sessions import BrokerSessions
 from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome, TermEnded
 from minikafka.controller.decisions import broker_fencing, leader_balancing
 from minikafka.controller.decisions.bootstrap_records import bootstrap
+from minikafka.controller.decisions.broker_sessions import BrokerSessions
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.decisions.request_table import IN_STEPS, elements_decided_about
 from minikafka.controller.metadata.cluster_ids import new_cluster_id
@@ -51,7 +52,7 @@ class ActiveController:
         random: the source of ids and replica placement.
         log_levels: level by logger of this node.
         controllers: returns the ids of the voters.
-        log_end_offset: the end of the metadata log when this node was elected.
+        own_epoch: returns the broker epoch of this process; -1 before it is registered as a broker.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ActiveController:
         random: Random,
         log_levels: dict[str, str],
         controllers: Callable[[], Collection[int]],
-        log_end_offset: int,
+        own_epoch: Callable[[], int],
     ) -> None:
         self.term = term
         self.sessions = BrokerSessions(static.number("broker.session.timeout.ms"))
@@ -71,9 +72,10 @@ class ActiveController:
         self._random = random
         self._log_levels = log_levels
         self._controllers = controllers
+        self._own_epoch = own_epoch
         self._sessions_changed = trio.Event()
         epochs = {node_id: broker.epoch for node_id, broker in image.brokers.items()}
-        self.sessions.reset(_now_ms(), epochs, log_end_offset)
+        self.sessions.reset(_now_ms(), epochs, term.start_offset)
 
     async def run(self) -> None:
         """Decide, fence and balance until cancelled."""
@@ -166,7 +168,7 @@ class ActiveController:
 
     async def _fence_expired_brokers(self) -> None:
         while True:
-            deadline_ms = self.sessions.deadline_ms(self._image.live_brokers())
+            deadline_ms = self.sessions.deadline_ms(self._watched())
             until = trio.current_time() + 3600 if deadline_ms is None else deadline_ms / 1000
             changed = self._sessions_changed
             with trio.move_on_at(until):
@@ -175,8 +177,13 @@ class ActiveController:
             if trio.current_time() - until > LATE_MS / 1000:
                 await trio.sleep(LATE_MS / 1000)
             for node_id in self.sessions.expired(_now_ms()):
-                if self._image.is_alive(node_id):
+                if node_id in self._watched():
                     await self._fence(node_id)
+
+    def _watched(self) -> list[int]:
+        """The live brokers that are fenced if they do not make contact."""
+        own = self._static.node_id, self._own_epoch()
+        return [one for one in self._image.live_brokers() if (one, self._image.brokers[one].epoch) != own]
 
     async def _fence(self, node_id: int) -> None:
         def deciding(image: Image, context: Context) -> Generator[None, None, Decision[bool]]:
@@ -193,6 +200,8 @@ class ActiveController:
     async def _repeat(self, interval_s: float, deciding: PeriodicDecision) -> None:
         while True:
             await trio.sleep(interval_s)
+            while len(self._image.brokers) < 2:  # There is nothing to balance: do not wake an idle node.
+                await self._sessions_changed.wait()
             await self._decide_all(deciding)
 
     async def _decide_all(self, deciding: PeriodicDecision) -> None:

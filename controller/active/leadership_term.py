@@ -2,7 +2,8 @@
 
 A decision is made against the effects of all earlier decisions of the term, committed or not, in an image that is
 private to the term. The sender gets the reply once the decision is committed and this node has applied it. If the term
-ends first it gets TermEnded, which says whether the outcome is known. Trio: senders wait.
+ends first it gets TermEnded, which says whether the outcome is known. The only voter refuses decisions that its full
+disk cannot take; where there are other voters, the node stops, so that one of them leads. Trio: senders wait.
 """
 
 from collections import deque
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+import structlog
 import trio
 
 from minikafka.controller.active.request_queue import QUEUE_MAX, Decide, PendingDecision, RequestQueue
@@ -20,11 +22,14 @@ from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.controller.raft.raft import NotLeader
 from minikafka.controller.steps import in_steps
-from minikafka.protocol.errors import NotControllerError
+from minikafka.protocol.errors import KafkaStorageError, NotControllerError
 
 __all__ = ["LeadershipTerm", "Outcome", "ReceiverLost", "TermEnded", "copy_image"]
 
+log = structlog.get_logger("minikafka.controller")
+
 Reply = TypeVar("Reply")
+REFUSALS_LOGGED_S = 60.0
 
 
 class TermEnded(NotControllerError):
@@ -67,16 +72,29 @@ class LeadershipTerm:
         end_offset: the end of the metadata log.
         append: appends batches to the log and returns the end offset; raises NotLeader.
         now_ms: returns the time of the wall clock in milliseconds.
+        may_refuse: returns whether the term goes on after an append that has failed without a trace.
+
+    Attributes:
+        start_offset: the end of the metadata log when this node was elected.
     """
 
     def __init__(
-        self, epoch: int, image: Image, end_offset: int, append: Callable[[bytes], int], now_ms: Callable[[], int]
+        self,
+        epoch: int,
+        image: Image,
+        end_offset: int,
+        append: Callable[[bytes], int],
+        now_ms: Callable[[], int],
+        may_refuse: Callable[[], bool] = lambda: False,
     ) -> None:
         self.epoch = epoch
+        self._image = image
         self._decided = copy_image(image)
-        self._end_offset = self._applied = end_offset
+        self.start_offset = self._end_offset = self._applied = end_offset
         self._append = append
         self._now_ms = now_ms
+        self._may_refuse = may_refuse
+        self._refusals = _Refusals()
         self._pending: deque[PendingDecision[Any]] = deque()
         self._room = trio.Event()
         self._own_records: dict[int, Sequence[Record]] = {}
@@ -97,9 +115,13 @@ class LeadershipTerm:
             if await self._write(decided):
                 self._pending += decided
                 self.applied(self._applied)  # A decision without records is done if all that it depends on is applied.
-            while len(self._pending) >= QUEUE_MAX:
-                self._room = trio.Event()
-                await self._room.wait()
+            await self._wait_for_pending(QUEUE_MAX - 1)
+
+    async def _wait_for_pending(self, count_max: int) -> None:
+        """Wait until at most `count_max` decisions are pending."""
+        while len(self._pending) > count_max:
+            self._room = trio.Event()
+            await self._room.wait()
 
     async def submit(self, decide: Decide[Reply], elements: int = ELEMENTS_IN_A_STEP) -> Outcome[Reply]:
         """Queue a decision; return once it is committed and applied. After cancellation it may be carried out or not.
@@ -141,17 +163,27 @@ class LeadershipTerm:
         """Append the decisions, one batch each, without waiting for their commit: several writes may be in flight.
 
         Other tasks run while the decisions are encoded, but only this task decides. Returns False if nothing was
-        written because this node is no longer the leader: `end` was called meanwhile, or will be.
+        written: this node is no longer the leader (`end` was called meanwhile, or will be), or the disk is full.
         """
         written = False
         try:
             data = await in_steps(encoding_decisions([one.records for one in decided], self._now_ms()))
             written = not self._ended and self._append_batches(data, decided)
+        except KafkaStorageError as error:
+            if not self._may_refuse():
+                raise
+            await self._take_back()
+            self._refusals.refused(error, len(decided))
+            _fail(decided, error)
         finally:
             if not written:
-                for pending in decided:
-                    pending.fail(TermEnded(certain=True))
+                _fail(decided, TermEnded(certain=True))
         return written
+
+    async def _take_back(self) -> None:
+        """Undo the decisions that could not be appended: the image is again that of the log."""
+        await self._wait_for_pending(0)
+        self._decided = copy_image(self._image)
 
     def _append_batches(self, data: bytes, decided: Sequence[PendingDecision[Any]]) -> bool:
         if data:
@@ -159,6 +191,7 @@ class LeadershipTerm:
                 end_offset = self._append(data)
             except NotLeader:
                 return False
+            self._refusals.over()
             # Raft may have appended records of the voters since the last decision.
             self._end_offset = end_offset - sum(len(pending.records) for pending in decided)
         for pending in decided:
@@ -167,6 +200,35 @@ class LeadershipTerm:
             self._end_offset += len(pending.records)
             pending.end_offset = self._end_offset
         return True
+
+
+def _fail(decided: Sequence[PendingDecision[Any]], error: Exception) -> None:
+    """Raise `error` for those that have no result yet."""
+    for pending in decided:
+        if not pending.done.is_set():
+            pending.fail(error)
+
+
+class _Refusals:
+    """Logs that changes are refused: when that begins, then once a minute, and when it is over."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._logged_at: float | None = None
+
+    def refused(self, error: KafkaStorageError, requests: int) -> None:
+        """Note that requests were refused."""
+        now = trio.current_time()
+        self._count += requests
+        if self._logged_at is None or now >= self._logged_at + REFUSALS_LOGGED_S:
+            log.error("metadata change refused", error=str(error), requests=self._count)
+            self._count, self._logged_at = 0, now
+
+    def over(self) -> None:
+        """Note that a change was written, so that changes are accepted again."""
+        if self._logged_at is not None:
+            log.info("metadata changes accepted again", refused=self._count)
+            self._count, self._logged_at = 0, None
 
 
 def copy_image(image: Image) -> Image:

@@ -37,11 +37,11 @@ The files::
 
     broker_registration.py          BrokerRegistration: broker epochs, duplicate node ids, unclean shutdowns
     broker_heartbeat.py             BrokerHeartbeat: unfencing, fencing, controlled shutdown
+    broker_sessions.py              last contact and applied offset of each broker; when a session expires
     assign_replicas_to_dirs.py      AssignReplicasToDirs: brokers report the data directories of their replicas
     directory_failures.py           failed data directories, which heartbeats name
     broker_fencing.py               fencing after a session timeout; leaving all ISRs, for every cause
     unregister_broker.py            UnregisterBroker
-    standalone_registration.py      the broker of a standalone node
     bootstrap_records.py            the first records of a new cluster
 
     create_topics.py                CreateTopics
@@ -65,7 +65,7 @@ The files::
     scram_credentials.py            AlterUserScramCredentials, DescribeUserScramCredentials
     update_features.py              UpdateFeatures
     allocate_producer_ids.py        AllocateProducerIds
-    producer_id_blocks.py           the next block of producer ids; also called by a standalone node
+    producer_id_blocks.py           the next block of producer ids
 
 *Caveats*
 

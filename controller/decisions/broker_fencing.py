@@ -7,15 +7,26 @@ Source: `ReplicationControlManager.handleBrokerFenced`, `.handleBrokerUnfenced`.
 """
 
 from collections.abc import Generator
+from dataclasses import replace
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
-from minikafka.controller.decisions.leader_election import TopicRules
-from minikafka.controller.decisions.partition_changes import Changes, changes_where
+from minikafka.controller.decisions.leader_election import NO_LEADER, TopicRules, without
+from minikafka.controller.decisions.partition_changes import Changes, changes_where, partition_change
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import BrokerChange, Record
+from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
+from minikafka.controller.metadata.steps import partitions_where
 from minikafka.controller.steps import without_pauses
+from minikafka.storage.directories.directory_ids import is_online
 
-__all__ = ["RECORDS_AT_ONCE", "decide", "deciding", "elect_with_returned", "limited", "remove_from_isrs"]
+__all__ = [
+    "RECORDS_AT_ONCE",
+    "decide",
+    "deciding",
+    "elect_only_broker",
+    "elect_with_returned",
+    "limited",
+    "remove_from_isrs",
+]
 
 RECORDS_AT_ONCE = 1_000
 """The most records of one decision to fence a broker, which changes the image of each node in one step."""
@@ -71,6 +82,29 @@ def elect_with_returned(image: Image, node_id: int, context: Context) -> Changes
     return changes_where(
         image, rules, where=lambda state: state.leader < 0 and node_id in state.replicas
     )
+
+
+def elect_only_broker(image: Image, broker: BrokerRecord, context: Context, *, unclean_shutdown: bool) -> Changes:
+    """Elect the only broker of a cluster for all partitions that it may lead, where it led after an unclean shutdown
+    in a new leader epoch: records that it had not synced may be lost, and their offsets assigned again (KAFKA-7415)."""
+    node_id = broker.node_id
+    rules = TopicRules(
+        image,
+        context.settings(image),
+        may_lead=lambda node: node == node_id,
+        has_online=lambda node, directory: is_online(directory, broker.log_dirs),
+    )
+    for found in partitions_where(image.topics.values(), lambda state: node_id in state.replicas):
+        if found is None:
+            yield None
+            continue
+        topic, index, state = found
+        is_usable = is_online(state.directory(node_id), broker.log_dirs)
+        before = replace(state, leader=NO_LEADER) if is_usable and unclean_shutdown else state
+        target = before if is_usable else replace(state, isr=without(state.isr, node_id))
+        change = partition_change(topic.id, index, before, target, rules.of(topic))
+        if change is not None:
+            yield change
 
 
 def limited(

@@ -1,6 +1,6 @@
 """BrokerHeartbeat: decides whether a broker is unfenced, in controlled shutdown, or may shut down (KIP-631).
 
-The session of the broker is renewed when the request arrives (`active/broker_sessions.py`). Its state::
+The session of the broker is renewed when the request arrives (`broker_sessions.py`). Its state::
 
     fenced ──unfence requested, caught up──► unfenced ──shutdown requested, leads──► in controlled shutdown
       ▲ ▲                                      │ │                                             │

@@ -1,7 +1,9 @@
 """BrokerRegistration: registers a broker process and assigns its broker epoch (KIP-631).
 
 A registered broker is fenced and a member of no ISR; a later heartbeat unfences it. Each process has an incarnation id:
-a second process with the node id of a live broker is rejected, and a repeated request of the same process succeeds. A
+a second process with the node id of a live broker is rejected, and a repeated request of the same process succeeds. The
+broker on the active controller's own node is never a second process: its last process was the controller's, too. The
+broker of a node that is the whole cluster is unfenced at once: it has nothing to catch up with, and nobody waits. A
 broker with an unclean shutdown may have lost records that it had not synced, so it is removed from the eligible leader
 replicas (KIP-966). A broker proves a clean shutdown with the broker epoch in its clean-shutdown markers, one in each
 data directory. The epoch of an earlier process is accepted if no later process was unfenced; Kafka accepts only that of
@@ -10,10 +12,11 @@ the last process. A broker lists the directories that it can use; a replica in a
 Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager.handleBrokerShutdown`.
 """
 
+import sys
 from collections.abc import Generator
 from dataclasses import replace
 
-from minikafka.controller.decisions.broker_fencing import limited, remove_from_isrs
+from minikafka.controller.decisions.broker_fencing import elect_only_broker, limited, remove_from_isrs
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerRecord, Endpoint, Record
@@ -58,6 +61,10 @@ def deciding(
         log_dirs=tuple(sorted(request.log_dirs)),
     )
     unclean_shutdown = known is None or not _continues(image, known, request.previous_broker_epoch)
+    if _is_whole_cluster(image, request.broker_id, context):
+        elected = elect_only_broker(image, registered, context, unclean_shutdown=unclean_shutdown)
+        records, _ = yield from limited([replace(registered, fenced=False)], elected, sys.maxsize)
+        return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
     removed = remove_from_isrs(image, request.broker_id, context, unclean_shutdown=unclean_shutdown)
     records, more = yield from limited([registered], removed)
     if more:
@@ -66,6 +73,11 @@ def deciding(
 
 
 decide = without_pauses(deciding)
+
+
+def _is_whole_cluster(image: Image, node_id: int, context: Context) -> bool:
+    """Whether a broker's node is the only controller, and no other broker is registered."""
+    return set(context.controllers) == {node_id} and image.brokers.keys() <= {node_id}
 
 
 def _error(
@@ -83,9 +95,10 @@ def _error(
 
 
 def _is_alive(known: BrokerRecord, context: Context) -> bool:
-    """Whether the registered process has a session and is not in controlled shutdown."""
-    alive = context.sessions.is_live(known.node_id, known.epoch, context.now_ms)
-    return alive and not known.in_controlled_shutdown
+    """Whether the registered process is on another node, has a session, and is not in controlled shutdown."""
+    if known.node_id == context.static.node_id or known.in_controlled_shutdown:
+        return False
+    return context.sessions.is_live(known.node_id, known.epoch, context.now_ms)
 
 
 def _has_features(image: Image, features: list[Feature]) -> bool:

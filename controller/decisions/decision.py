@@ -1,10 +1,11 @@
 """The types of a decision: its context, its records and its reply."""
 
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Collection, Mapping, Sized
 from dataclasses import dataclass, field
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
+from minikafka.controller.decisions.broker_sessions import BrokerSessions
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
@@ -12,7 +13,7 @@ from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.errors import PolicyViolationError
 
-__all__ = ["RECORDS_MAX", "BrokerLiveness", "Context", "Decision", "check_size"]
+__all__ = ["RECORDS_MAX", "Context", "Decision", "check_size"]
 
 Reply = TypeVar("Reply", covariant=True)
 
@@ -35,32 +36,6 @@ class Decision(Generic[Reply]):
     log_levels: Mapping[str, str] = field(default_factory=dict)
 
 
-class BrokerLiveness(Protocol):
-    """The broker sessions that the active controller keeps (`active/broker_sessions.py`)."""
-
-    def is_live(self, node_id: int, epoch: int, now_ms: int) -> bool:
-        """Whether the session of this registration has not expired."""
-
-    def is_caught_up(self, node_id: int, applied_offset: int) -> bool:
-        """Whether a broker that has applied the metadata log up to this offset knows its own registration."""
-
-    def others_caught_up(self, node_id: int, others: Iterable[int]) -> bool:
-        """Whether all other brokers have applied the last records about a broker."""
-
-
-class _NoSessions:
-    """The sessions of a standalone node, which has no other brokers."""
-
-    def is_live(self, node_id: int, epoch: int, now_ms: int) -> bool:
-        return False
-
-    def is_caught_up(self, node_id: int, applied_offset: int) -> bool:
-        return True
-
-    def others_caught_up(self, node_id: int, others: Iterable[int]) -> bool:
-        return all(other == node_id for other in others)
-
-
 @dataclass(frozen=True, slots=True)
 class Context:
     """The inputs of a decision besides image and request.
@@ -70,7 +45,7 @@ class Context:
         random: the source of ids and replica placement.
         version: the version of the request, for the few responses that depend on it.
         log_levels: level by logger of the deciding node.
-        sessions: the broker sessions; none on a standalone node.
+        sessions: the broker sessions of the active controller; none where a node decides its own part of a request.
         now_ms: the time in milliseconds, on the clock of the sessions.
         forwarded: whether another node received the request and has handled its own part (`forwarding_rules.py`).
         controllers: the ids of the voters.
@@ -80,7 +55,7 @@ class Context:
     random: Random
     version: int
     log_levels: Mapping[str, str] = field(default_factory=dict)
-    sessions: BrokerLiveness = field(default_factory=_NoSessions)
+    sessions: BrokerSessions = field(default_factory=BrokerSessions)
     now_ms: int = 0
     forwarded: bool = False
     controllers: Collection[int] = ()

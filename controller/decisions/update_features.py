@@ -1,12 +1,12 @@
 """UpdateFeatures: changes finalized feature levels; a request as a whole succeeds or fails (KIP-584, 778, 1022).
 
-Source: `FeatureControlManager`. As in Kafka, the field `allow_downgrade` of version 0 has no effect.
+The level of kraft.version is not decided here (`active/quorum_changes.py`). Source: `FeatureControlManager`. As in
+Kafka, the field `allow_downgrade` of version 0 has no effect.
 """
 
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.features import (
     FEATURES,
-    KRAFT_VERSION,
     METADATA_CHANGES,
     METADATA_VERSION,
     MISSING,
@@ -26,8 +26,6 @@ __all__ = ["NO_ERROR", "decide", "reason_to_refuse", "refusal"]
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 NO_ERROR = "NONE"
 """The error message that Kafka sends for an update that succeeded."""
-FIXED_VOTERS = (0, 0)
-"""The lowest and highest kraft.version of a node that is the whole cluster. For a quorum see `quorum_changes.py`."""
 
 
 def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> Decision[UpdateFeaturesResponse]:
@@ -36,8 +34,6 @@ def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> De
     try:
         for update in {update.feature: update for update in request.feature_updates}.values():
             _check(update, image, context.static.node_id)
-            if update.feature == KRAFT_VERSION:
-                continue
             records.append(FeatureRecord(update.feature, update.max_version_level))
     except InvalidUpdateVersionError as error:
         return Decision([], refusal(error))
@@ -62,8 +58,6 @@ def _check(update: FeatureUpdateKey, image: Image, node_id: int) -> None:
     """
     level, current = update.max_version_level, image.features.get(update.feature, 0)
     supported = FEATURES[update.feature][:2] if update.feature in FEATURES else None
-    if update.feature == KRAFT_VERSION:
-        supported = FIXED_VOTERS
     reason = reason_to_refuse(update, current, node_id, supported)
     if reason:
         raise InvalidUpdateVersionError(f"Invalid update version {level} for feature {update.feature}. {reason}")

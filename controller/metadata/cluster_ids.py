@@ -22,8 +22,8 @@ from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, BrokenChec
 from minikafka.storage.disks.disk import Disk
 
 __all__ = [
+    "check_alone",
     "check_metadata_directory",
-    "check_standalone",
     "known_cluster_id",
     "known_directory_id",
     "new_cluster_id",
@@ -90,7 +90,7 @@ def check_metadata_directory(
         disk: the disk.
         directory: the metadata directory, in which `__cluster_metadata-0` is.
         data_directories: the directories of `log.dirs`.
-        has_fixed_voters: whether the settings name the voters, or the node is alone.
+        has_fixed_voters: whether the settings name the voters.
 
     Raises:
         WrongDirectory: the metadata log is missing; the text says what to do.
@@ -112,8 +112,8 @@ def check_metadata_directory(
     )
 
 
-def check_standalone(disk: Disk, directory: str) -> None:
-    """Check that a metadata directory can be used by a node that is the whole cluster, without a quorum.
+def check_alone(disk: Disk, directory: str) -> None:
+    """Check that a metadata directory can be used by a node whose settings name no quorum, and which is the only voter.
 
     Raises:
         WrongDirectory: the directory is of a quorum of several voters, which would not get the records that this node

@@ -1,7 +1,6 @@
 """The metadata log on disk: locks its directory, opens its segments, and encodes decisions as record batches.
 
-The log of a standalone node (`standalone_log.py`) and the log of a quorum (`quorum/raft_log.py`) share this module.
-They have the same layout, so that a standalone node can become part of a cluster.
+`quorum/raft_log.py` is the log that Raft uses.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -31,7 +30,6 @@ __all__ = [
     "encode_decision",
     "encoding_decisions",
     "open_log",
-    "records_in",
 ]
 
 METADATA = TopicPartition("__cluster_metadata", 0)
@@ -65,17 +63,15 @@ def open_log(
     config: LogConfig,
     *,
     now_ms: Callable[[], int],
-    start_offset: int = 0,
     covered_offset: int = 0,
 ) -> Log:
-    """Open the segments, truncate a torn end, and skip everything before `start_offset`.
+    """Open the segments, and truncate a torn end.
 
     Args:
         disk: the disk.
         path: the directory of the log.
         config: the settings of the log.
         now_ms: returns the time of the wall clock in milliseconds.
-        start_offset: the first offset that is read.
         covered_offset: the end offset of the newest snapshot; the log need not have the records before it.
 
     Raises:
@@ -96,8 +92,8 @@ def open_log(
         config,
         now_ms=now_ms,
         clean=False,
-        recovery_point=start_offset,
-        log_start_offset=start_offset,
+        recovery_point=0,
+        log_start_offset=0,
         topic_id=METADATA_TOPIC_ID,
     )
     if synced_offset is None and log.report.damage:
@@ -195,13 +191,8 @@ def encoding_decisions(decisions: Iterable[Sequence[Record]], now_ms: int) -> Ge
     return b"".join(parts)
 
 
-def records_in(batch: Batch) -> list[Record]:
-    """The metadata records of a batch; none for Raft's control batches. Raises UnreadableRecord."""
-    return at_once(decoded_records(batch))
-
-
 def decoded_records(batch: Batch) -> Generator[None, None, list[Record]]:
-    """Decode the metadata records of a batch, like `records_in`, but in steps."""
+    """Decode the metadata records of a batch in steps; none of Raft's control batches. Raises UnreadableRecord."""
     if batch.is_control:
         return []
     records: list[Record] = []

@@ -1,4 +1,4 @@
-"""Decides when a metadata snapshot is due. Pure; used by a standalone node and by every node of a cluster."""
+"""Decides when a metadata snapshot is due. Pure."""
 
 __all__ = ["SnapshotSchedule"]
 

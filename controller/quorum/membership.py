@@ -92,12 +92,17 @@ class QuorumMembership:
         if self._directory_id == NO_DIRECTORY:
             self._directory_id = self._find_directory_id()
         key = ReplicaKey(self.node_id, self._directory_id)
-        return Voter(key, tuple(self._settings.advertised), 0, KRAFT_VERSION_MAX)
+        return Voter(key, tuple(self._settings.advertised), 0, self.kraft_version_max)
 
     @property
     def kraft_version(self) -> int:
         """The kraft.version: 0 if the settings name the voters, 1 if the log does."""
         return int(self._starts_dynamic) if self._raft is None else self._raft.kraft_version
+
+    @property
+    def kraft_version_max(self) -> int:
+        """The highest kraft.version that the quorum can have."""
+        return 0 if self._settings.is_alone else KRAFT_VERSION_MAX
 
     @property
     def voter_set(self) -> VoterSet:
@@ -149,7 +154,7 @@ class QuorumMembership:
             hello.cluster_id,
             hello.voters,
             directory_id=own.key.directory_id,
-            kraft_version_max=KRAFT_VERSION_MAX,
+            kraft_version_max=self.kraft_version_max,
             is_dynamic=bool(self.kraft_version),
             address=address,
             is_probe=hello.is_probe,

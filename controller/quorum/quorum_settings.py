@@ -28,6 +28,7 @@ class QuorumSettings:
         raft: timeouts and limits.
         advertised: the addresses at which other nodes reach this controller.
         joins: whether this controller asks to be added to the voters (`controller.quorum.auto.join.enable`).
+        is_alone: whether the settings name no quorum: this node is the only voter, and stays so.
     """
 
     voters: Mapping[int, Address]
@@ -37,6 +38,7 @@ class QuorumSettings:
     raft: RaftSettings
     advertised: Sequence[VoterEndpoint] = ()
     joins: bool = False
+    is_alone: bool = False
 
 
 def quorum_settings(
@@ -45,16 +47,21 @@ def quorum_settings(
     *,
     is_controller: bool,
     advertised: Sequence[VoterEndpoint] = (),
+    is_alone: bool = False,
 ) -> QuorumSettings:
-    """Parse the quorum settings of a node. They must have been validated."""
+    """Parse the quorum settings of a node. They must have been validated. A node that is alone without a controller
+    listener has no address as a voter: "" and port 0."""
+    own = {static.node_id: next(((one.host, one.port) for one in advertised), ("", 0))}
+    servers = () if is_alone else _items(static, "controller.quorum.bootstrap.servers")
     return QuorumSettings(
-        voters=dict(map(_voter, _items(static, "controller.quorum.voters"))),
-        bootstrap=[_address(item) for item in _items(static, "controller.quorum.bootstrap.servers")],
+        voters=own if is_alone else dict(map(_voter, _items(static, "controller.quorum.voters"))),
+        bootstrap=[_address(item) for item in servers],
         listen_on=listen_on,
         is_controller=is_controller,
         raft=_raft_settings(static),
         advertised=advertised if is_controller else (),
         joins=is_controller and bool(static.value("controller.quorum.auto.join.enable")),
+        is_alone=is_alone,
     )
 
 

@@ -1,7 +1,11 @@
 """The metadata log of a quorum on disk: a `storage.Log`, its snapshots, and the file of the election state.
 
-Implements `RaftLog` (`raft/log_interface.py`). A standalone node's log (`standalone_log.py`) has the same place and
-layout, so that the node can become part of a cluster. `Log.open` truncates a torn end; damaged synced data is an error.
+Implements `RaftLog` (`raft/log_interface.py`). `Log.open` truncates a torn end; damaged synced data is an error.
+
+    <metadata.log.dir>/__cluster_metadata-0/
+        00000000000000000000.log …                   a `storage.Log`: batches of msgpack records, one batch per decision
+        00000000000000000123-0000000002.checkpoint   a snapshot: all records below offset 123, leader epoch 2
+        quorum-state                                 the election state: epoch and vote
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -243,6 +247,11 @@ class StoredRaftLog:
             yield batch
 
     @property
+    def is_offline(self) -> bool:
+        """Whether the disk has failed. Otherwise an append that has failed may be tried again."""
+        return self._log.failure is not None
+
+    @property
     def bytes_since_snapshot(self) -> int:
         return self._log.size_bytes - self._size_at_snapshot
 
@@ -261,8 +270,8 @@ class StoredRaftLog:
         self._snapshots.remove_old()
 
     def election_state(self) -> ElectionState:
-        """The election state that was persisted last. A standalone node has no file of it: the last epoch of its log is
-        used.
+        """The election state that was persisted last. Without a file of it, or with one that is older than the log, as
+        after a lone node of version 0.1, which wrote none: the last epoch of the log.
 
         Raises:
             UnreadableRecord: the file is damaged or written by a newer minikafka.

@@ -18,7 +18,6 @@ from minikafka.controller.quorum.membership import QuorumMembership
 from minikafka.controller.quorum.peers import Unreachable
 from minikafka.controller.quorum.raft_driver import RaftDriver
 from minikafka.controller.raft.voter_set import (
-    KRAFT_VERSION_MAX,
     NO_DIRECTORY,
     ReplicaKey,
     Voter,
@@ -112,11 +111,11 @@ class VoterRequests:
 
     async def set_kraft_version(self, update: FeatureUpdateKey, *, validate_only: bool) -> None:
         """Carry out the part of UpdateFeatures for kraft.version. Raises KafkaError."""
-        level, current = update.max_version_level, self._raft.kraft_version
+        level, current, membership = update.max_version_level, self._raft.kraft_version, self._membership
         if level == current:
             return
         invalid = f"Invalid update version {level} for feature {update.feature}."
-        reason = reason_to_refuse(update, current, self._membership.node_id, (0, KRAFT_VERSION_MAX))
+        reason = reason_to_refuse(update, current, membership.node_id, (0, membership.kraft_version_max))
         if reason is not None:
             raise InvalidUpdateVersionError(f"{invalid} {reason}")
         if level < current:

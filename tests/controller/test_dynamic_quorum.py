@@ -7,7 +7,7 @@ import pytest
 import trio
 from support.quorum import Controllers, create, register, run
 
-from minikafka.controller.metadata.cluster_ids import check_standalone
+from minikafka.controller.metadata.cluster_ids import check_alone
 from minikafka.controller.raft.voter_set import ReplicaKey, Voter
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -45,7 +45,7 @@ async def accepted(cluster: Controllers, node_id: int, request: Any, version: in
 async def until_all_know(cluster: Controllers, *ids: int) -> None:
     """Wait until all nodes have these voters in their logs, and agree."""
     with trio.fail_after(120):  # of simulated time
-        while any(one.controller.voter_set.ids != ids for one in cluster.running.values()):
+        while any(one.controller.membership.voter_set.ids != ids for one in cluster.running.values()):
             await trio.sleep(0.05)
         await cluster.agree()
 
@@ -56,7 +56,7 @@ def test_a_node_formatted_alone_becomes_a_quorum_of_three() -> None:
         cluster.format(2, 3)
         await cluster.start(1, 2, 3)
         leader = await cluster.leader()
-        assert (leader.node_id, leader.controller.kraft_version) == (1, 1)
+        assert (leader.node_id, leader.controller.membership.kraft_version) == (1, 1)
         await accepted(cluster, 2, add(cluster.voter(2)), 1)
         await accepted(cluster, 3, add(cluster.voter(3)), 1)
         await until_all_know(cluster, 1, 2, 3)
@@ -112,7 +112,7 @@ def test_a_replaced_disk_is_another_voter() -> None:
         await accepted(cluster, leader, remove(cluster.voter(lost).key), 0)
         await accepted(cluster, leader, add(new), 1)
         await until_all_know(cluster, 1, 2, 3)
-        assert cluster[leader].voter_set.is_voter(new.key)
+        assert cluster[leader].membership.voter_set.is_voter(new.key)
 
     run(scenario, dynamic=True)
 
@@ -126,7 +126,7 @@ def test_controllers_join_by_themselves_where_the_settings_say_so() -> None:
         await cluster.kill(3)
         cluster.format(3, number=1)
         await cluster.start(3)
-        while not cluster[1].voter_set.is_voter(cluster.voter(3, 1).key):
+        while not cluster[1].membership.voter_set.is_voter(cluster.voter(3, 1).key):
             await trio.sleep(0.1)
 
     run(scenario, voters=1, dynamic=True, given={"controller.quorum.auto.join.enable": "true"})
@@ -141,7 +141,7 @@ def test_voters_that_return_at_other_addresses_are_found() -> None:
         await cluster.kill(moved)
         cluster.ports[moved] = 9099
         await cluster.start(moved)
-        while cluster[leader].voter_set.get(moved) != cluster.voter(moved):
+        while cluster[leader].membership.voter_set.get(moved) != cluster.voter(moved):
             await trio.sleep(0.1)
         await cluster.agree()
         assert cluster[6 - leader - moved].voters[moved] == (f"node-{moved}", 9099)
@@ -161,7 +161,7 @@ def test_the_voters_survive_a_restart_of_all_nodes_and_a_snapshot() -> None:
         for number in range(30):
             assert await create(cluster[1], f"topic-{number}") == [0]
         await cluster.agree()
-        assert cluster[1].snapshot_offset > 0
+        assert cluster[1]._stored.latest_snapshot() is not None
         await cluster.start(3)
         await until_all_know(cluster, 1, 2)
         await cluster.kill(1, 2, 3)
@@ -184,12 +184,12 @@ def test_a_static_quorum_is_upgraded_and_stays_what_it_was() -> None:
         leader = (await cluster.leader()).controller
         assert (await leader.handle(add(cluster.voter(4)), 1)).error_code == ErrorCode.UNSUPPORTED_VERSION
         assert (await leader.handle(upgrade(1, validate_only=True), 1)).error_code == 0
-        assert leader.kraft_version == 0
+        assert leader.membership.kraft_version == 0
         assert (await leader.handle(upgrade(2), 1)).error_code == ErrorCode.INVALID_UPDATE_VERSION
         assert (await leader.handle(upgrade(1), 1)).error_code == 0
         await until_all_know(cluster, 1, 2, 3)
-        assert all(one.controller.kraft_version == 1 for one in cluster.running.values())
-        assert leader.voter_set.keys == tuple(cluster.voter(node_id).key for node_id in (1, 2, 3))
+        assert all(one.controller.membership.kraft_version == 1 for one in cluster.running.values())
+        assert leader.membership.voter_set.keys == tuple(cluster.voter(node_id).key for node_id in (1, 2, 3))
         assert (await leader.handle(upgrade(0), 1)).error_code == ErrorCode.INVALID_UPDATE_VERSION
         await cluster.kill(1, 2, 3)
         await cluster.start(1, 2, 3)
@@ -209,7 +209,7 @@ def test_a_quorum_with_a_voter_without_a_directory_id_is_not_upgraded() -> None:
         response = await leader.handle(UpdateFeaturesRequest(feature_updates=[wanted]), 1)
         assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
         assert "node 3" in response.error_message
-        assert leader.kraft_version == 0
+        assert leader.membership.kraft_version == 0
 
     run(scenario)
 
@@ -242,8 +242,8 @@ def test_a_node_that_is_the_whole_cluster_refuses_the_directory_of_a_dynamic_quo
         cluster.format(1, voters=True)
         cluster.format(2)
         with pytest.raises(WrongDirectory, match=r"bootstrap\.servers"):
-            check_standalone(cluster.disk(1), "/data")
-        check_standalone(cluster.disk(2), "/data")
+            check_alone(cluster.disk(1), "/data")
+        check_alone(cluster.disk(2), "/data")
         await cluster.start(1, 2)
         await accepted(cluster, 1, add(cluster.voter(2)), 1)
         await cluster.kill(1)
@@ -251,7 +251,7 @@ def test_a_node_that_is_the_whole_cluster_refuses_the_directory_of_a_dynamic_quo
         await cluster.start(1)
         await cluster.leader()
         with pytest.raises(WrongDirectory, match=r"kraft\.version 1"):
-            check_standalone(cluster.disk(2), "/data")
+            check_alone(cluster.disk(2), "/data")
 
     run(scenario, voters=1, dynamic=True)
 
@@ -264,7 +264,7 @@ def test_a_node_that_is_the_whole_cluster_refuses_the_directory_of_one_of_severa
         await cluster.leader()
         for node_id in (1, 2, 3):
             with pytest.raises(WrongDirectory, match=r"several nodes \(1, 2, 3\).*server\.properties"):
-                check_standalone(cluster.disk(node_id), "/data")
+                check_alone(cluster.disk(node_id), "/data")
 
     run(scenario)
 
@@ -283,4 +283,4 @@ def test_a_node_that_is_the_whole_cluster_refuses_a_damaged_election_state(state
     disk.make_directory("/data/__cluster_metadata-0")
     disk.write_atomically("/data/__cluster_metadata-0/quorum-state", state)
     with pytest.raises(WrongDirectory, match="quorum-state"):
-        check_standalone(disk, "/data")
+        check_alone(disk, "/data")

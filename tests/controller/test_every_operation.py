@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 from structlog.testing import capture_logs
-from support.controllers import create, started, with_controller
+from support.controllers import create, image_of, with_controller
 
-from minikafka.controller.standalone_controller import StandaloneController
+from minikafka.controller.quorum_controller import QuorumController
 from minikafka.protocol.errors import KafkaError
 from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
 
@@ -51,7 +51,7 @@ def life(disk: MemoryDisk) -> list[str]:
     """Two starts, each of which creates topics; returns those that were acknowledged."""
     acknowledged: list[str] = []
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         for number in range(TOPICS):
             with suppress(KafkaError):
                 if await create(controller, name := f"t{controller.offset}-{number}") == [0]:
@@ -64,9 +64,8 @@ def life(disk: MemoryDisk) -> list[str]:
 
 
 def check(disk: MemoryDisk, acknowledged: list[str], what: str) -> None:
-    again = started(disk, **FEW_BYTES)
-    assert [name for name in acknowledged if name not in again.image.topics] == [], what
-    again.close()
+    topics = image_of(disk, **FEW_BYTES).topics
+    assert [name for name in acknowledged if name not in topics] == [], what
 
 
 def lives(disk_of: Callable[[int], MemoryDisk], *, power_fails: bool) -> int:

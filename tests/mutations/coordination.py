@@ -40,8 +40,8 @@ MUTATIONS = (
     Mutation(
         "a new controller does not know the sessions of its predecessor, and never fences a broker that is gone",
         "controller/active/active_controller.py",
-        "self.sessions.reset(_now_ms(), epochs, log_end_offset)",
-        "self.sessions.reset(_now_ms(), {}, log_end_offset)",
+        "self.sessions.reset(_now_ms(), epochs, term.start_offset)",
+        "self.sessions.reset(_now_ms(), {}, term.start_offset)",
         (f"{_COORDINATION}::test_a_new_controller_fences_a_broker_that_is_gone",),
         seeds=STORY_ONLY,
     ),

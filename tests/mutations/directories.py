@@ -202,8 +202,8 @@ MUTATIONS = (
     Mutation(
         "a voter without its metadata log starts",
         "controller/quorum_controller.py",
-        "        if settings.is_controller:\n            directory, fixed",
-        "        if not settings.is_controller:\n            directory, fixed",
+        "        if settings.is_controller:\n            check_metadata_directory",
+        "        if not settings.is_controller:\n            check_metadata_directory",
         (f"{_STORIES}::test_a_node_without_its_metadata_directory_refuses_to_start",),
         seeds=STORY_ONLY,
     ),

@@ -107,8 +107,8 @@ MUTATIONS = (
         "a node follows the metadata before it is registered, and deletes logs that it does not know yet",
         _NODE,
         "        await registration.register()\n        self._registration = registration\n"
-        "        nursery.start_soon(registration.send_heartbeats)\n        await self._follow_metadata(nursery)\n",
-        "        await self._follow_metadata(nursery)\n        await registration.register()\n"
+        "        nursery.start_soon(registration.send_heartbeats)\n        await self._follow_metadata()\n",
+        "        await self._follow_metadata()\n        await registration.register()\n"
         "        self._registration = registration\n        nursery.start_soon(registration.send_heartbeats)\n",
         (f"{_NODES}::test_metadata_survives_a_power_failure_of_the_only_controller",),
         seeds=1,

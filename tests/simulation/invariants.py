@@ -41,16 +41,17 @@ def _broken_voters(hosts: Iterable[Host]) -> Iterator[str]:
     """Nothing is demanded where the voters are fixed."""
     found = [(host, host.controller) for host in hosts if is_controller(host)]
     controllers = [(host, one) for host, one in found if one is not None]
-    if {one.kraft_version for _, one in controllers} <= {0}:
+    if {one.membership.kraft_version for _, one in controllers} <= {0}:
         return
     wanted = {}
     for host, _ in controllers:
         named = [(name, *address.split(":")) for name, address in endpoints_of(host).items()]
         wanted[key_on_disk(host)] = tuple(VoterEndpoint(name, node, int(port)) for name, node, port in named)
     for host, controller in controllers:
-        known = {voter.key: voter.endpoints for voter in controller.voter_set}
-        if (controller.kraft_version, known) != (1, wanted):
-            yield f"{host.name} has kraft.version {controller.kraft_version} and voters {known} instead of {wanted}"
+        version = controller.membership.kraft_version
+        known = {voter.key: voter.endpoints for voter in controller.membership.voter_set}
+        if (version, known) != (1, wanted):
+            yield f"{host.name} has kraft.version {version} and voters {known} instead of {wanted}"
 
 
 def _broken_replicas(nodes: dict[int, Node]) -> Iterator[str]:

@@ -61,7 +61,7 @@ def add(story: Story, node_id: int) -> None:
 def until_voters(story: Story, *node_ids: int) -> None:
     """Let time pass until all controllers that run have these voters."""
     keys = tuple(key(story, node_id) for node_id in node_ids)
-    story.until(lambda: all(one.voter_set.keys == keys for one in story.controllers.values()))
+    story.until(lambda: all(one.membership.voter_set.keys == keys for one in story.controllers.values()))
 
 
 def replace(story: Story, node_id: int, *directories: str) -> ReplicaKey:
@@ -184,7 +184,7 @@ def test_a_quorum_of_fixed_voters_is_upgraded_and_a_voter_replaced() -> None:
     story = Story(nodes=3, quorum=UPGRADED)
     story.start()
     tool(story, upgrade)
-    story.until(lambda: all(one.kraft_version for one in story.controllers.values()))
+    story.until(lambda: all(one.membership.kraft_version for one in story.controllers.values()))
     quorum_was_upgraded(story.cluster)
     lost = replace(story, 1)
     tool(story, removing(lost))
@@ -242,7 +242,7 @@ def test_fixed_voters_with_a_directory_for_their_metadata_are_upgraded() -> None
     story = Story({"log.dirs": "/data", "metadata.log.dir": "/metadata"}, nodes=3, quorum=UPGRADED)
     story.start()
     tool(story, upgrade)
-    story.until(lambda: all(one.kraft_version for one in story.controllers.values()))
+    story.until(lambda: all(one.membership.kraft_version for one in story.controllers.values()))
     quorum_was_upgraded(story.cluster)
     story.restart(1, 2, 3)
     until_voters(story, 1, 2, 3)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from minikafka.controller.active.broker_sessions import BrokerSessions
 from minikafka.controller.decisions import broker_fencing
+from minikafka.controller.decisions.broker_sessions import BrokerSessions
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
 from minikafka.controller.decisions.request_table import DECISIONS
 from minikafka.controller.metadata.image import Image, PartitionState
@@ -28,24 +28,31 @@ SESSION_MS = 1000
 class DecidedCluster:
     """Image, broker sessions and a manual clock.
 
+    Args:
+        brokers: the brokers that are registered and unfenced.
+        controllers: the ids of the voters.
+
     Attributes:
         image: the metadata after all decisions.
         offset: the number of records so far.
         now_ms: the time.
     """
 
-    def __init__(self, brokers: Sequence[int] = (1, 2, 3)) -> None:
+    def __init__(self, brokers: Sequence[int] = (1, 2, 3), controllers: Sequence[int] = ()) -> None:
         self.image: Image = cluster()
         del self.image.brokers[1]
         self.sessions = BrokerSessions(SESSION_MS, 300)
         self.offset = 0
         self.now_ms = 0
         self._incarnations = 0
+        self._controllers = controllers
         for node_id in brokers:
             self.join(node_id)
 
     def context(self, version: int = 0) -> Context:
-        return Context(static(), Random(0), version, {"root": "INFO"}, self.sessions, self.now_ms)
+        return Context(
+            static(), Random(0), version, {"root": "INFO"}, self.sessions, self.now_ms, controllers=self._controllers
+        )
 
     def carry_out(self, decision: Decision[Any]) -> Any:
         """Apply the records; returns the reply."""

@@ -123,7 +123,7 @@ class Controllers:
             with member.scope:
                 await member.controller.run(task_status=task_status)
         except* (WrongDirectory, AssertionError) as group:
-            member.failure = str(_first_of(group))
+            member.failure = str(first_of(group))
         self.network.listeners.pop(member.node_id, None)
         member.ended.set()
 
@@ -186,8 +186,9 @@ def run(
     return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def _first_of(group: BaseException) -> BaseException:
-    return _first_of(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
+def first_of(group: BaseException) -> BaseException:
+    """The first exception in a group of groups."""
+    return first_of(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
 
 
 def _names(given: dict[str, str]) -> dict[str, str]:

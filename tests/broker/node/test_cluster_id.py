@@ -5,10 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from support.controllers import image_of
 
 from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
+from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.storage.directories.data_directory import WrongDirectory
 from minikafka.storage.disks.checkpoint_files import read_properties
 from minikafka.storage.disks.memory_disk import MemoryDisk
@@ -24,6 +25,11 @@ def choose(disk: MemoryDisk, cluster_id: str, node_id: int = 1) -> None:
     choose_cluster_id(disk, static(node_id), cluster_id, Random(1))
 
 
+def started(disk: MemoryDisk) -> Image:
+    """The metadata of a controller that has started."""
+    return image_of(disk, log_dirs="/a,/b", metadata_log_dir="/metadata")
+
+
 def stored(disk: MemoryDisk) -> set[str]:
     return {(read_properties(disk, f"{path}/meta.properties") or {})["cluster.id"] for path in DIRECTORIES}
 
@@ -32,9 +38,7 @@ def test_new_directories_get_the_id_and_the_cluster_has_it() -> None:
     disk = MemoryDisk()
     choose(disk, "5L6g3nShT-eMCtK--X86sw")
     assert stored(disk) == {"5L6g3nShT-eMCtK--X86sw"}
-    controller = StandaloneController(static(), disk=disk, now_ms=lambda: 0, random=Random(1))
-    assert controller.cluster_id == "5L6g3nShT-eMCtK--X86sw"
-    controller.close()
+    assert started(disk).cluster_id == "5L6g3nShT-eMCtK--X86sw"
     choose(disk, "5L6g3nShT-eMCtK--X86sw")
 
 
@@ -54,8 +58,7 @@ def test_a_start_that_ended_halfway_is_repeated() -> None:
     for path in ("/a", "/b"):
         disk.remove(f"{path}/meta.properties")
     choose(disk, "mine")
-    controller = StandaloneController(static(), disk=disk, now_ms=lambda: 0, random=Random(1))
-    assert controller.cluster_id == "mine"
+    assert started(disk).cluster_id == "mine"
     assert stored(disk) == {"mine"}
 
 

@@ -64,7 +64,16 @@ def test_a_start_that_is_refused_is_told_from_a_crash() -> None:
     disk = MemoryDisk()
 
     async def main(node_id: int) -> None:
-        await serve(make_node(config(node_id), system(disk, MemoryListeners())), first_signal(signal.SIGTERM))
+        send, signals = trio.open_memory_channel[int](1)
+        async with trio.open_nursery() as nursery:
+
+            async def run(task_status: trio.TaskStatus[str]) -> None:
+                await serve(
+                    make_node(config(node_id), system(disk, MemoryListeners())), signals, task_status=task_status
+                )
+
+            await nursery.start(run)
+            send.send_nowait(signal.SIGTERM)
 
     trio.run(main, 1)
     with pytest.raises((WrongDirectory, ExceptionGroup)) as refused:
@@ -146,6 +155,7 @@ def test_a_node_says_what_it_is_where_it_serves_and_how_it_ended() -> None:
     first = start()
     assert [line["event"] for line in first] == [
         "node starting",
+        "elected leader of the quorum",
         "cluster created",
         "logs loaded",
         "broker registered",
@@ -153,11 +163,33 @@ def test_a_node_says_what_it_is_where_it_serves_and_how_it_ended() -> None:
         "stopping",
         "node stopped",
     ]
-    starting, ready, stopped = first[0], first[4], first[6]
+    starting, created, ready, stopped = first[0], first[2], first[5], first[7]
     assert (starting["version"], starting["node"]) == (__version__, 1)
     assert (starting["roles"], starting["directories"]) == (("broker", "controller"), ("/data",))
-    assert (ready["listeners"], ready["cluster"]) == (["PLAINTEXT://node:9092"], first[1]["cluster_id"])
+    assert (ready["listeners"], ready["cluster"]) == (["PLAINTEXT://node:9092"], created["cluster_id"])
     assert stopped["clean"]
     again = start()
     assert [line["event"] for line in again if line["event"] == "cluster created"] == []
     assert next(line for line in again if line["event"] == "logs loaded")["clean_shutdown"]
+
+
+def test_a_lone_node_stops_at_once() -> None:
+    """It hands nothing over, and waits for nobody."""
+    stopped_after: list[float] = []
+
+    async def main() -> None:
+        send, signals = trio.open_memory_channel[int](1)
+        async with trio.open_nursery() as nursery:
+
+            async def run(task_status: trio.TaskStatus[str]) -> None:
+                made = make_node(config(1), system(MemoryDisk(), MemoryListeners()))
+                await serve(made, signals, task_status=task_status)
+
+            await nursery.start(run)
+            await trio.sleep(30)
+            began = trio.current_time()
+            send.send_nowait(signal.SIGTERM)
+        stopped_after.append(trio.current_time() - began)
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert stopped_after == [0]

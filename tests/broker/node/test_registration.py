@@ -15,7 +15,13 @@ from minikafka.broker.node.registration import SOON_S, Registration
 from minikafka.broker.settings.node_config import load_config
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerRecord, Endpoint
-from minikafka.protocol.errors import ErrorCode, InvalidRequestError, KafkaError, NotControllerError
+from minikafka.protocol.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    KafkaError,
+    KafkaStorageError,
+    NotControllerError,
+)
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
@@ -154,6 +160,48 @@ def test_a_broker_stays_fenced_until_it_is_ready_to_lead() -> None:
             nursery.cancel_scope.cancel()
 
     play(scenario, joined(), BrokerHeartbeatResponse())
+
+
+def test_a_broker_that_is_ready_to_lead_does_not_wait_for_the_next_heartbeat() -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
+        await registration.register()
+        cluster.knows(NODE, EPOCH, fenced=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(registration.send_heartbeats)
+            await trio.sleep(SOON_S / 2)
+            registration.ready_to_lead()
+            await trio.sleep(SOON_S / 4)
+            assert [beat.want_fence for beat in cluster.requests(BrokerHeartbeatRequest)] == [True, False]
+            nursery.cancel_scope.cancel()
+
+    play(scenario, joined(), BrokerHeartbeatResponse())
+
+
+def test_a_broker_whose_controller_has_a_full_disk_does_not_start_but_runs_on() -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
+        await registration.register()
+        cluster.knows(NODE, EPOCH, fenced=False)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(registration.send_heartbeats)
+            await registration.unfenced.wait()
+            cluster.knows(NODE, EPOCH, fenced=True)
+            await trio.sleep(2 * INTERVAL_S)
+            nursery.cancel_scope.cancel()
+        assert cluster.requests(BrokerHeartbeatRequest)
+
+    async def fenced(cluster: Cluster, registration: Registration) -> None:
+        await registration.register()
+        with pytest.raises(KafkaStorageError):
+            await registration.send_heartbeats()
+
+    async def unknown(cluster: Cluster, registration: Registration) -> None:
+        with pytest.raises(KafkaStorageError):
+            await registration.register()
+
+    full = KafkaStorageError("full")
+    play(scenario, joined(), full)
+    play(fenced, joined(), full)
+    play(unknown, full)
 
 
 def test_a_broker_is_unfenced_with_the_response_to_the_heartbeat_that_requested_it() -> None:

@@ -12,7 +12,7 @@ from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import FeatureRecord, Record
 from minikafka.controller.raft.raft import NotLeader
-from minikafka.protocol.errors import InvalidRequestError
+from minikafka.protocol.errors import InvalidRequestError, KafkaStorageError
 from minikafka.protocol.records.batch import batches
 
 
@@ -208,3 +208,18 @@ def test_a_decision_after_a_record_of_the_voters_has_the_offset_of_its_batch() -
         assert list(bench.replies) == ["one"]
 
     run(scenario)
+
+
+def test_a_leader_that_cannot_append_stops_unless_it_may_refuse() -> None:
+    async def main() -> None:
+        def full(data: bytes) -> int:
+            raise KafkaStorageError("full")
+
+        term = LeadershipTerm(3, Image(), 10, full, lambda: 0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(term.run)
+            await term.submit(level(1))
+
+    with pytest.raises(ExceptionGroup) as caught:
+        trio.run(main)
+    assert caught.group_contains(KafkaStorageError)

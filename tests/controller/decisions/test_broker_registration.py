@@ -2,8 +2,11 @@
 
 import pytest
 from support.decided_cluster import SESSION_MS, DecidedCluster
-from support.images import name_of
+from support.images import applied, name_of, topic_id
 
+from minikafka.controller.decisions import broker_registration
+from minikafka.controller.decisions.decision import RECORDS_MAX
+from minikafka.controller.metadata.records import PartitionChange
 from minikafka.protocol.messages.broker_registration import Feature, Listener
 
 
@@ -25,9 +28,17 @@ def test_rack_and_endpoints_are_stored() -> None:
 
 def test_a_second_process_with_the_id_of_a_live_broker_is_rejected() -> None:
     cluster = DecidedCluster()
-    epoch = cluster.epoch(1)
-    assert name_of(cluster.register(1).error_code) == "DUPLICATE_BROKER_REGISTRATION"
-    assert cluster.epoch(1) == epoch
+    epoch = cluster.epoch(2)
+    assert name_of(cluster.register(2).error_code) == "DUPLICATE_BROKER_REGISTRATION"
+    assert cluster.epoch(2) == epoch
+
+
+def test_the_next_process_of_the_controllers_own_node_is_registered_at_once() -> None:
+    """Its last process was that of the controller before, which is gone; the session is that process's."""
+    cluster = DecidedCluster()
+    assert cluster.context().static.node_id == 1
+    assert cluster.sessions.is_live(1, cluster.epoch(1), cluster.now_ms)
+    assert not cluster.register(1).error_code
 
 
 def test_a_second_process_is_registered_once_the_session_of_the_first_expired() -> None:
@@ -39,10 +50,10 @@ def test_a_second_process_is_registered_once_the_session_of_the_first_expired() 
 
 def test_a_second_process_is_registered_soon_after_the_first_one_disconnected() -> None:
     cluster = DecidedCluster()
-    cluster.sessions.lost_connection(1, cluster.now_ms)
-    assert cluster.register(1).error_code
+    cluster.sessions.lost_connection(2, cluster.now_ms)
+    assert cluster.register(2).error_code
     cluster.now_ms += 300
-    assert not cluster.register(1).error_code
+    assert not cluster.register(2).error_code
 
 
 def test_a_second_process_is_registered_while_the_first_one_shuts_down() -> None:
@@ -189,3 +200,65 @@ def test_a_broker_with_many_partitions_registers_in_several_requests() -> None:
     assert name_of(cluster.register(1).error_code) == "REQUEST_TIMED_OUT"
     assert not cluster.register(1).error_code
     assert {state.isr for state in cluster.image.topics["t"].partitions} == {(2,)}
+
+
+def alone() -> DecidedCluster:
+    """A cluster of one node, with a topic of two partitions."""
+    only = DecidedCluster((1,), controllers=(1,))
+    only.topic((1,), (1,))
+    return only
+
+
+def states(cluster: DecidedCluster) -> list[tuple[int, int, tuple[int, ...]]]:
+    return [(one.leader, one.leader_epoch, one.isr) for one in cluster.image.topics["t"].partitions]
+
+
+def test_the_only_broker_of_a_node_alone_is_unfenced_at_once() -> None:
+    cluster = DecidedCluster((), controllers=(1,))
+    assert cluster.register(1).broker_epoch == 1
+    assert cluster.image.live_brokers() == [1]
+
+
+@pytest.mark.parametrize("others", ["a broker", "a controller"])
+def test_a_broker_that_is_not_alone_is_fenced_at_first(others: str) -> None:
+    cluster = DecidedCluster((2,) if others == "a broker" else (), controllers=(1,) if others == "a broker" else (1, 9))
+    cluster.register(1)
+    assert cluster.image.brokers[1].fenced
+
+
+def test_the_only_broker_leads_on_after_a_clean_stop_and_in_a_new_epoch_after_an_unclean_one() -> None:
+    cluster = alone()
+    cluster.register(1, previous=cluster.epoch(1))
+    assert states(cluster) == [(1, 0, (1,))] * 2
+    cluster.register(1)
+    assert states(cluster) == [(1, 1, (1,))] * 2
+
+
+def test_the_only_broker_is_elected_for_what_it_may_lead() -> None:
+    """Also as an eligible leader replica or the last known leader, as a directory of a cluster may have left them."""
+    cluster = alone()
+    changes = [
+        PartitionChange(topic_id("t"), 0, leader=-1, isr=(), elr=(1,)),
+        PartitionChange(topic_id("t"), 1, leader=-1, isr=(), elr=(), last_known_elr=(1,)),
+    ]
+    applied(changes, cluster.image)
+    cluster.register(1, previous=cluster.epoch(1))
+    assert states(cluster) == [(1, 2, (1,))] * 2
+
+
+def test_the_only_broker_does_not_lead_what_is_in_a_directory_that_it_cannot_use() -> None:
+    cluster, usable, lost = alone(), bytes([1] * 16), bytes([2] * 16)
+    named = [PartitionChange(topic_id("t"), index, directories=(one,)) for index, one in enumerate((usable, lost))]
+    applied(named, cluster.image)
+    cluster.register(1, log_dirs=[usable])
+    assert states(cluster) == [(1, 1, (1,)), (-1, 1, ())]
+    cluster.register(1, log_dirs=[usable, lost])
+    assert [one[0] for one in states(cluster)] == [1, 1]
+    assert cluster.state(index=1).isr == (1,)
+
+
+def test_the_only_broker_is_registered_in_one_decision_however_much_it_leads() -> None:
+    cluster = DecidedCluster((1,), controllers=(1,))
+    cluster.topic(*[(1,)] * (RECORDS_MAX + 1))
+    made = broker_registration.decide(cluster.image, cluster.registration(1), cluster.context())
+    assert len(made.records) == RECORDS_MAX + 2

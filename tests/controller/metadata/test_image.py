@@ -4,11 +4,9 @@ from random import Random
 from typing import Any
 
 import pytest
-import trio
-import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.controllers import ENDPOINTS, creation, started
+from support.controllers import creation, image_of, with_controller
 from support.images import applied, broker, cluster, topic_id, with_topic
 
 from minikafka.controller.metadata.image import Image
@@ -24,7 +22,7 @@ from minikafka.controller.metadata.records import (
     TopicRecord,
 )
 from minikafka.controller.metadata.snapshot_encoding import decode_snapshot, encode_snapshot, records_of
-from minikafka.controller.standalone_controller import StandaloneController
+from minikafka.controller.quorum_controller import QuorumController
 from minikafka.protocol.messages import alter_client_quotas as quotas
 from minikafka.protocol.messages import incremental_alter_configs as incremental
 from minikafka.protocol.messages.alter_user_scram_credentials import (
@@ -90,7 +88,7 @@ REQUESTS = st.one_of(
 )
 
 
-async def carry_out(controller: StandaloneController, requests: list[Any]) -> None:
+async def carry_out(controller: QuorumController, requests: list[Any]) -> None:
     for request in requests:
         if request == "producer ids":
             await controller.allocate_producer_ids()
@@ -99,18 +97,12 @@ async def carry_out(controller: StandaloneController, requests: list[Any]) -> No
 
 
 def run_controller(disk: MemoryDisk, requests: list[Any], snapshot_bytes: str) -> Image:
-    async def main() -> Image:
-        controller = started(disk, metadata_log_max_record_bytes_between_snapshots=snapshot_bytes)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(controller.run)
-            await controller.register(ENDPOINTS)
-            await carry_out(controller, requests)
-            nursery.cancel_scope.cancel()
-        controller.close()
-        assert controller.image == controller._decided
-        return controller.image
+    async def use(controller: QuorumController) -> None:
+        await carry_out(controller, requests)
+        assert controller._active is not None
+        assert controller.image == controller._active.term._decided
 
-    return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    return with_controller(disk, use, metadata_log_max_record_bytes_between_snapshots=snapshot_bytes)[0].image
 
 
 @settings(max_examples=60, deadline=None)
@@ -122,10 +114,9 @@ def test_the_image_is_the_same_live_from_the_log_and_from_a_snapshot(
     live = run_controller(disk, requests, snapshot_bytes)
     if power_cut:
         disk.crash()
-    again = started(disk)
-    again.close()
-    assert again.image == live
-    assert list(again.image.topics) == list(live.topics)
+    again = image_of(disk)
+    assert again == live
+    assert list(again.topics) == list(live.topics)
     snapshot = applied(decode_snapshot(encode_snapshot(records_of(live))))
     assert snapshot == live
     assert list(snapshot.topics) == list(live.topics)

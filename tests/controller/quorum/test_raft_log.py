@@ -16,7 +16,6 @@ from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.election_state import ElectionState
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.raft.membership_records import control_batch
-from minikafka.controller.standalone_log import StandaloneLog
 from minikafka.protocol.records.batch import assign, batches, encode_batch
 from minikafka.protocol.records.control import ControlType
 from minikafka.protocol.records.record import Record
@@ -334,14 +333,13 @@ def test_the_election_state_is_durable_and_an_unknown_version_stops_the_start() 
         log.election_state()
 
 
-def test_a_quorum_continues_the_log_of_a_lone_node() -> None:
+def test_a_log_without_an_election_state_continues_in_its_last_epoch() -> None:
+    """As lone nodes of version 0.1 wrote it."""
     disk = MemoryDisk(Random(0))
-    alone = StandaloneLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
-    alone.append([[FeatureRecord("x", 1)]])
-    alone.commit_now()
-    epoch = alone.leader_epoch
-    alone.close()
+    log = opened(disk)
+    log.append_as_leader(batch(), 3)
+    log.close()
     disk.unlock_all()
     log = opened(disk)
     assert log.end_offset == 1
-    assert log.election_state() == ElectionState(epoch)
+    assert log.election_state() == ElectionState(3)

@@ -50,11 +50,12 @@ class VoterLimits:
         """The voters that the active controller knows; None if there is none, or if they are fixed."""
         leader = self._leader()
         controller = None if leader is None else leader.controller
-        return controller.voter_set if controller is not None and controller.kraft_version else None
+        found = None if controller is None else controller.membership
+        return found.voter_set if found is not None and found.kraft_version else None
 
     def lost(self) -> list[ReplicaKey]:
         """Voters whose disk was lost, as far as any running node knows."""
-        found = {key for controller in self._running() for key in controller.voter_set.keys}
+        found = {key for controller in self._running() for key in controller.membership.voter_set.keys}
         on_disk = {key_on_disk(host) for host in self.controllers()}
         return sorted(key for key in found - on_disk if key.id == self.replaced)
 
@@ -83,7 +84,7 @@ class VoterLimits:
             and voters.is_voter(key_on_disk(host) or ReplicaKey(host.node_id))
             and not self.to_be_removed.intersection(others)
             and len(running) >= len(self.controllers()) - (not host.is_running)
-            and all(controller.voter_set == voters for controller in running)
+            and all(controller.membership.voter_set == voters for controller in running)
         )
 
     def may_be_moved(self, host: Host) -> bool:
@@ -109,7 +110,7 @@ class VoterLimits:
 
     def _running(self) -> list[QuorumController]:
         found = [host.controller for host in self.controllers()]
-        return [controller for controller in found if controller is not None and controller.kraft_version]
+        return [controller for controller in found if controller is not None and controller.membership.kraft_version]
 
 
 def _committed_voters(controller: QuorumController) -> VoterSet:

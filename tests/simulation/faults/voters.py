@@ -246,7 +246,7 @@ def upgrade_quorum(chaos: Chaos, _: Random) -> None:
     """Fixed voters become voters that come and go."""
     leader = chaos.leader()
     controller = None if leader is None else leader.controller
-    if controller is None or controller.kraft_version:
+    if controller is None or controller.membership.kraft_version:
         return
     machine = operate(chaos, "upgrades kraft.version", upgrade)
     machine.on_end.append(lambda: _upgraded(chaos))
@@ -254,5 +254,5 @@ def upgrade_quorum(chaos: Chaos, _: Random) -> None:
 
 
 def _upgraded(chaos: Chaos) -> None:
-    if any(host.controller is not None and host.controller.kraft_version for host in chaos.hosts()):
+    if any(host.controller is not None and host.controller.membership.kraft_version for host in chaos.hosts()):
         quorum_was_upgraded(chaos.cluster)

@@ -1,15 +1,17 @@
-"""The metadata log of a standalone node and its data directories: ownership, damage, snapshots."""
+"""The metadata log of a lone node and its data directories: ownership, damage, snapshots."""
 
 from pathlib import Path
 from random import Random
 
 import pytest
-from support.controllers import create, started, with_controller
+from support.controllers import create, image_of, with_controller
+from support.quorum import first_of
 
+from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import UnreadableRecord
-from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.controller.standalone_log import StandaloneLog
-from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.controller.quorum.raft_log import StoredRaftLog
+from minikafka.controller.quorum_controller import QuorumController
+from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record as LogRecord
 from minikafka.storage.directories.data_directory import WrongDirectory
 from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, write_properties
@@ -34,10 +36,16 @@ def add_directory(disk: MemoryDisk, directory: str, *, node_id: int = 1, cluster
     write_properties(disk, f"{directory}/{META_PROPERTIES}", properties)
 
 
+def started(disk: MemoryDisk, **given: str) -> Image:
+    """The metadata after a start. Raises the error that ended it."""
+    try:
+        return image_of(disk, **given)
+    except ExceptionGroup as group:
+        raise first_of(group) from None
+
+
 def test_a_formatted_directory_keeps_its_cluster() -> None:
-    controller = started(formatted())
-    assert controller.image.cluster_id == CLUSTER
-    controller.close()
+    assert started(formatted()).cluster_id == CLUSTER
 
 
 def test_a_directory_of_another_node_is_refused() -> None:
@@ -54,7 +62,7 @@ def test_directories_of_two_clusters_are_refused() -> None:
 
 def test_a_metadata_log_of_another_cluster_is_refused() -> None:
     disk = MemoryDisk(Random(0))
-    started(disk).close()
+    started(disk)
     add_directory(disk, "/other")
     with pytest.raises(WrongDirectory, match=f"belong to cluster {CLUSTER}, the metadata log to"):
         started(disk, log_dirs="/other", metadata_log_dir="/data")
@@ -62,14 +70,14 @@ def test_a_metadata_log_of_another_cluster_is_refused() -> None:
 
 def test_the_metadata_log_has_a_directory_of_its_own_if_it_is_named() -> None:
     disk = MemoryDisk(Random(0))
-    started(disk, metadata_log_dir="/metadata").close()
+    started(disk, metadata_log_dir="/metadata")
     assert disk.exists("/metadata/__cluster_metadata-0")
     assert not disk.exists(DIRECTORY)
 
 
 def test_two_processes_do_not_share_a_metadata_log(tmp_path: Path) -> None:
-    def opened() -> StandaloneLog:
-        return StandaloneLog.open(RealDisk(), str(tmp_path), LogConfig(), now_ms=lambda: 0)
+    def opened() -> StoredRaftLog:
+        return StoredRaftLog.open(RealDisk(), str(tmp_path), LogConfig(), now_ms=lambda: 0)
 
     first = opened()
     with pytest.raises(BlockingIOError):
@@ -79,9 +87,9 @@ def test_two_processes_do_not_share_a_metadata_log(tmp_path: Path) -> None:
 
 def append(disk: MemoryDisk, *values: bytes) -> None:
     """Append a batch with other values to the log."""
-    log = StandaloneLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
-    data = bytearray(encode_batch([LogRecord(index, 0, None, value) for index, value in enumerate(values)]))
-    log._log.append(data, list(batches(data)), leader_epoch=1)
+    log = StoredRaftLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
+    records = [LogRecord(index, 0, None, value) for index, value in enumerate(values)]
+    log.append_as_leader(encode_batch(records), epoch=1)
     log.close()
 
 
@@ -94,15 +102,16 @@ def test_a_log_of_apache_kafka_is_refused() -> None:
 
 def test_an_unknown_record_stops_the_start_with_its_offset() -> None:
     disk = MemoryDisk(Random(0))
-    controller = started(disk)
-    end = controller.offset
-    controller.close()
+    started(disk)
+    log = StoredRaftLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
+    end = log.end_offset
+    log.close()
     append(disk, b"\x82\xa4kind\xa9spaceship\xa7version\x00")
     with pytest.raises(UnreadableRecord, match=f"offset {end}: .*'spaceship'"):
         started(disk)
 
 
-async def _two_topics(controller: StandaloneController) -> None:
+async def _two_topics(controller: QuorumController) -> None:
     await create(controller, "a")
     await create(controller, "b")
 
@@ -120,9 +129,7 @@ def test_a_torn_end_is_truncated() -> None:
     disk = MemoryDisk(Random(0))
     with_controller(disk, _two_topics)
     disk.open(f"{DIRECTORY}/{0:020d}.log").append(bytes(100))
-    controller = started(disk)
-    assert list(controller.image.topics) == ["a", "b"]
-    controller.close()
+    assert list(started(disk).topics) == ["a", "b"]
 
 
 def test_a_damaged_snapshot_stops_the_start() -> None:
@@ -142,6 +149,4 @@ def test_a_log_that_ends_before_its_snapshot_restarts_after_it() -> None:
             disk.remove(f"{DIRECTORY}/{name}")
     controller, _ = with_controller(disk, lambda controller: create(controller, "c"))
     assert list(controller.image.topics) == ["a", "b", "c"]
-    again = started(disk)
-    assert again.image == controller.image
-    again.close()
+    assert started(disk) == controller.image

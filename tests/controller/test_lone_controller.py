@@ -1,4 +1,4 @@
-"""The controller of a standalone node: order, group commit, subscribers, visibility of changes, restarts."""
+"""The controller of a lone node: order, group commit, subscribers, visibility of changes, a full disk, restarts."""
 
 import contextlib
 import errno
@@ -10,14 +10,21 @@ import pytest
 import structlog.testing
 import trio
 import trio.testing
-from support.controllers import ENDPOINTS, create, creation, make_slow, started, with_controller
+from support.controllers import create, creation, image_of, make_slow, started, submit, until_active, with_controller
+from support.quorum import register
 
 from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.failures import FAILURES
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import FeatureRecord, Record, RemoveTopic, TopicRecord
-from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.protocol.errors import InvalidTopicError, KafkaStorageError, NotControllerError, UnknownServerError
+from minikafka.controller.quorum_controller import QuorumController
+from minikafka.protocol.errors import (
+    InvalidTopicError,
+    KafkaStorageError,
+    RequestTimedOutError,
+    UnknownServerError,
+    UnsupportedVersionError,
+)
 from minikafka.protocol.messages import incremental_alter_configs as incremental
 from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
@@ -28,7 +35,7 @@ def new_disk() -> MemoryDisk:
 
 
 def test_a_new_cluster_has_an_id_and_its_broker() -> None:
-    async def use(controller: StandaloneController) -> int:
+    async def use(controller: QuorumController) -> int:
         return controller.broker_epoch
 
     controller, epoch = with_controller(new_disk(), use)
@@ -40,29 +47,26 @@ def test_a_new_cluster_has_an_id_and_its_broker() -> None:
 def test_a_restart_keeps_the_metadata_and_raises_the_broker_epoch() -> None:
     disk = new_disk()
 
-    async def first(controller: StandaloneController) -> list[int]:
+    async def first(controller: QuorumController) -> list[int]:
         return await create(controller, "a", "b", partitions=3)
 
     before, codes = with_controller(disk, first)
     assert codes == [0, 0]
-    again = started(disk)
-    assert again.image == before.image
-    assert again.offset == before.offset
-    again.close()
+    assert image_of(disk) == before.image
 
-    async def second(controller: StandaloneController) -> int:
-        assert controller.leader_epoch == 2
-        return controller.broker_epoch
+    async def second(controller: QuorumController) -> tuple[int, int]:
+        return controller.leader_epoch, controller.broker_epoch
 
-    after, epoch = with_controller(disk, second)
-    assert epoch == 1
-    assert [state.leader_epoch for state in after.image.topics["a"].partitions] == [1, 1, 1]
+    after, epochs = with_controller(disk, second)
+    assert epochs == (3, 1)
+    partitions = after.image.topics["a"].partitions
+    assert [(state.leader, state.leader_epoch) for state in partitions] == [(1, 1)] * 3
 
 
 def test_subscribers_are_called_after_the_image_changes_and_before_the_reply() -> None:
     seen: list[tuple[list[str], bool]] = []
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         answered = trio.Event()
 
         async def subscriber(records: Sequence[Record]) -> None:
@@ -82,7 +86,7 @@ def test_queued_decisions_see_each_other_and_share_one_sync() -> None:
     disk = new_disk()
     syncs: list[None] = []
 
-    async def use(controller: StandaloneController) -> list[int]:
+    async def use(controller: QuorumController) -> list[int]:
         run = disk.run
 
         async def counted(function: Any, *args: object) -> Any:
@@ -109,7 +113,7 @@ def test_queued_decisions_see_each_other_and_share_one_sync() -> None:
 def test_the_image_has_no_unsynced_records() -> None:
     disk = new_disk()
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         make_slow(disk, 1)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(create, controller, "a")
@@ -128,13 +132,13 @@ def test_a_refused_request_gets_its_error_and_changes_nothing() -> None:
     def broken(image: Image) -> Decision[None]:
         raise ZeroDivisionError
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         before = controller.offset
         with pytest.raises(InvalidTopicError):
-            await controller.submit(refuse)
+            await submit(controller, refuse)
         failed = FAILURES["decision"]
         with structlog.testing.capture_logs() as logs, pytest.raises(UnknownServerError):
-            await controller.submit(broken)
+            await submit(controller, broken)
         assert [(one["event"], one["exc_info"]) for one in logs] == [("decision failed", True)]
         assert FAILURES["decision"] == failed + 1
         assert controller.offset == before
@@ -144,7 +148,7 @@ def test_a_refused_request_gets_its_error_and_changes_nothing() -> None:
 
 
 def test_a_read_only_request_is_answered_without_a_decision() -> None:
-    async def use(controller: StandaloneController) -> Any:
+    async def use(controller: QuorumController) -> Any:
         before = controller.offset
         response = await controller.handle(ListConfigResourcesRequest(resource_types=[4]), 1)
         assert controller.offset == before
@@ -158,7 +162,7 @@ def test_log_levels_change_before_the_reply() -> None:
     change = incremental.AlterableConfig(name="root", config_operation=0, value="DEBUG")
     resource = incremental.AlterConfigsResource(resource_type=8, resource_name="1", configs=[change])
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         controller._set_log_level = lambda logger, level: changes.append((logger, level))
         await controller.handle(incremental.IncrementalAlterConfigsRequest(resources=[resource]), 1)
         assert controller.log_levels["root"] == "DEBUG"
@@ -170,7 +174,7 @@ def test_log_levels_change_before_the_reply() -> None:
 def test_producer_ids_are_never_allocated_twice_even_after_a_restart() -> None:
     disk = new_disk()
 
-    async def use(controller: StandaloneController) -> list[int]:
+    async def use(controller: QuorumController) -> list[int]:
         return [(await controller.allocate_producer_ids()).first for _ in range(2)]
 
     assert with_controller(disk, use)[1] == [0, 1000]
@@ -181,21 +185,18 @@ def test_a_record_that_does_not_fit_stops_the_node() -> None:
     def decide(image: Image) -> Decision[None]:
         return Decision([RemoveTopic(bytes(16))], None)
 
-    async def main() -> None:
-        controller = started(new_disk())
-        async with trio.open_nursery() as nursery:
-            await nursery.start(controller.run)
-            await controller.submit(decide)
+    async def use(controller: QuorumController) -> None:
+        await submit(controller, decide)
 
     with pytest.raises(ExceptionGroup) as caught:
-        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+        with_controller(new_disk(), use)
     assert caught.group_contains(KeyError)
 
 
 def test_changes_are_refused_while_the_disk_is_full() -> None:
     disk = new_disk()
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         disk.fail("write", path="__cluster_metadata-0/", times=2, code=errno.ENOSPC)
         for name in ("a", "b"):
             with pytest.raises(KafkaStorageError, match="__cluster_metadata-0 cannot be written"):
@@ -205,19 +206,20 @@ def test_changes_are_refused_while_the_disk_is_full() -> None:
         assert list(controller.image.topics) == ["a", "c"]
 
     controller, _ = with_controller(disk, use)
-    assert started(disk).image == controller.image
+    assert image_of(disk) == controller.image
 
 
 def test_refusals_are_logged_when_they_begin_once_a_minute_and_when_they_are_over() -> None:
     """Something is refused each second; a disk that is full a second time begins anew."""
     disk = new_disk()
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         for _ in range(2):
             disk.fail("write", path="__cluster_metadata-0/", times=100, code=errno.ENOSPC)
             for _ in range(100):
                 with pytest.raises(KafkaStorageError):
                     await create(controller, "a")
+                await controller.report_contact()
                 await trio.sleep(1)
             assert await create(controller, "b") in ([0], [36])
 
@@ -229,11 +231,59 @@ def test_refusals_are_logged_when_they_begin_once_a_minute_and_when_they_are_ove
     assert counts[3:5] == counts[:2]
 
 
+def test_other_decisions_go_on_from_what_is_written_after_a_refusal() -> None:
+    """The refused topic is not in the image by which the next decision is made, and one in flight is kept."""
+    disk = new_disk()
+
+    async def use(controller: QuorumController) -> None:
+        make_slow(disk, 1)
+        codes: list[int] = []
+
+        async def first() -> None:
+            codes.extend(await create(controller, "a"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(first)
+            await trio.sleep(0.5)
+            disk.fail("write", path="__cluster_metadata-0/", times=1, code=errno.ENOSPC)
+            with pytest.raises(KafkaStorageError):
+                await create(controller, "b")
+        assert codes == [0]
+        assert await create(controller, "a", "b") == [36, 0]
+
+    controller, _ = with_controller(disk, use)
+    assert list(controller.image.topics) == ["a", "b"]
+
+
+def test_a_disk_that_fails_for_good_stops_the_node() -> None:
+    disk = new_disk()
+
+    async def use(controller: QuorumController) -> None:
+        disk.fail("write", path="__cluster_metadata-0/", times=1, code=errno.EIO)
+        await create(controller, "a")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        with_controller(disk, use)
+    assert caught.group_contains(KafkaStorageError)
+
+
+def test_the_broker_of_the_controllers_own_process_needs_no_contact() -> None:
+    """A process that stood still for longer than the session timeout goes on, as if nothing had been."""
+
+    async def use(controller: QuorumController) -> None:
+        await create(controller, "a")
+        await trio.sleep(3600)
+        assert controller.image.live_brokers() == [1]
+
+    controller, _ = with_controller(new_disk(), use)
+    assert controller.image.topics["a"].partitions[0].leader_epoch == 0
+
+
 def test_a_failing_subscriber_stops_the_node() -> None:
     def subscriber(records: Sequence[Record]) -> None:
         raise OSError("no directory for the partition")
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         controller.subscribe(subscriber)
         await create(controller, "a")
 
@@ -249,20 +299,19 @@ def test_requests_fail_when_the_controller_has_stopped() -> None:
         outcomes: list[Exception] = []
 
         async def ask() -> None:
-            with pytest.raises(NotControllerError) as caught:
+            with pytest.raises(RequestTimedOutError) as caught:
                 await create(controller, "a")
             outcomes.append(caught.value)
 
         async with trio.open_nursery() as askers, trio.open_nursery() as nursery:
             await nursery.start(controller.run)
-            await controller.register(ENDPOINTS)
+            await until_active(controller)
+            await register(controller, 1)
             make_slow(disk, 10)
             for _ in range(3):
                 askers.start_soon(ask)
             await trio.sleep(1)
             nursery.cancel_scope.cancel()
-        with pytest.raises(NotControllerError):
-            await controller.register(ENDPOINTS)
         assert len(outcomes) == 3
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
@@ -271,28 +320,23 @@ def test_requests_fail_when_the_controller_has_stopped() -> None:
 def test_one_decision_is_one_batch() -> None:
     disk = new_disk()
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         await create(controller, "a", "b", partitions=100)
 
     with_controller(disk, use)
     path = "/data/__cluster_metadata-0/00000000000000000000.log"
     file = disk.open(path)
-    whole = started(disk)
-    names, size = list(whole.image.topics), file.size_bytes
-    whole.close()
-    assert names == ["a", "b"]
-    file.truncate(size - 1)
+    file.truncate(file.size_bytes - 1)
     disk.remove("/data/__cluster_metadata-0/synced-offset")  # As if the batch had not been on the device.
-    cut = started(disk)
-    assert list(cut.image.topics) == []
-    assert cut.image.live_brokers() == [1]
-    cut.close()
+    cut = image_of(disk)
+    assert list(cut.topics) == []
+    assert cut.live_brokers() == [1]
 
 
 def test_a_start_reads_the_snapshot_and_the_log_after_it() -> None:
     disk = new_disk()
 
-    async def use(controller: StandaloneController) -> Image:
+    async def use(controller: QuorumController) -> Image:
         for round_ in range(20):
             await create(controller, *[f"t{round_}-{index}" for index in range(20)], partitions=5)
         return controller.image
@@ -304,16 +348,15 @@ def test_a_start_reads_the_snapshot_and_the_log_after_it() -> None:
     assert len(snapshots) == 2
     logs = [name for name in names if name.endswith(".log")]
     assert int(logs[0][:20]) > 0
-    again = started(disk)
-    assert again.image == image
-    assert list(again.image.topics) == list(image.topics)
-    again.close()
+    again = image_of(disk)
+    assert again == image
+    assert list(again.topics) == list(image.topics)
 
 
 def test_a_failed_snapshot_is_retried_later() -> None:
     disk = new_disk()
 
-    async def use(controller: StandaloneController) -> None:
+    async def use(controller: QuorumController) -> None:
         write, failures = disk.write_atomically, [OSError("no room")]
 
         def failing(path: str, data: bytes, *, sync: bool = True) -> None:
@@ -333,7 +376,7 @@ def test_acknowledged_changes_survive_a_power_cut() -> None:
     for seed in range(12):
         disk = MemoryDisk(Random(seed))
 
-        async def use(controller: StandaloneController) -> list[str]:
+        async def use(controller: QuorumController) -> list[str]:
             acknowledged: list[str] = []
             for name in "abcdef":
                 await create(controller, name, partitions=3)
@@ -342,23 +385,22 @@ def test_acknowledged_changes_survive_a_power_cut() -> None:
 
         _, acknowledged = with_controller(disk, use)
         disk.crash()
-        again = started(disk)
-        assert list(again.image.topics) == acknowledged
-        assert all(len(topic.partitions) == 3 for topic in again.image.topics.values())
-        again.close()
+        again = image_of(disk)
+        assert list(again.topics) == acknowledged
+        assert all(len(topic.partitions) == 3 for topic in again.topics.values())
 
 
 def test_any_decision_can_be_submitted() -> None:
-    async def use(controller: StandaloneController) -> int:
-        return await controller.submit(lambda image: Decision([FeatureRecord("x", 5)], len(image.topics)))
+    async def use(controller: QuorumController) -> int:
+        return await submit(controller, lambda image: Decision([FeatureRecord("x", 5)], len(image.topics)))
 
     controller, reply = with_controller(new_disk(), use)
     assert (reply, controller.image.features["x"]) == (0, 5)
 
 
 def test_requests_of_every_kind_have_a_decision() -> None:
-    async def use(controller: StandaloneController) -> None:
-        with pytest.raises(KeyError):
+    async def use(controller: QuorumController) -> None:
+        with pytest.raises(UnsupportedVersionError):
             await controller.handle(object(), 0)
         assert (await controller.handle(creation(), 7)).topics == []
 
@@ -371,7 +413,7 @@ def test_a_power_cut_at_any_disk_operation() -> None:
         disk = MemoryDisk(Random(operations))
         acknowledged: list[str] = []
 
-        async def use(controller: StandaloneController, acknowledged: list[str] = acknowledged) -> None:
+        async def use(controller: QuorumController, acknowledged: list[str] = acknowledged) -> None:
             for name in "abcdefgh":
                 if await create(controller, name, partitions=5) == [0]:
                     acknowledged.append(name)
@@ -380,6 +422,4 @@ def test_a_power_cut_at_any_disk_operation() -> None:
         with contextlib.suppress(PowerLoss, BaseExceptionGroup):
             with_controller(disk, use, metadata_log_max_record_bytes_between_snapshots="2000")
         disk.crash()
-        again = started(disk)
-        assert list(again.image.topics)[: len(acknowledged)] == acknowledged
-        again.close()
+        assert list(image_of(disk).topics)[: len(acknowledged)] == acknowledged

@@ -1,6 +1,6 @@
 """Broker sessions: contact, expiry, lost connections, applied offsets."""
 
-from minikafka.controller.active.broker_sessions import BrokerSessions
+from minikafka.controller.decisions.broker_sessions import BrokerSessions
 
 TIMEOUT_MS, LOST_MS = 1000, 300
 
