@@ -57,6 +57,7 @@ from minikafka.protocol.errors import RequestTimedOutError, error_for
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.storage.directories.data_directory import WrongDirectory
 from minikafka.storage.disks.disk import Disk
+from minikafka.storage.waits import in_task
 
 __all__ = ["QuorumController"]
 
@@ -284,6 +285,7 @@ class QuorumController:
         # A request without time left is refused by its decision, with the error of its API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or max(0, self._static.number("request.timeout.ms"))
         waits_s, lost = RETRY_S, 0
+        await in_task()
         with trio.move_on_after(timeout_ms / 1000 + RESPONSE_GRACE_S):
             while True:
                 changed = self._leader_changed
@@ -310,6 +312,7 @@ class QuorumController:
 
     async def describe_quorum(self) -> QuorumDescription:
         """The leader's view of the quorum. Raises RequestTimedOutError if no leader responds in time."""
+        await in_task()
         with trio.move_on_after(self._static.number("request.timeout.ms") / 1000):
             while True:
                 if self._describer is not None and (found := await self._describer.attempt()) is not None:
@@ -384,8 +387,6 @@ class QuorumController:
                 pass
         return False
 
-    # -- requests from other nodes -------------------------------------------------------------------------------
-
     def _on_request(self, sender: int, kind: str, body: dict[str, Any], reply: Reply) -> None:
         assert self._nursery is not None, "peers run in it"
         self._lost_connections.pop(sender, None)
@@ -404,6 +405,7 @@ class QuorumController:
             reply(error_body(TermEnded(certain=True)))
 
     async def _carry_out(self, request: Any, version: int) -> Outcome[Any]:
+        await in_task()
         if self._active is None:
             raise TermEnded(certain=True)
         return await carry_out(self._voter_requests, self._active, request, version)
@@ -477,8 +479,6 @@ class QuorumController:
                         active.lost_connection(node_id, lost_at)
                 self._active = active
                 self._on_leader_change()
-
-    # -- refusals, lost connections ------------------------------------------------------------------------------
 
     def _on_refused(self, node_id: int, reason: str) -> None:
         """Stop the node if most of the other voters refuse it. In a dynamic quorum addresses may be outdated."""

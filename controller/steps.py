@@ -6,8 +6,16 @@ from typing import ParamSpec, TypeVar
 
 import trio
 
+from minikafka.storage.waits import in_task
+
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+async def pause() -> None:
+    """Let other tasks run."""
+    await in_task()
+    await trio.lowlevel.checkpoint()
 
 
 async def in_steps(steps: Generator[None, None, T]) -> T:
@@ -15,7 +23,7 @@ async def in_steps(steps: Generator[None, None, T]) -> T:
     try:
         while True:
             next(steps)
-            await trio.lowlevel.checkpoint()
+            await pause()
     except StopIteration as done:
         result: T = done.value
         return result

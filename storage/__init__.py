@@ -54,6 +54,7 @@ the place of the old segments, which readers may still hold. Offsets, sequence n
     compaction/      the log cleaner
     disks/           the file system: `Disk`, `RealDisk`, `MemoryDisk`; checkpoint files, workers
     log_config.py    the topic configs that a log uses
+    waits.py         begins coroutines without a task; used by all packages above
 
 *Caveats*
 

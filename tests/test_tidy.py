@@ -56,7 +56,6 @@ IMPORTS_TRIO = {
     "broker/connections/server.py",
     "broker/connections/tcp_listening.py",
     "broker/connections/transport.py",
-    "broker/connections/pauses.py",
     "broker/connections/large_messages.py",
     "broker/partitions/large_batches.py",
     "broker/partitions/request_waiters.py",

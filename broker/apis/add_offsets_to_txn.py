@@ -4,7 +4,6 @@
 from typing import Protocol
 
 from minikafka.broker.apis.services import GroupService, TransactionService
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
@@ -28,12 +27,12 @@ async def handle(
 ) -> AddOffsetsToTxnResponse:
     """Add the group's partition of `__consumer_offsets` to the transaction, so that it gets a marker at the end."""
     index = context.services.groups.partition_in_transaction(request.group_id)
-    error = await completed(context.services.transactions.add_partitions(
+    error = await context.services.transactions.add_partitions(
         request.transactional_id,
         ProducerIdentity(request.producer_id, request.producer_epoch),
         frozenset({TopicPartition(TOPIC, index)}),
         client_version=CLIENT_VERSION,
-    ))
+    )
     if error is ErrorCode.PRODUCER_FENCED and context.version < VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddOffsetsToTxnResponse(error_code=error)

@@ -5,12 +5,10 @@ brokers, with many transactions; a broker may have partitions only verified, and
 """
 
 from collections import Counter
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Protocol
 
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import ClusterView, TransactionService
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
@@ -53,7 +51,7 @@ async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPar
         InvalidRequestError: Transactional ids are repeated too often, see `Repeats`. No partition is added.
     """
     if context.version < VERSION_OF_BROKERS:
-        return await completed(begin(request, context))
+        return await _of_client(request, context)
     first = {one.transactional_id: one.topics for one in reversed(request.transactions)}
     last = {one.transactional_id: one.topics for one in request.transactions}
     await _check_repeated(request.transactions, (first, last), context.version)
@@ -63,7 +61,7 @@ async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPar
         # As in Kafka: if an id is named twice, its last topics count, and the response names its first topics.
         one.topics, answered = last[one.transactional_id], first[one.transactional_id]
         await pause(items=1 + sum(len(topic.partitions) for topic in one.topics))
-        added = await completed(_add(one, answered, context))
+        added = await _add(one, answered, context)
         results.append(AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=added))
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
@@ -93,78 +91,44 @@ def _alone(result: AddPartitionsToTxnResult) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(results_by_transaction=[result])
 
 
-def begin(request: AddPartitionsToTxnRequest, context: Context) -> AtOnce[AddPartitionsToTxnResponse]:
-    """Handle a request as `handle` does; a client's request, if possible, without waiting."""
-    if context.version >= VERSION_OF_BROKERS:
-        return handle(request, context)
+async def _of_client(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    results = _add(transaction, transaction.topics, context)
-    return _response(results) if isinstance(results, list) else _when_added(results)
-
-
-async def _when_added(results: Coroutine[Any, Any, Results]) -> AddPartitionsToTxnResponse:
-    return _response(await results)
-
-
-def _response(results: Results) -> AddPartitionsToTxnResponse:
+    results = await _add(transaction, transaction.topics, context)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
 
 
-def _add(
+async def _add(
     transaction: AddPartitionsToTxnTransaction, answered: list[AddPartitionsToTxnTopic], context: Context
-) -> AtOnce[Results]:
-    """Add the topics of a transaction. If they exist, and are not only verified, the response names `answered`."""
+) -> Results:
+    """Add or verify the topics of a transaction. If they exist, and are not only verified, the response names
+    `answered`. A partition deleted from then on counts as deleted after the decision."""
     names = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
     refused = {name: error for name in names if (error := _refused(name, context)) is not None}
     if refused:
         return _merged({name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in names})
     if len(names) > PARTITIONS_AT_ONCE:
-        return _after_pause(transaction, names, answered, context)
-    return _decide(transaction, names, answered, context)
-
-
-async def _after_pause(
-    transaction: AddPartitionsToTxnTransaction,
-    names: list[TopicPartition],
-    answered: list[AddPartitionsToTxnTopic],
-    context: Context,
-) -> Results:
-    await Pauses(every=1)()
-    return await completed(_decide(transaction, names, answered, context))
-
-
-def _decide(
-    transaction: AddPartitionsToTxnTransaction,
-    names: list[TopicPartition],
-    answered: list[AddPartitionsToTxnTopic],
-    context: Context,
-) -> AtOnce[Results]:
-    """Add or verify partitions that exist. A partition deleted from now on counts as deleted after the decision."""
+        await Pauses(every=1)()
+    coordinator, producer = context.services.transactions, _producer(transaction)
     if transaction.verify_only:
-        return _verify(transaction, names, context)
-    decided = context.services.transactions.add_partitions(
+        return _merged(
+            await coordinator.verify_partitions(transaction.transactional_id, producer, frozenset(names))
+        )
+    decided = await coordinator.add_partitions(
         transaction.transactional_id,
-        ProducerIdentity(transaction.producer_id, transaction.producer_epoch),
+        producer,
         frozenset(names),
         client_version=CLIENT_VERSION_2 if context.version >= VERSION_OF_BROKERS else CLIENT_VERSION_1,
     )
-    if isinstance(decided, ErrorCode):
-        return _as_asked(answered, decided, context.version)
-    return _when_decided(answered, decided, context.version)
+    return _as_asked(answered, decided, context.version)
 
 
-async def _verify(
-    transaction: AddPartitionsToTxnTransaction, names: list[TopicPartition], context: Context
-) -> Results:
-    producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
-    coordinator = context.services.transactions
-    verified = coordinator.verify_partitions(transaction.transactional_id, producer, frozenset(names))
-    return _merged(await completed(verified))
+def _producer(transaction: AddPartitionsToTxnTransaction) -> ProducerIdentity:
+    return ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
 
 
 def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:
@@ -185,12 +149,6 @@ def _merged(errors: Errors) -> Results:
             AddPartitionsToTxnPartitionResult(partition_index=name.partition, partition_error_code=error)
         )
     return list(results.values())
-
-
-async def _when_decided(
-    topics: list[AddPartitionsToTxnTopic], error: Coroutine[Any, Any, ErrorCode], version: int
-) -> Results:
-    return _as_asked(topics, await error, version)
 
 
 def _as_asked(topics: list[AddPartitionsToTxnTopic], error: ErrorCode, version: int) -> Results:

@@ -9,7 +9,6 @@ group (NOT_COORDINATOR and the like) come first, then UNSUPPORTED_VERSION.
 from typing import Protocol
 
 from minikafka.broker.apis.services import ClusterView, GroupService
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.protocol.errors import ErrorCode
@@ -31,18 +30,13 @@ class ConsumerGroupServices(ClusterView, GroupService, Protocol):
 Context = RequestContext[ConsumerGroupServices]
 
 
-def begin(request: ConsumerGroupHeartbeatRequest, context: Context) -> AtOnce[ConsumerGroupHeartbeatResponse]:
+async def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerGroupHeartbeatResponse:
     """Process a heartbeat; the response has the member's epoch, and its assignment if the assignment has changed."""
     if not is_enabled(context):
-        return _refuse(request, context)
+        return await _refuse(request, context)
     # As Java's `InetAddress.toString` without a host name: records and descriptions contain "/127.0.0.1".
     caller = Caller(context.client_id, f"/{context.connection.client_host}", context.version)
-    return context.services.groups.consumer_heartbeat(request, caller)
-
-
-async def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerGroupHeartbeatResponse:
-    """Handle a request as `begin` does, and wait for the response."""
-    return await completed(begin(request, context))
+    return await context.services.groups.consumer_heartbeat(request, caller)
 
 
 async def _refuse(request: ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerGroupHeartbeatResponse:

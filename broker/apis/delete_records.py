@@ -1,5 +1,7 @@
 """DeleteRecords: moves the log start offset (KIP-107). Versions 0 to 2."""
 
+from functools import partial
+
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
@@ -48,7 +50,7 @@ async def _settle(
     partition: Partition, start_offset: int, answer: DeleteRecordsPartitionResult, deadline: float
 ) -> None:
     try:
-        if not await before(deadline, partition.deleted(start_offset)):
+        if not await before(deadline, partial(partition.deleted, start_offset)):
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         answer.low_watermark = partition.low_watermark
     except KafkaError as error:

@@ -8,9 +8,9 @@ Consumers and followers use the same API. A follower reads up to the log end off
 its progress to the leader; a consumer reads committed records, from version 11 on from any replica.
 """
 
-from collections.abc import Collection, Coroutine, Generator, Hashable, Iterable
+from collections.abc import Collection, Generator, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import trio
 
@@ -43,6 +43,7 @@ from minikafka.protocol.messages.fetch import (
     PartitionData,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.waits import in_task, offered
 
 REQUEST = FetchRequest
 VERSIONS = "4-18"
@@ -112,17 +113,14 @@ class Fetcher:
         )
 
 
-def begin(request: FetchRequest, context: Context) -> FetchResponse | LongPoll | Coroutine[Any, Any, FetchResponse]:
-    """Handle a request as `handle` does, but without waiting if a consumer fetches few partitions without a session.
-
-    Returns:
-        The response, or a `LongPoll` if there are too few records; for other requests the coroutine of `handle`.
-    """
+def _read_few(request: FetchRequest, context: Context) -> FetchResponse | LongPoll | None:
+    """The response to a consumer that fetches few partitions without a session, or its wait if there are too few
+    records; None for other requests."""
     follows = max(request.replica_id, request.replica_state.replica_id) >= 0
     if follows or request.session_id or request.session_epoch != FINAL_EPOCH:
-        return handle(request, context)
+        return None
     if sum([len(topic.partitions) for topic in request.topics]) > PARTITIONS_AT_ONCE:
-        return handle(request, context)
+        return None
     by_id = context.version >= VERSION_BY_ID
     asked, fetcher = at_once(_asked(request, context, by_id)), Fetcher.of(request, context)
     answers = Reads()
@@ -159,6 +157,10 @@ def _full(answers: Reads, context: Context, by_id: bool) -> FetchResponse:
 
 async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     """Return records once `min_bytes` are available, `max_wait_ms` have passed, or a partition has an error."""
+    few = _read_few(request, context)
+    if few is not None and not isinstance(few, LongPoll):
+        return few
+    await (in_task() if few is None else offered(few))
     sessions = context.services.fetch_sessions
     by_id = context.version >= VERSION_BY_ID
     session: Session | None = None

@@ -4,7 +4,6 @@ Versions 0 to 4: static members from 3 (KIP-345).
 """
 
 from minikafka.broker.apis.services import GroupService
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -12,11 +11,6 @@ REQUEST = HeartbeatRequest
 VERSIONS = "0-4"
 
 
-def begin(request: HeartbeatRequest, context: RequestContext[GroupService]) -> AtOnce[HeartbeatResponse]:
-    """Keep the member alive; the error REBALANCE_IN_PROGRESS in the response makes the member join again."""
-    return context.services.groups.heartbeat(request)
-
-
 async def handle(request: HeartbeatRequest, context: RequestContext[GroupService]) -> HeartbeatResponse:
-    """Handle a request as `begin` does, and wait for the response."""
-    return await completed(begin(request, context))
+    """Keep the member alive; the error REBALANCE_IN_PROGRESS in the response makes the member join again."""
+    return await context.services.groups.heartbeat(request)

@@ -4,13 +4,10 @@ Versions 2 to 10: a retention time up to 4, leader epochs from 6 (KIP-320), stat
 GROUP_ID_NOT_FOUND from 9 (KIP-848), topic ids in place of names from 10.
 """
 
-from collections.abc import Coroutine
-from types import CoroutineType
-from typing import Any, Protocol
+from typing import Protocol
 
 from minikafka.broker.apis.merged_topics import merge_topics
 from minikafka.broker.apis.services import ClusterView, GroupService
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_commit import (
@@ -37,7 +34,7 @@ Refused = dict[tuple[str, bytes], OffsetCommitResponseTopic]
 """The entries of topics that are unknown or have unknown partitions, by name and id; one entry for each topic."""
 
 
-def begin(request: OffsetCommitRequest, context: Context) -> AtOnce[OffsetCommitResponse]:
+async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
     """Commit offsets. Unknown topics and partitions have their own errors; the other offsets are committed."""
     refused: Refused = {}
     known: list[OffsetCommitRequestTopic] = []
@@ -50,26 +47,7 @@ def begin(request: OffsetCommitRequest, context: Context) -> AtOnce[OffsetCommit
     if not known:
         return response
     request.topics = known
-    committed = context.services.groups.commit(request, context.version)
-    if isinstance(committed, CoroutineType):
-        return _when_committed(committed, response)
-    assert isinstance(committed, OffsetCommitResponse)
-    return _merged(response, committed)
-
-
-async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
-    """Handle a request as `begin` does, and wait for the response."""
-    return await completed(begin(request, context))
-
-
-async def _when_committed(
-    committed: Coroutine[Any, Any, OffsetCommitResponse], response: OffsetCommitResponse
-) -> OffsetCommitResponse:
-    return _merged(response, await committed)
-
-
-def _merged(response: OffsetCommitResponse, committed: OffsetCommitResponse) -> OffsetCommitResponse:
-    """Merge the committed topics into `response`, which has the errors of unknown topics and partitions."""
+    committed = await context.services.groups.commit(request, context.version)
     if not response.topics:
         return committed
     merge_topics(response.topics, committed.topics)

@@ -4,14 +4,14 @@ Versions 3 to 13 (13: topics by id, KIP-516); versions 0 to 2 are advertised, bu
 compress if the versions are missing (KAFKA-18659).
 """
 
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
 from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, verify
 from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore, TransactionService
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
@@ -106,7 +106,7 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
     elif transactional:
         try:
             admitted = await _admitted(topics, request, context, pause)
-            verified = await completed(verify(request.transactional_id or "", admitted, context))
+            verified = await verify(request.transactional_id or "", admitted, context)
         except InvalidProducerIdMappingError as error:
             refused = without_frames(error)
     appends = Appends(request, context, verified, [], [])
@@ -116,61 +116,14 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
             answer = _produce_to(topic, data, appends) if refused is None else _refused(data, refused)
             of_topic.partition_responses.append(answer)
             await pause()
-    return await _when_appended(response, appends)
+    await _until_written(appends)
+    if request.acks == 0:
+        _disconnect_on_failure(response)
+        return None
+    return _add_leaders(response, context)
 
 
-def begin(request: ProduceRequest, context: Context) -> AtOnce[ProduceResponse | None]:
-    """Handle a request as `handle` does, but without waiting for a small batch that needs no flush or replication."""
-    topics = request.topic_data
-    if len(topics) != 1 or len(topics[0].partition_data) != 1:
-        return handle(request, context)
-    [topic] = topics
-    [data] = topic.partition_data
-    if request.transactional_id is None and _is_transactional(data):
-        return handle(request, context)
-    answer = PartitionProduceResponse(index=data.index)
-    verified = NOT_VERIFIED
-    try:
-        admitted = _admit(topic, data, request, context)
-    except KafkaError as error:
-        _fail(answer, error)
-        return _append_only(answer, None, Appends(request, context, verified, [], []))
-    if admitted[1].is_transactional:
-        asked = verify(request.transactional_id or "", [admitted], context)
-        if not isinstance(asked, Verified):
-            return _when_verified(request, context, asked)
-        verified = asked
-    return _append_only(answer, admitted, Appends(request, context, verified, [], []))
-
-
-async def _when_verified(
-    request: ProduceRequest, context: Context, asked: Coroutine[Any, Any, Verified]
-) -> ProduceResponse | None:
-    """Append the only batch of a request after its verification; it is admitted again, as much may have changed."""
-    appends = Appends(request, context, await asked, [], [])
-    [topic] = request.topic_data
-    answer = _produce_to(topic, topic.partition_data[0], appends)
-    return await completed(_append_only(answer, None, appends))
-
-
-def _append_only(
-    answer: PartitionProduceResponse, admitted: tuple[Partition, Batch] | None, appends: Appends
-) -> AtOnce[ProduceResponse | None]:
-    """Append the only batch of a request if `admitted` has it, and complete the response."""
-    if admitted is not None:
-        _append_admitted(*admitted, answer, appends)
-    [topic] = appends.request.topic_data
-    of_topic = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
-    response = ProduceResponse(responses=[of_topic])
-    if appends.large:
-        return _when_appended(response, appends)
-    for partition, written, _ in appends.pending:
-        if written.flush_due or (appends.request.acks == ALL and not _is_committed(partition, written, answer)):
-            return _when_appended(response, appends)
-    return _complete(response, appends)
-
-
-async def _when_appended(response: ProduceResponse, appends: Appends) -> ProduceResponse | None:
+async def _until_written(appends: Appends) -> None:
     """Append large batches, then wait until all batches are flushed, or committed if acks=all."""
     for partition, batch, answered in appends.large:
         await _append_large(partition, batch, answered, appends)
@@ -179,14 +132,6 @@ async def _when_appended(response: ProduceResponse, appends: Appends) -> Produce
             await _settle(partition.flushed(), answer)
     if appends.request.acks == ALL:
         await _until_committed(appends.pending, appends.request.timeout_ms)
-    return _complete(response, appends)
-
-
-def _complete(response: ProduceResponse, appends: Appends) -> ProduceResponse | None:
-    if appends.request.acks == 0:
-        _disconnect_on_failure(response)
-        return None
-    return _add_leaders(response, appends.context)
 
 
 def _merged(topics: list[TopicProduceData]) -> Iterable[TopicProduceData]:
@@ -248,25 +193,17 @@ def _produce_to(
     answer = PartitionProduceResponse(index=data.index)
     try:
         partition, batch = _admit(topic, data, appends.request, appends.context)
-    except KafkaError as error:
-        _fail(answer, error)
-    else:
-        _append_admitted(partition, batch, answer, appends)
-    return answer
-
-
-def _append_admitted(partition: Partition, batch: Batch, answer: PartitionProduceResponse, appends: Appends) -> None:
-    try:
         if batch.is_transactional:
             appends.verified.check(partition)
             _check_append(partition.topic_partition.topic, appends.request, appends.context)
     except KafkaError as error:
         _fail(answer, error)
-        return
+        return answer
     try:
         _append(partition, batch, answer, appends)
     except LargeBatch:
         appends.large.append((partition, batch, answer))
+    return answer
 
 
 def _admit(
@@ -385,12 +322,12 @@ async def _until_committed(pending: Pending, timeout_ms: int) -> None:
     Whatever the error, written batches stay in the log and may be committed later; the response has their offset, as in
     Kafka.
     """
-    deadline = deadline_in(timeout_ms)
-    for partition, written, answer in pending:
-        if _is_committed(partition, written, answer):
-            continue
+    waiting = [one for one in pending if not _is_committed(*one)]
+    deadline = deadline_in(timeout_ms) if waiting else 0.0
+    for partition, written, answer in waiting:
         try:
-            if not await before(deadline, partition.committed(written.last_offset + 1, written.leadership_term)):
+            committed = partial(partition.committed, written.last_offset + 1, written.leadership_term)
+            if not await before(deadline, committed):
                 answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         except KafkaError as error:
             answer.error_code = error.code

@@ -4,11 +4,9 @@ The result is a token for each partition, with which the batch is appended. Sour
 `ReplicaManager.handleProduceAppend`.
 """
 
-from collections.abc import Coroutine, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from minikafka.broker.apis.services import TransactionService
-from minikafka.broker.connections.at_once import AtOnce
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.partition_verifier import UNKNOWN_PRODUCER, ClientSupport, Results
@@ -62,14 +60,12 @@ class Verified:
 NOT_VERIFIED = Verified()
 
 
-def verify(
+async def verify(
     transactional_id: str,
     batches: Iterable[tuple[Partition, Batch]],
     context: RequestContext[TransactionService],
-) -> AtOnce[Verified]:
+) -> Verified:
     """Ask the coordinator about the partitions in which the transaction is not open yet.
-
-    The result is ready at once if the coordinator is on this node, or need not be asked.
 
     Raises:
         InvalidProducerIdMappingError: The batches are of several producers.
@@ -90,19 +86,10 @@ def verify(
     if verified.tokens:
         (producer,) = producers
         support = _support(context.version)
-        results = context.services.partition_verifier.verify(
+        results = await context.services.partition_verifier.verify(
             transactional_id, producer, frozenset(verified.tokens), support
         )
-        if not isinstance(results, dict):
-            return _when_asked(verified, results, support)
         _add_results(verified, results, support)
-    return verified
-
-
-async def _when_asked(
-    verified: Verified, results: Coroutine[Any, Any, Results], support: ClientSupport
-) -> Verified:
-    _add_results(verified, await results, support)
     return verified
 
 

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from minikafka.broker.apis.merged_topics import merge_topics
 from minikafka.broker.apis.services import ClusterView, GroupService, PartitionStore, TransactionService
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC, transactional_commit_error
@@ -89,12 +88,12 @@ async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verifica
         support = ClientSupport.TRANSACTION_ABORTABLE
     if context.version >= VERSION_THAT_ADDS:
         support = ClientSupport.ADDS_PARTITIONS
-    results = await completed(context.services.partition_verifier.verify(
+    results = await context.services.partition_verifier.verify(
         request.transactional_id,
         ProducerIdentity(request.producer_id, request.producer_epoch),
         frozenset({name}),
         support,
-    ))
+    )
     error = results.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
     if error in UNKNOWN_PRODUCER:
         verification.withdraw()

@@ -6,8 +6,8 @@ as a `Shape`, which is found by decoding one such request, and encoding its resp
 declarations. A request whose bytes before and after the batch are known is then cut at the same places. This saves
 half of the cost of a small request.
 
-`answer` appends only batches that `produce.begin` would append unchanged and acknowledge at once, and gives the same
-response. All other requests are left to `produce.begin`, with nothing changed: batches that are not plain or have more
+`answer` appends only batches that `produce.handle` would append unchanged and acknowledge at once, and gives the same
+response. All other requests are left to `produce.handle`, with nothing changed: batches that are not plain or have more
 than a few records, requests that fail, and requests that wait for followers or for the disk. Tests check that both give
 the same responses.
 """
@@ -85,7 +85,7 @@ class UsualProduce:
         """Append the batch of a request and return the response.
 
         Returns:
-            The parts of the response; None if `produce.begin` has to answer. If it is None, nothing is appended, and
+            The parts of the response; None if `produce.handle` has to answer. If it is None, nothing is appended, and
             the frame is unchanged.
         """
         try:

@@ -7,9 +7,9 @@ from its `Transport` and passes them, one at a time, to the `Dispatcher`. A requ
 
 To answer a small request costs less than to switch to the task of its connection. So one task watches all sockets
 (`ReadySockets`) and calls the *turn* of each connection that can be read: the turn reads the bytes that have arrived,
-has the frames answered, and sends the responses. A request is answered within the turn if its handler can answer
-without waiting (`begin` in the handler's module, which is no coroutine function); the task of the connection answers
-all other requests. Fetches that wait for records are kept in groups (`LongPolls`). While no authorizer, quota or
+has the frames answered, and sends the responses. A handler is one coroutine function, which begins within the turn
+(`storage/waits.py`): if it does not have to wait, the request is answered there, otherwise the task of the connection
+awaits the rest. Fetches that wait for records are kept in groups (`LongPolls`). While no authorizer, quota or
 request log looks at single requests, the usual Produce is answered from its bytes by a *shortcut* of the dispatcher
 (`apis/usual_produce.py`), which has the same result as the steps at half their cost.
 
@@ -24,7 +24,6 @@ of the requests waits, the responses to the requests before it are sent first.
     connection.py           one connection: frames in, responses out in order, muting
     ready_sockets.py        calls the turns of connections that can be read, in one task
     long_polls.py           groups of equal requests that wait until partitions have grown
-    before_waiting.py       sends the responses that are ready before a request waits
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream
     dispatcher.py           the steps of a request
     refusals.py             responses to requests that fail as a whole: one error for every item of the request
@@ -34,7 +33,6 @@ of the requests waits, the responses to the requests before it are sent first.
     request_context.py      a handler's context: connection, principal, services; `Answer`, `Disconnect`
     request_memory.py       the bytes of requests in memory, of all connections together
     large_messages.py       decoding and encoding of large messages in a thread
-    at_once.py              the type of a result that is either ready or a coroutine to await
     pauses.py               pauses in handlers that process many items
     routes.py               the routing table, which is what ApiVersions advertises
     listener_addresses.py   advertised addresses: those that a node registers, and those that clients receive

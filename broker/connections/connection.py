@@ -8,15 +8,13 @@ malformed request ends the connection, since the start of the next frame is then
 gets its response first, then the connection is muted for the throttle time (KIP-219).
 """
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import structlog
 import trio
 
-from minikafka.broker.connections.before_waiting import BeforeWaiting
 from minikafka.broker.connections.long_polls import Parked, Receiver
 from minikafka.broker.connections.ready_sockets import TURN_S
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
@@ -27,6 +25,7 @@ from minikafka.controller.failures import FAILURES
 from minikafka.protocol.errors import again, without_frames
 from minikafka.protocol.frame import GROWTH_SIZE_BYTES, FrameReader
 from minikafka.protocol.message import MalformedMessage
+from minikafka.storage.waits import Begun, Rest
 
 log = structlog.get_logger("minikafka.connection")
 
@@ -36,25 +35,15 @@ Who sends a few bytes then holds none, and who holds room may wait for small req
 READY_BYTES_MAX = SENDFILE_SIZE_BYTES_MIN
 """Ready responses of this total size are sent before the next request of those received together is answered."""
 
-Started = Coroutine[Any, Any, Answer]
-"""A coroutine that completes a request which cannot be answered at once."""
-
 
 class FrameHandler(Protocol):
     """Answers requests; in a node the `Dispatcher`."""
 
     def answer_now(
         self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
-    ) -> Answer | Started | Parked:
-        """Return the response to a frame, or a coroutine that returns it, or a wait that delivers it to `receiver`.
-
-        Raises:
-            MalformedMessage, Disconnect: The connection must be closed.
-        """
-        ...
-
-    def answer(self, frame: bytearray, connection: ConnectionInfo) -> Started:
-        """Return the response to a frame, and how long the connection is muted after the response.
+    ) -> Begun[Answer] | Parked:
+        """Return the response to a frame and how long the connection is muted after it; or the rest of the work, which
+        has to wait; or, only if `receiver` is given, a wait that delivers the response to `receiver`.
 
         Raises:
             MalformedMessage, Disconnect: The connection must be closed.
@@ -111,7 +100,7 @@ class Connection:
         # Work that a turn leaves to the task:
         self._unsent: list[Any] = []
         self._throttle_ms = 0
-        self._started: Started | None = None
+        self._started: Rest[Answer] | None = None
         self._frames: list[bytearray] = []
         self._failure: Exception | None = None
         self._at_end = False
@@ -248,8 +237,7 @@ class Connection:
                         break
                     continue
                 if times is not None:
-                    waits_s = times.clock() if isinstance(answer, Parked) else 0.0
-                    self._began_s, self._waits_s, self._started_frame = began_s, waits_s, frame
+                    self._began_s, self._waits_s, self._started_frame = began_s, times.clock(), frame
                 if isinstance(answer, Parked):
                     self._parked, self._parked_frame, self.busy = answer, frame, True
                 else:
@@ -343,7 +331,7 @@ class Connection:
             self._release()
         await self._send([])  # The next turn sends in another task.
 
-    async def _answer(self, frames: list[bytearray], started: Started | None) -> None:
+    async def _answer(self, frames: list[bytearray], started: Rest[Answer] | None) -> None:
         """Answer requests that were received together, in order, and send their responses together in one system call.
 
         Responses are not held back by a later request that waits or disconnects, nor by a throttled one. The first
@@ -351,64 +339,53 @@ class Connection:
         """
         ready: list[Any] = []
         size_bytes, end_s = 0, self._current_time() + TURN_S
-        is_alone = len(frames) + (started is not None) == 1
-        for frame, answering in self._answers(frames, started):
+        if started is not None:
+            size_bytes = await self._take(ready, self._started_frame, await started)
+        for frame in frames:
             if size_bytes >= READY_BYTES_MAX or (ready and self._current_time() > end_s):
-                await self._send_before(ready, answering)
-                ready, size_bytes, end_s = [], 0, self._current_time() + TURN_S
-            parts, throttle_ms = await self._after(ready, answering)
-            ready += parts
-            if self._times is not None:
-                self._answered(frame, sum(map(len, parts)), throttle_ms)
-            if not is_alone:
-                size_bytes += sum(map(len, parts))
-            del parts  # The memory is then free once they are sent, though a later request may wait.
-            if throttle_ms > 0:
-                await self._throttle(ready, throttle_ms)
-                ready, size_bytes = [], 0
+                await self._send(ready)
+                await trio.lowlevel.checkpoint()
+                size_bytes, end_s = 0, self._current_time() + TURN_S
+            answer = await self._answered_in_task(ready, frame)
+            size_bytes = size_bytes if ready else 0
+            size_bytes += await self._take(ready, frame, answer)
+            del answer  # The memory is then free once it is sent, though a later request may wait.
         if ready:
             await self._send(ready)
 
-    def _answers(
-        self, frames: list[bytearray], started: Started | None
-    ) -> Iterator[tuple[bytearray, Started]]:
-        if started is not None:
-            yield self._started_frame, started
-        for frame in frames:
-            if self._times is not None:
-                self._began_s, self._waits_s = self._times.clock(), 0.0
-            yield frame, self._handler.answer(frame, self.info)
+    async def _take(self, ready: list[Any], frame: bytearray, answer: Answer) -> int:
+        """Add a response to those that are ready; returns its size in bytes. A throttled client is muted here."""
+        parts, throttle_ms = answer
+        ready += parts
+        size_bytes = sum(map(len, parts))
+        if self._times is not None:
+            self._answered(frame, size_bytes, throttle_ms)
+        if throttle_ms > 0:
+            await self._throttle(ready, throttle_ms)
+        return size_bytes
 
-    async def _after(self, ready: list[Any], answering: Started) -> Answer:
+    async def _answered_in_task(self, ready: list[Any], frame: bytearray) -> Answer:
         """Answer a request. When the request waits or disconnects, the earlier responses in `ready` are sent first.
 
         A request is not begun while a task still sends responses that the client did not take at once.
         """
         if self._rest_sent is not None and not self._rest_sent.is_set():
-            await self._send_before(ready, answering)
-            ready.clear()
-        if not ready and self._times is None:
-            return await answering
+            await self._send(ready)
+        if self._times is not None:
+            self._began_s, self._waits_s = self._times.clock(), 0.0
         try:
-            return await BeforeWaiting(answering, partial(self._at_first_wait, ready))
+            begun = self._handler.answer_now(frame, self.info, None)
+            if not isinstance(begun, Rest):
+                assert not isinstance(begun, Parked), "no receiver was given"
+                return begun
+            if self._times is not None:
+                self._waits_s = self._times.clock()
+            if ready:
+                self._send_now(ready)
+            return await begun
         except (MalformedMessage, Disconnect):
             await self._send(ready)
             raise
-
-    async def _send_before(self, ready: list[Any], answering: Started) -> None:
-        """Send earlier responses, and let other tasks run; if sending fails, close `answering` without starting it."""
-        try:
-            await self._send(ready)
-            await trio.lowlevel.checkpoint()
-        except BaseException:
-            answering.close()
-            raise
-
-    def _at_first_wait(self, ready: list[Any]) -> None:
-        if self._times is not None:
-            self._waits_s = self._times.clock()
-        if ready:
-            self._send_now(ready)
 
     def _send_now(self, ready: list[Any]) -> None:
         """Send without waiting, and empty `ready`. A new task sends the bytes that the kernel does not take.

@@ -6,10 +6,9 @@ logged, counted and answered UNKNOWN_SERVER_ERROR. The response size is known on
 is the last step; `Connection` sends the response and is then muted for the throttle time.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from types import CoroutineType
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import structlog
@@ -33,7 +32,7 @@ from minikafka.broker.connections.request_steps import (
     RequestObserver,
     anonymous,
 )
-from minikafka.broker.connections.routes import Route
+from minikafka.broker.connections.routes import Handler, Route
 from minikafka.controller.failures import FAILURES
 from minikafka.protocol.apis import API_VERSIONS_KEY
 from minikafka.protocol.elements import count_elements
@@ -41,13 +40,13 @@ from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownServerError,
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
 from minikafka.protocol.message import MalformedMessage, ManyElements, decode
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from minikafka.storage.waits import Begun, Rest, begin, completed, in_task
 
 log = structlog.get_logger("minikafka.request")
 
 S = TypeVar("S")
 
 FETCH = b"\x00\x01"
-Started = Coroutine[Any, Any, Answer]
 Shortcut = Callable[[bytearray], list[Any] | None]
 """A function that answers a frame without the steps of the dispatcher.
 
@@ -102,25 +101,24 @@ class Dispatcher(Generic[S]):
             MalformedMessage: The frame is no request of an API and version that this node supports.
             Disconnect: The connection must be closed without a response.
         """
-        answer = self.answer_now(frame, connection, None)
-        return answer if isinstance(answer, tuple) else await answer
+        return await completed(self.answer_now(frame, connection, None))
 
     @overload
-    def answer_now(self, frame: bytearray, connection: ConnectionInfo, receiver: None) -> Answer | Started: ...
+    def answer_now(self, frame: bytearray, connection: ConnectionInfo, receiver: None) -> Begun[Answer]: ...
 
     @overload
     def answer_now(
         self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
-    ) -> Answer | Started | Parked: ...
+    ) -> Begun[Answer] | Parked: ...
 
     def answer_now(
         self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
-    ) -> Answer | Started | Parked:
+    ) -> Begun[Answer] | Parked:
         """Carry a request through its steps as far as is possible without waiting.
 
         Returns:
-            The response; or a coroutine that does the remaining steps and may wait; or, only if `receiver` is given, a
-            `Parked` wait whose response `receiver` gets.
+            The response; or the rest of the steps, which may wait; or, only if `receiver` is given, a `Parked` wait
+            whose response `receiver` gets.
 
         Raises:
             MalformedMessage, Disconnect: See `answer`.
@@ -138,8 +136,13 @@ class Dispatcher(Generic[S]):
         try:
             decoded = self._decode(frame, elements_at_once(frame))
         except ManyElements:
-            return self._answer_large(frame, connection, began_s)
-        return self._handle(decoded, frame, connection, receiver, began_s)
+            return begin(self._answer_large(frame, connection, began_s))
+        begun = begin(self._answer_decoded(decoded, frame, connection, began_s))
+        if receiver is None or not isinstance(begun, Rest) or not isinstance(begun.wait, LongPoll):
+            return begun
+        begun.close()
+        encode = partial(response_parts, version=decoded[2], correlation_id=0)
+        return self._long_polls.park(frame, receiver, begun.wait, encode)
 
     def _only_bytes_decide(self) -> bool:
         """Whether the response depends only on the bytes of the request: no authorizer, quota or observer is active."""
@@ -147,6 +150,7 @@ class Dispatcher(Generic[S]):
         return self._authorizer is None and self._quotas is None and (observer is None or not observer.enabled)
 
     async def _answer_large(self, frame: bytearray, connection: ConnectionInfo, began_s: float) -> Answer:
+        await in_task()
         header, _ = parse_request_header(frame)
         elements_max = min(len(frame), self._routes[header.api_key].elements_max)
         follows = connection.follows or is_of_follower(header.client_id)
@@ -156,6 +160,8 @@ class Dispatcher(Generic[S]):
             except ManyElements:
                 raise Disconnect("a request with too many elements in its arrays") from None
             counted(count)
+            if frame[:2] == FETCH:
+                decoded[3].max_wait_ms = min(decoded[3].max_wait_ms, FETCH_WAITS_MS_MAX)
             return await self._answer_decoded(decoded, frame, connection, began_s)
 
     def _decode_and_count(self, frame: bytearray) -> "tuple[Decoded[S], int]":
@@ -165,71 +171,32 @@ class Dispatcher(Generic[S]):
     async def _answer_decoded(
         self, decoded: "Decoded[S]", frame: bytearray, connection: ConnectionInfo, began_s: float
     ) -> Answer:
-        if frame[:2] == FETCH:
-            decoded[3].max_wait_ms = min(decoded[3].max_wait_ms, FETCH_WAITS_MS_MAX)
-        answer = self._handle(decoded, frame, connection, None, began_s)
-        assert not isinstance(answer, Parked), "nobody waits for the response"
-        return answer if isinstance(answer, tuple) else await answer
-
-    def _handle(
-        self,
-        decoded: "Decoded[S]",
-        frame: bytearray,
-        connection: ConnectionInfo,
-        receiver: Receiver | None,
-        began_s: float,
-    ) -> Answer | Started | Parked:
         """Carry a decoded request through the remaining steps."""
         route, header, version, request = decoded
         principal = self._principal_of(connection)
         context = RequestContext(self._services, version, header.client_id or "", connection, principal)
         step = _Request(route, request, context, header.correlation_id, frame, began_s)
         try:
-            response = self._begin(step)
-            if isinstance(response, LongPoll):
-                if receiver is not None:
-                    encode = partial(response_parts, version=version, correlation_id=0)
-                    return self._long_polls.park(frame, receiver, response, encode)
-                response = route.handle(request, context)
-            if isinstance(response, CoroutineType):
-                return self._when_handled(step, response)
-            return self._complete(step, response)
+            try:
+                if self._authorizer is not None:
+                    self._authorizer.authorize(request, context)
+                response = await route.handle(request, context)
+            except KafkaError as error:
+                response = await self._refused(step, error)
+            return await self._complete(step, response)
         except (Disconnect, MalformedMessage):
             raise
         except Exception as error:  # noqa: BLE001 (`_failed` logs it)
             return _failed(step, error)
 
-    def _begin(self, step: "_Request[S]") -> Any:
-        try:
-            if self._authorizer is not None:
-                self._authorizer.authorize(step.request, step.context)
-            return step.route.begin(step.request, step.context)
-        except KafkaError as error:
-            return self._refused(step, error)
-
-    def _refused(self, step: "_Request[S]", error: KafkaError) -> Any:
-        """Return the refusal of a request; if the request is large, a coroutine that makes the refusal in a thread."""
+    async def _refused(self, step: "_Request[S]", error: KafkaError) -> Any:
+        """Return the refusal of a request; the refusal of a large request is made in a thread."""
         if len(step.frame) <= ELEMENTS_AT_ONCE:
             return _refusal(step, error)
-        return self._large_messages.run(_refusal, step, without_frames(error))
+        return await self._large_messages.run(_refusal, step, without_frames(error))
 
-    async def _when_handled(self, step: "_Request[S]", handling: Coroutine[Any, Any, Any]) -> Answer:
-        try:
-            try:
-                response = await handling
-            except KafkaError as error:
-                response = self._refused(step, error)
-                if isinstance(response, CoroutineType):
-                    response = await response
-            answer = self._complete(step, response)
-            return answer if isinstance(answer, tuple) else await answer
-        except (Disconnect, MalformedMessage):
-            raise
-        except Exception as error:  # noqa: BLE001 (`_failed` logs it)
-            return _failed(step, error)
-
-    def _complete(self, step: "_Request[S]", response: Any) -> Answer | Started:
-        """Carry a response through the steps after the handler; returns a coroutine if the response is large."""
+    async def _complete(self, step: "_Request[S]", response: Any) -> Answer:
+        """Carry a response through the steps after the handler."""
         throttle_ms = self._throttle(response, step) if self._quotas else 0
         if not response:
             return self._measured(step, [], throttle_ms)
@@ -237,7 +204,7 @@ class Dispatcher(Generic[S]):
         try:
             parts = response_parts(response, version, correlation_id, elements_at_once(step.frame))
         except ManyElements:
-            return self._encode_large(step, response, throttle_ms)
+            return await self._encode_large(step, response, throttle_ms)
         return self._measured(step, parts, throttle_ms)
 
     async def _encode_large(self, step: "_Request[S]", response: Any, throttle_ms: int) -> Answer:
@@ -274,7 +241,7 @@ class Dispatcher(Generic[S]):
             request: Any = decode(route.request, header.api_version, frame, body_offset, most)
             return route, header, header.api_version, request
         if header.api_key == API_VERSIONS_KEY:
-            unsupported = replace(route, begin=_unsupported_api_versions(route))
+            unsupported = replace(route, handle=_unsupported_api_versions(route))
             return unsupported, header, 0, route.request()
         raise Disconnect(f"version {header.api_version} of {route.name} is not supported")
 
@@ -335,14 +302,14 @@ def _failed(step: _Request[Any], error: Exception) -> Answer:
     return response_parts(response, context.version, step.correlation_id), 0
 
 
-def _unsupported_api_versions(route: Route[Any]) -> Callable[[Any, RequestContext[Any]], Any]:
+def _unsupported_api_versions(route: Route[Any]) -> Handler[Any]:
     """Answers an ApiVersions of an unknown version in version 0, which every client can read (KIP-511)."""
 
-    def begin(request: Any, context: RequestContext[Any]) -> ApiVersionsResponse:
+    async def handle(request: Any, context: RequestContext[Any]) -> ApiVersionsResponse:
         supported = ApiVersion(api_key=route.key, min_version=route.min_version, max_version=route.max_version)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[supported])
 
-    return begin
+    return handle
 
 
 def _refusal(step: _Request[Any], error: KafkaError) -> Any:

@@ -34,6 +34,7 @@ import trio
 
 from minikafka.broker.connections.request_memory import HeldRoom, RequestMemory
 from minikafka.storage.disks.disk import FileSlice
+from minikafka.storage.waits import in_task
 
 ELEMENTS_AT_ONCE = 4_000
 SIZE_BYTES_AT_ONCE = 1 << 20
@@ -116,6 +117,7 @@ class LargeMessages:
 
         After cancellation or an error of `encode`, no room is held.
         """
+        await in_task()
         room = HeldRoom(self._unsent[_pool(api_key, follows)], self._unsent_size_bytes_max)
         await room.memory.reserve(room.size_bytes)  # No other is encoded before the size of this one is known.
         try:
@@ -131,6 +133,7 @@ class LargeMessages:
 
         Raises: What the function raises.
         """
+        await in_task()
         async with self._free:
             return await self._run(function, *args)
 

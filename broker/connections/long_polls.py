@@ -21,6 +21,7 @@ from minikafka.broker.partitions.request_waiters import Watchable
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.message import UnencodableMessage
 from minikafka.storage.disks.disk import FileSlice
+from minikafka.storage.waits import Offered
 
 log = structlog.get_logger("minikafka.request")
 
@@ -42,8 +43,8 @@ class Receiver(Protocol):
 
 
 @dataclass(slots=True)
-class LongPoll:
-    """A handler's answer to a request that has to wait.
+class LongPoll(Offered):
+    """The wait of a handler for records, which it offers (`offered`): its request may then wait in a group.
 
     Attributes:
         watched: The partitions, or sessions of partitions, that have to grow.

@@ -3,8 +3,8 @@
 Pauses depend on a count of items and not on measured time, so that a simulation has the same pauses.
 """
 
-import trio
 
+from minikafka.controller.steps import pause
 from minikafka.protocol.elements import weight
 
 EVERY = 256
@@ -26,7 +26,7 @@ class Pauses:
 
     async def __call__(self, name: str = "", items: int = 1) -> None:
         if self.is_due(name, items):
-            await trio.lowlevel.checkpoint()
+            await pause()
 
     def is_due(self, name: str = "", items: int = 1) -> bool:
         """Count items, and return whether a pause is due; for callers that cannot wait here, and pause themselves."""

@@ -3,7 +3,7 @@
 ApiVersions lists an API if, and only if, the table has a handler for it, with the versions that the handler declares.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -14,13 +14,14 @@ from minikafka.protocol.apis import api_of
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
 
-Handler = Callable[[Any, RequestContext[S]], Awaitable[Any]]
+Handler = Callable[[Any, RequestContext[S]], Coroutine[Any, Any, Any]]
+"""A coroutine function, which waits only as `storage/waits.py` says: it begins without a task."""
 
 
 class ApiModule(Protocol[S_contra]):
     """A handler: a module of `broker/apis/`, or an `ApiHandler`.
 
-    Optional besides: `ADVERTISED_MIN_VERSION`, `ADVERTISED`, `ELEMENTS_MAX` and `begin`, see `Route`.
+    Optional besides: `ADVERTISED_MIN_VERSION`, `ADVERTISED` and `ELEMENTS_MAX`, see `Route`.
     """
 
     @property
@@ -34,7 +35,7 @@ class ApiModule(Protocol[S_contra]):
         ...
 
     @property
-    def handle(self) -> Callable[[Any, RequestContext[S_contra]], Awaitable[Any]]:
+    def handle(self) -> Callable[[Any, RequestContext[S_contra]], Coroutine[Any, Any, Any]]:
         """Returns the response, or None for a request without a response; raises `KafkaError` if the request fails."""
         ...
 
@@ -56,8 +57,6 @@ class Route(Generic[S]):
         name: The API's name in Kafka, for logs and metrics.
         advertised_min: The first version in ApiVersions; it differs from `min_version` for Produce (KAFKA-18659).
         advertised: Whether ApiVersions lists the API.
-        begin: Starts to handle a request, without waiting: returns the response, a `LongPoll`, or the coroutine of
-            `handle`. For an API whose module has no `begin` it is `handle`.
         elements_max: How many elements the arrays of a request may have together.
     """
 
@@ -70,7 +69,6 @@ class Route(Generic[S]):
     advertised_min: int
     advertised: bool
     handle: Handler[S]
-    begin: Callable[[Any, RequestContext[S]], Any]
     elements_max: int = ELEMENTS_MAX
 
 
@@ -101,7 +99,6 @@ def routes_of(
             advertised_min=int(getattr(module, "ADVERTISED_MIN_VERSION", minimum)),
             advertised=bool(getattr(module, "ADVERTISED", True)) or api.key in advertised,
             handle=module.handle,
-            begin=getattr(module, "begin", module.handle),
             elements_max=int(getattr(module, "ELEMENTS_MAX", ELEMENTS_MAX)),
         )
     return dict(sorted(routes.items()))

@@ -18,7 +18,6 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 import trio
 
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Producer
 from minikafka.broker.coordinator.environment import Environment
@@ -41,6 +40,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Record
+from minikafka.storage.waits import in_task
 
 log = structlog.get_logger("minikafka.coordinator")
 
@@ -219,24 +219,7 @@ class CoordinatorRuntime(Generic[S]):
             KafkaError: The append failed.
         """
         await self._pauses()
-        return await completed(self.decide(partition, decide))
-
-    def begin(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
-        """As `submit`, but the decision is made before this method returns, unless other tasks have to run first.
-
-        Returns:
-            The reply, if it is there already; otherwise a coroutine that waits for the reply and returns it. The
-            coroutine may be closed in place of being awaited.
-
-        Raises: As `submit`.
-        """
-        if self._pauses.is_due():
-            return self._after_pause(partition, decide)
-        return self.decide(partition, decide)
-
-    async def _after_pause(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> Any:
-        await trio.lowlevel.checkpoint()
-        return await completed(self.decide(partition, decide))
+        return await self.decide(partition, decide)
 
     async def read(self, partition: int, read: Callable[[S, Now], Generator[None, None, R]]) -> R:
         """Read a large part of the state in steps, and return the result once everything that was read is committed.
@@ -250,32 +233,25 @@ class CoordinatorRuntime(Generic[S]):
         await self._wait_committed(shard, shard.last_offset)
         return found
 
-    def decide(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> AtOnce[Any]:
-        """As `begin`, but without a pause for other tasks: the caller pauses by itself."""
+    async def decide(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> Any:
+        """As `submit`, but without a pause for other tasks: the caller pauses by itself.
+
+        Most decisions reply at once, and there is no checkpoint then: other tasks would run first, and with them the
+        work that the decision has started, such as writing markers, before the response.
+        """
         shard = self._active(partition)
         pending = PendingReply()
         self._step(shard, lambda now: decide(shard.state, now, pending))
-        if pending.has_reply and self._is_committed(shard, pending.offset):
-            return pending.reply
-        return self._reply(shard, pending)
-
-    async def _reply(self, shard: Shard[S], pending: PendingReply) -> Any:
-        """Wait for the reply, and until its records are committed.
-
-        Most decisions reply at once, and this method then has no checkpoint: other tasks would run first, and with
-        them the work that the decision has started, such as writing markers, before the response.
-        """
         await shard.replied(pending)
         await self._wait_committed(shard, pending.offset)
         return pending.reply
 
-    def end_transaction(
+    async def end_transaction(
         self, partition: int, marker: bytes, producer_id: int, *, committed: bool, transaction_version: int = 0
-    ) -> AtOnce[None]:
+    ) -> None:
         """Append a transaction marker (a control batch), and commit or drop the transaction's records in the state.
 
-        Returns:
-            None if the marker is committed; otherwise a coroutine that waits until the marker is committed.
+        Returns when the marker is committed.
 
         Raises: As `submit`.
         """
@@ -290,9 +266,7 @@ class CoordinatorRuntime(Generic[S]):
         except Exception:
             self._reload(shard)
             raise
-        if self._is_committed(shard, shard.last_offset):
-            return None
-        return self._wait_committed(shard, shard.last_offset)
+        await self._wait_committed(shard, shard.last_offset)
 
     def is_active(self, partition: int, leader_epoch: int) -> bool:
         """Whether this node leads the partition in `leader_epoch`, and has loaded it."""
@@ -320,6 +294,8 @@ class CoordinatorRuntime(Generic[S]):
             NotCoordinatorError: This node does not lead the partition in `leader_epoch` any more.
             KafkaError: An error of the log, mapped for clients; the record may be committed later.
         """
+        if not self.is_committed(partition, offset):
+            await in_task()
         shard = self._active(partition)
         if shard.leader_epoch != leader_epoch:
             raise NotCoordinatorError(f"{shard.partition} is now coordinated in another epoch")
@@ -335,6 +311,8 @@ class CoordinatorRuntime(Generic[S]):
 
         A new partition is loaded at once, whereas a client that is refused tries again late.
         """
+        if self.is_loading(partition):
+            await in_task()
         if self.is_loading(partition):
             with trio.move_on_after(timeout_s):
                 await self._shards[partition].loaded.wait()
@@ -372,6 +350,7 @@ class CoordinatorRuntime(Generic[S]):
     async def _wait_committed(self, shard: Shard[S], offset: int) -> None:
         if self._is_committed(shard, offset):
             return
+        await in_task()
         if self._shards.get(shard.partition.partition) is not shard:  # Another leader may have truncated the log.
             raise NotCoordinatorError(f"{shard.partition} is now led by another node")
         try:

@@ -10,6 +10,7 @@ import trio
 from minikafka.broker.coordinator.timer import Timer
 from minikafka.protocol.errors import KafkaError, NotCoordinatorError, again
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.waits import in_task
 
 S = TypeVar("S")
 
@@ -59,6 +60,8 @@ class PendingReply:
         Raises:
             KafkaError: As passed to `fail`.
         """
+        if not self.has_reply and self._error is None:
+            await in_task()
         if not self.has_reply and self._error is None:
             self._event = trio.Event()
             await self._event.wait()

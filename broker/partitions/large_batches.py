@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 import trio
 
 from minikafka.broker.partitions.batch_validation import LargeBatch, Rules, validate, validate_in_steps
+from minikafka.controller.steps import pause
 from minikafka.protocol.records.batch import Batch
 from minikafka.storage.disks.disk import Disk
 from minikafka.storage.disks.off_loop import Blocking, off_loop
+from minikafka.storage.waits import in_task
 
 Result = TypeVar("Result")
 
@@ -66,7 +68,7 @@ class LargeBatches:
 
         Raises: As `batch_validation.validate`, without `LargeBatch`.
         """
-        await trio.lowlevel.checkpoint()
+        await pause()
         self._used_s = 0.0
         try:
             return validate(batch, rules, now_ms)
@@ -76,6 +78,7 @@ class LargeBatches:
 
     async def searched(self, search: Blocking[Result], disk: Disk) -> Result:
         """Run a search that decompresses batches, and return its result. Cancellation leaves nothing behind."""
+        await in_task()
         async with self._free:
             return await off_loop(disk, search)
 

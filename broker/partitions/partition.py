@@ -35,6 +35,7 @@ from minikafka.protocol.records.batch import Batch, batches
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.producer_state import Duplicate, Origin
+from minikafka.storage.waits import in_task
 
 ALL = -1
 """`acks=all`: all in-sync replicas must have the batch."""
@@ -251,8 +252,8 @@ class Partition(Replica):
         elif not appended.flush_due:
             self._move_high_watermark(self.log.end_offset, batch.size_bytes)
         self.traffic.appended(batch.size_bytes, batch.record_count)
-        first, last, flush_due = appended.first_offset, appended.last_offset, appended.flush_due
-        return AppendResult(first, last, stamped, self._leadership_term, flush_due)
+        first, last, term = appended.first_offset, appended.last_offset, self._leadership_term
+        return AppendResult(first, last, stamped, term, appended.flush_due)
 
     @property
     def is_under_min_isr(self) -> bool:
@@ -277,6 +278,7 @@ class Partition(Replica):
         Raises:
             KafkaStorageError: The device failed, and the log is offline.
         """
+        await in_task()
         await self._flush.until(self.log.end_offset)
 
     def _log_flushed(self) -> None:
@@ -284,16 +286,15 @@ class Partition(Replica):
             self._advance()
 
     async def committed(self, offset: int, leadership_term: int | None = None) -> None:
-        """Wait until `is_committed`, and flush if `flush.messages` requires it. Cancellation is safe.
-
-        Args:
-            leadership_term: By default the current one.
+        """Wait until `is_committed`, by default in this term, and flush if `flush.messages` requires it.
 
         Raises:
             KafkaStorageError: The flush failed, and the log is offline.
             KafkaError: As `is_committed`.
         """
         leadership_term = self._leadership_term if leadership_term is None else leadership_term
+        if not self.is_committed(offset, leadership_term):
+            await in_task()  # It may be committed meanwhile.
         while not self.is_committed(offset, leadership_term):
             if self.log.flush_due and offset > self.log.recovery_point:
                 await self._flush.until(offset)
@@ -315,9 +316,8 @@ class Partition(Replica):
         if self.high_watermark < offset:
             return False
         leader_state = self.leader_state
-        if leader_state is not None and leader_state.followers and len(leader_state.maximal_isr) < leader_state.min_isr(
-            self.log.config.min_insync_replicas
-        ):
+        needed = self.log.config.min_insync_replicas
+        if leader_state and leader_state.followers and len(leader_state.maximal_isr) < leader_state.min_isr(needed):
             raise NotEnoughReplicasAfterAppendError(self._not_enough_replicas())
         return True
 

@@ -6,7 +6,7 @@ counts down the waiter's missing bytes; the end of leadership or of the topic wa
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import trio
 
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.storage.logs.log import Log
+from minikafka.storage.waits import in_task
 
 
 class Waiter:
@@ -54,10 +55,11 @@ def deadline_in(timeout_ms: int) -> float:
     return trio.current_time() + max(timeout_ms, 0) / 1000
 
 
-async def before(deadline: float, what: Awaitable[None]) -> bool:
-    """Await `what` until the deadline; returns whether it completed in time."""
+async def before(deadline: float, what: Callable[[], Awaitable[None]]) -> bool:
+    """Call `what` and await it until the deadline; returns whether it completed in time."""
+    await in_task()
     with trio.move_on_at(deadline) as scope:
-        await what
+        await what()
     return not scope.cancelled_caught
 
 

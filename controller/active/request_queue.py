@@ -13,6 +13,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, RECORDS_IN_A_STEP, applying
 from minikafka.protocol.errors import KafkaError, UnknownServerError
+from minikafka.storage.waits import in_task
 
 __all__ = ["QUEUE_MAX", "Decide", "PendingDecision", "RequestQueue"]
 
@@ -78,6 +79,7 @@ class RequestQueue:
         After cancellation the decision may be carried out or not. Raises the error of `decide`, the error given to
         `fail`, or the error that `closed` creates.
         """
+        await in_task()
         pending = PendingDecision(decide, elements)
         try:
             await self._send.send(pending)

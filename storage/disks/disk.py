@@ -27,6 +27,7 @@ from minikafka.storage.disks.memory_disk import MemoryDisk, Outcomes, outcome
 from minikafka.storage.disks.open_files import OpenFiles
 from minikafka.storage.disks.worker import Lane, ThreadLane, attempt
 from minikafka.storage.disks.worker_process import ProcessLane
+from minikafka.storage.waits import in_task
 
 __all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
 
@@ -425,6 +426,7 @@ class RealDisk:
             os.close(self._locks.pop())
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
+        await in_task()
         with trio.CancelScope(shield=True):
             found: list[tuple[Any, Exception | None]] = []
             with suppress(RuntimeError):

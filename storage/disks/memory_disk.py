@@ -18,6 +18,7 @@ from minikafka.protocol.errors import without_frames
 from minikafka.storage.disks.flush_turns import FlushTurns
 from minikafka.storage.disks.memory_content import Content, Directory
 from minikafka.storage.disks.worker import Lane, ThreadLane
+from minikafka.storage.waits import in_task
 
 __all__ = ["MemoryDisk", "MemoryFile", "PowerLoss"]
 
@@ -335,6 +336,7 @@ class MemoryDisk:
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
         if self.pause is not None:
+            await in_task()
             await self.pause()
         return function(*args)
 

@@ -37,6 +37,7 @@ from minikafka.storage.logs.truncation import truncate_fully, truncate_to
 from minikafka.storage.segments.segment import OFFSET_DELTA_MAX, Segment
 from minikafka.storage.segments.segments import should_roll
 from minikafka.storage.segments.timestamp_search import Found, search_max_timestamp, search_timestamp
+from minikafka.storage.waits import in_task
 
 __all__ = ["Appended", "FileSlice", "Log", "LogConfig", "OffsetOutOfRange", "UnexpectedOffset"]
 
@@ -343,6 +344,7 @@ class Log(GuardedLog):
         Args:
             all_segments: False excludes the active segment unless `flush.ms` or `flush.messages` requires its flush.
         """
+        await in_task()
         overdue = self.flush_due or self.now_ms() - self.last_flush_ms >= self.config.flush_ms
         end = self.end_offset if all_segments or overdue else self.active.base_offset
         is_behind = True

@@ -88,9 +88,10 @@ MUTATIONS = (
     ),
     Mutation(
         "a request that is cancelled while it waits is kept",
-        "broker/connections/before_waiting.py",
-        "            del value",
-        "            pass",
+        "storage/waits.py",
+        "        return (yield from self._coroutine.__await__())\n",
+        "        try:\n            return (yield from self._coroutine.__await__())\n"
+        "        except BaseException as error:\n            self.wait = error\n            raise\n",
         (f"{_FREED}::test_a_request_is_freed_however_its_handler_ends",),
     ),
     Mutation(
@@ -229,8 +230,9 @@ MUTATIONS = (
     Mutation(
         "what leaders assign takes no room",
         "broker/coordinator/groups/group_coordinator.py",
-        "        if size_bytes and not await in_steps",
-        "        if size_bytes < 0 and not await in_steps",
+        "        if size_bytes and not await in_steps(self._room.take(size_bytes)):\n"
+        "            return SyncGroupResponse(",
+        "        if size_bytes < 0:\n            return SyncGroupResponse(",
         ("tests/broker/coordinator/groups/classic/test_members_size.py",),
     ),
     Mutation(
@@ -313,8 +315,9 @@ MUTATIONS = (
     Mutation(
         "members of the consumer protocol take no room of a node",
         "broker/coordinator/groups/group_coordinator.py",
-        "        return self._subscribe(request, caller, size_bytes) if size_bytes else self._beat(request, caller)\n",
-        "        return self._beat(request, caller)\n",
+        "        if size_bytes and not await in_steps(self._room.take(size_bytes)):\n"
+        "            return ConsumerGroupHeartbeatResponse(",
+        "        if size_bytes < 0:\n            return ConsumerGroupHeartbeatResponse(",
         ("tests/broker/coordinator/groups/classic/test_members_size.py",),
     ),
     Mutation(

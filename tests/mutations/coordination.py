@@ -172,16 +172,16 @@ MUTATIONS = (
     Mutation(
         "a commit of offsets is acknowledged before it is committed",
         _RUNTIME,
-        "        if pending.has_reply and self._is_committed(shard, pending.offset):\n",
-        "        if pending.has_reply:\n",
+        "        await self._wait_committed(shard, pending.offset)\n        return pending.reply\n",
+        "        return pending.reply\n",
         (f"{_COORDINATION}::test_a_commit_that_was_acknowledged_survives_the_coordinator",),
         seeds=STORY_ONLY,
     ),
     Mutation(
         "decisions that are made in turns of connections never pause",
         _RUNTIME,
-        "        if self._pauses.is_due():\n",
-        "        if False:\n",
+        "        await self._pauses()\n        return await self.decide(",
+        "        return await self.decide(",
         ("tests/broker/coordinator/test_at_once.py",),
     ),
     Mutation(

@@ -146,7 +146,7 @@ MUTATIONS = (
     Mutation(
         "offsets of very many partitions are committed in one step",
         "broker/coordinator/groups/group_coordinator.py",
-        "                if begun:\n                    await trio.lowlevel.checkpoint()\n",
+        "                if begun:\n                    await pause()\n",
         "",
         (f"{_PARTS}::test_each_part_is_a_batch_and_others_run_in_between",),
     ),

@@ -34,10 +34,31 @@ MUTATIONS = (
         (f"{_SHORTCUT}::test_a_disk_that_fails_gives_the_error_of_the_general_path",),
     ),
     Mutation(
+        "a begun coroutine may wait without a task",
+        "storage/waits.py",
+        "        if wait is not IN_TASK and not isinstance(wait, Offered):\n",
+        "        if wait is None:\n",
+        ("tests/storage/test_waits.py",),
+    ),
+    Mutation(
+        "what is awaited in a task waits for a task once more",
+        "storage/waits.py",
+        "        _runs_without_task = before\n",
+        "        pass\n",
+        ("tests/storage/test_waits.py",),
+    ),
+    Mutation(
+        "a fetch that has waited for its task does not look again at what it has read",
+        "broker/apis/fetch.py",
+        "    await (in_task() if few is None else offered(few))\n",
+        "    if few is not None:\n        await offered(few)\n",
+        ("tests/broker/apis/test_fetch_begin.py",),
+    ),
+    Mutation(
         "responses are held back while a later request waits",
         _CONNECTION,
-        "await BeforeWaiting(answering, partial(self._at_first_wait, ready))",
-        "await answering",
+        "            if ready:\n                self._send_now(ready)\n            return await begun\n",
+        "            return await begun\n",
         (f"{_CONNECTIONS}::test_a_waiting_request_does_not_hold_back_earlier_responses",),
     ),
     Mutation(

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.marker_log import Marker
 from minikafka.broker.coordinator.transactions.transaction import Transaction
@@ -19,6 +18,7 @@ from minikafka.protocol.errors import ErrorCode, TransactionCoordinatorFencedErr
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
+from minikafka.storage.waits import in_task
 from support.coordinator_node import MemoryLogs
 
 ID = "airline"
@@ -37,17 +37,13 @@ class Markers:
         self.refusal: TransactionCoordinatorFencedError | None = None
         self.at_once = False
 
-    def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> AtOnce[None]:
+    async def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> None:
         self.asked += 1
-        return self._write(marker, partitions) if self.at_once else self._wait_and_write(marker, partitions)
-
-    async def _wait_and_write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> None:
-        await trio.lowlevel.checkpoint()
-        if self.held is not None:
-            await self.held.wait()
-        self._write(marker, partitions)
-
-    def _write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> None:
+        if not self.at_once:
+            await in_task()
+            await trio.lowlevel.checkpoint()
+            if self.held is not None:
+                await self.held.wait()
         if self.refusal is not None:
             raise self.refusal
         self.written.append((marker, partitions))
@@ -101,10 +97,10 @@ class Bench:
         return await self.coordinator.init_producer_id(ID, TIMEOUT_MS, expected)
 
     async def add(self, producer: ProducerIdentity, version: int = V2) -> ErrorCode:
-        return await completed(self.coordinator.add_partitions(ID, producer, PARTITIONS, client_version=version))
+        return await self.coordinator.add_partitions(ID, producer, PARTITIONS, client_version=version)
 
     async def end(self, producer: ProducerIdentity, *, commit: bool = True, version: int = V2) -> ProducerIdentity:
-        return await completed(self.coordinator.end(ID, producer, commit=commit, client_version=version))
+        return await self.coordinator.end(ID, producer, commit=commit, client_version=version)
 
     async def ended(self, producer: ProducerIdentity, *, commit: bool = True, version: int = V2) -> ProducerIdentity:
         """A whole transaction, with its markers."""

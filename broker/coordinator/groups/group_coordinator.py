@@ -6,12 +6,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from random import Random
-from types import CoroutineType
 from typing import Any, TypeVar
 
 import trio
 
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.environment import Environment
@@ -45,7 +43,7 @@ from minikafka.broker.coordinator.groups.state.classic_member import Caller, joi
 from minikafka.broker.coordinator.groups.state.consumer_member import heartbeat_size_bytes
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.steps import in_steps
+from minikafka.controller.steps import in_steps, pause
 from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError
 from minikafka.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from minikafka.protocol.messages.consumer_group_heartbeat import (
@@ -74,6 +72,7 @@ from minikafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.waits import Begun, Rest, begin, completed
 
 TOPIC = "__consumer_offsets"
 R = TypeVar("R")
@@ -157,9 +156,9 @@ class GroupCoordinator:
             lambda error: SyncGroupResponse(error_code=error),
         )
 
-    def heartbeat(self, request: HeartbeatRequest) -> AtOnce[HeartbeatResponse]:
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         """Heartbeat: succeeds while the partition is loading, so that members stay in the group."""
-        return self._begin(
+        return await self._submit(
             request.group_id,
             lambda builder, ticket: heartbeat_either(builder, request, ticket),
             lambda error: HeartbeatResponse(
@@ -182,24 +181,14 @@ class GroupCoordinator:
         """Whether `group.coordinator.rebalance.protocols` lists the protocol of consumer groups."""
         return "consumer" in self._settings.rebalance_protocols
 
-    def consumer_heartbeat(
+    async def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller
-    ) -> AtOnce[ConsumerGroupHeartbeatResponse]:
+    ) -> ConsumerGroupHeartbeatResponse:
         """ConsumerGroupHeartbeat. A heartbeat with a subscription first takes room for it (`MembersRoom`)."""
         size_bytes = heartbeat_size_bytes(request, caller.client_id)
-        return self._subscribe(request, caller, size_bytes) if size_bytes else self._beat(request, caller)
-
-    async def _subscribe(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, size_bytes: int
-    ) -> ConsumerGroupHeartbeatResponse:
-        if not await in_steps(self._room.take(size_bytes)):
+        if size_bytes and not await in_steps(self._room.take(size_bytes)):
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return await completed(self._beat(request, caller))
-
-    def _beat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller
-    ) -> AtOnce[ConsumerGroupHeartbeatResponse]:
-        return self._begin(
+        return await self._submit(
             request.group_id,
             lambda builder, ticket: consumer_heartbeat(builder, request, caller, ticket),
             lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
@@ -237,13 +226,13 @@ class GroupCoordinator:
 
     # -- offsets -------------------------------------------------------------------------------------------------
 
-    def commit(self, request: OffsetCommitRequest, version: int) -> AtOnce[OffsetCommitResponse]:
+    async def commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
         """OffsetCommit: topics have name and id; topics and partitions exist."""
         if is_large(request):
-            return self._commit_in_parts(
+            return await self._commit_in_parts(
                 request, lambda builder, part, ticket: commit_offsets(builder, part, version, ticket), _commit_error
             )
-        return self._begin(
+        return await self._submit(
             request.group_id,
             lambda builder, ticket: commit_offsets(builder, request, version, ticket),
             lambda error: _commit_error(request, error),
@@ -344,7 +333,7 @@ class GroupCoordinator:
                 results += done
                 for _ in done:
                     left.popleft()
-                await trio.lowlevel.checkpoint()
+                await pause()
         return results
 
     # -- submit --------------------------------------------------------------------------------------------------
@@ -370,20 +359,7 @@ class GroupCoordinator:
     async def _submit_to_partition(
         self, partition: int, step: Callable[[DecisionBuilder, Ticket], None], failed: Callable[[ErrorCode], R]
     ) -> Any:
-        try:
-            return await self.runtime.submit(partition, partial(_decide, step))
-        except KafkaError as error:
-            return failed(ErrorCode(error.code))
-
-    def _begin(
-        self, group_id: str, step: Callable[[DecisionBuilder, Ticket], None], failed: Callable[[ErrorCode], R]
-    ) -> AtOnce[Any]:
-        """As `_submit`, at once if possible."""
-        try:
-            reply = self.runtime.begin(self.partition_of(group_id), partial(_decide, step))
-        except KafkaError as error:
-            return failed(ErrorCode(error.code))
-        return _or_error(reply, failed) if isinstance(reply, CoroutineType) else reply
+        return await _or_error(self.runtime.submit(partition, partial(_decide, step)), failed)
 
     async def _commit_in_parts(
         self, request: Q, step: Callable[[DecisionBuilder, Q, Ticket], None], failed: Callable[[Q, ErrorCode], A]
@@ -395,20 +371,17 @@ class GroupCoordinator:
     ) -> list[tuple[Q, R]]:
         """Decide about each part of a large request, while others run in between; then await the replies."""
         partition = self.partition_of(request.group_id)
-        begun: list[tuple[Q, AtOnce[R]]] = []
+        begun: list[tuple[Q, Begun[R]]] = []
         try:
             for part in parts(request):
                 if begun:
-                    await trio.lowlevel.checkpoint()
-                try:
-                    reply = self.runtime.decide(partition, partial(_decide, partial(_with_part, step, part)))
-                except KafkaError as error:
-                    reply = failed(part, ErrorCode(error.code))
-                begun.append((part, reply))
-            return [(part, await _or_error(completed(reply), partial(failed, part))) for part, reply in begun]
+                    await pause()
+                decided = self.runtime.decide(partition, partial(_decide, partial(_with_part, step, part)))
+                begun.append((part, begin(_or_error(decided, partial(failed, part)))))
+            return [(part, await completed(reply)) for part, reply in begun]
         finally:
             for _, reply in begun:
-                if isinstance(reply, CoroutineType):
+                if isinstance(reply, Rest):
                     reply.close()
 
 

@@ -19,6 +19,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import KafkaError, NetworkError, again, without_frames
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.waits import in_task
 
 CONNECTION_TIMEOUT_MS = 3_000
 BATCH_MAX = 500
@@ -143,6 +144,7 @@ class Batcher(Generic[Item, Answer]):
             nursery.start_soon(self._drain, node_id)
         else:
             queue.append(waiting)
+        await in_task()
         await waiting.event.wait()
         if waiting.error is not None:
             raise again(waiting.error)

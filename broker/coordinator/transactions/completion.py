@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 import structlog
 import trio
 
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime
 from minikafka.broker.coordinator.transactions.end_transaction import complete_transaction
@@ -27,6 +26,7 @@ from minikafka.broker.coordinator.transactions.transaction_shard import Transact
 from minikafka.controller.failures import FAILURES
 from minikafka.protocol.errors import KafkaError, NotCoordinatorError, TransactionCoordinatorFencedError
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.waits import Rest, begin, in_task
 
 log = structlog.get_logger("minikafka.coordinator")
 
@@ -40,7 +40,7 @@ TRANSACTION_WORK = 3
 class Markers(Protocol):
     """The operation that writes transaction markers (a Protocol); see `MarkerChannel`."""
 
-    def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> AtOnce[None]:
+    async def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> None:
         """Write the marker to every partition; done when all have it. Raises TransactionCoordinatorFencedError."""
         ...
 
@@ -118,69 +118,43 @@ class Completions:
             await self._wakeup.park()
 
     def _begin(self, one: Prepared) -> None:
-        """Complete a transaction as far as is possible without waiting; a task of its shard does the rest.
-
-        Nothing is written before the outcome is committed: a later leader may not know it, and decide otherwise.
-        """
-        partition = one.shard.partition
-        if not self._runtime.is_active(partition, one.shard.coordinator_epoch):
-            self._end(one)
-        elif not self._runtime.is_committed(partition, one.offset):
-            self._runtime.start_soon(partition, partial(self._complete, one, is_committed=False))
-        else:
-            self._begin_markers(one)
+        """Complete a transaction as far as is possible without waiting; a task of its shard does the rest."""
+        rest = begin(self._complete(one))
+        if isinstance(rest, Rest):
+            self._runtime.start_soon(one.shard.partition, self._complete_in_task, one, rest)
 
     def _begin_again(self, one: Prepared) -> None:
         """Try again after a bug, in a task of the shard. If that task fails, too, the shard is loaded again."""
         if self._runtime.is_active(one.shard.partition, one.shard.coordinator_epoch):
-            self._runtime.start_soon(one.shard.partition, partial(self._complete, one, is_committed=False))
+            self._runtime.start_soon(one.shard.partition, self._complete_in_task, one)
         else:
             self._end(one)
 
-    def _begin_markers(self, one: Prepared) -> None:
+    async def _complete_in_task(self, one: Prepared, rest: Rest[None] | None = None) -> None:
         try:
-            writing = self._markers.write(one.marker, one.transaction.partitions)
-        except TransactionCoordinatorFencedError as error:
-            _log_refusal(one, error)
-            self._end(one)
-            return
-        if writing is None and self._is_finished(one):
-            self._end(one)
-        else:
-            self._runtime.start_soon(one.shard.partition, partial(self._complete, one, writing, is_committed=True))
-
-    def _is_finished(self, one: Prepared) -> bool:
-        """Write the final state. Returns whether it is committed, without waiting."""
-        try:
-            finishing = self._finish(one)
-        except KafkaError:
-            return False
-        if finishing is not None:
-            finishing.close()
-        return finishing is None
-
-    async def _complete(self, one: Prepared, writing: AtOnce[None] = None, *, is_committed: bool) -> None:
-        """Do the remaining steps: all of them, or with `is_committed` only those after `writing` has begun.
-
-        Each step may be repeated.
-        """
-        shard = one.shard
-        try:
-            if not is_committed:
-                await _until_done(
-                    partial(self._runtime.until_committed, shard.partition, shard.coordinator_epoch, one.offset)
-                )
-                writing = self._markers.write(one.marker, one.transaction.partitions)
-            await completed(writing)
-            await _until_done(lambda: completed(self._finish(one)))
-        except NotCoordinatorError:
-            return
-        except TransactionCoordinatorFencedError as error:
-            _log_refusal(one, error)
+            await (self._complete(one) if rest is None else rest)
         finally:
             self._end(one)
 
-    def _finish(self, one: Prepared) -> AtOnce[None]:
+    async def _complete(self, one: Prepared) -> None:
+        """Have the markers written, and write the final state. Each step may be repeated.
+
+        Nothing is written before the outcome is committed: a later leader may not know it, and decide otherwise.
+        """
+        shard = one.shard
+        try:
+            await _until_done(
+                partial(self._runtime.until_committed, shard.partition, shard.coordinator_epoch, one.offset)
+            )
+            await self._markers.write(one.marker, one.transaction.partitions)
+            await _until_done(partial(self._finish, one))
+        except NotCoordinatorError:
+            pass
+        except TransactionCoordinatorFencedError as error:
+            log.warning("transaction markers refused", transactional_id=one.transactional_id, error=str(error))
+        self._end(one)
+
+    async def _finish(self, one: Prepared) -> None:
         def complete(current: TransactionShard, now: Now, ticket: Ticket) -> Decision:
             if current is not one.shard:
                 raise NotCoordinatorError("the partition is coordinated in another epoch")
@@ -188,16 +162,12 @@ class Completions:
                 current, now, ticket, transactional_id=one.transactional_id, prepared=one.transaction
             )
 
-        return self._runtime.decide(one.shard.partition, complete)
+        await self._runtime.decide(one.shard.partition, complete)
 
     def _end(self, one: Prepared) -> None:
         one.done.set()
         if self._unfinished.get(one.transactional_id) is one:
             del self._unfinished[one.transactional_id]
-
-
-def _log_refusal(one: Prepared, error: TransactionCoordinatorFencedError) -> None:
-    log.warning("transaction markers refused", transactional_id=one.transactional_id, error=str(error))
 
 
 async def _until_done(step: Callable[[], Awaitable[None]]) -> None:
@@ -210,4 +180,5 @@ async def _until_done(step: Callable[[], Awaitable[None]]) -> None:
             raise
         except KafkaError as error:
             log.info("transaction completion delayed", error=str(error))
+            await in_task()
             await trio.sleep(RETRY_S)

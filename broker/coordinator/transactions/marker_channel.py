@@ -6,14 +6,12 @@ Markers for one broker share a request (WriteTxnMarkers); markers for this node 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
 
 import structlog
 import trio
 
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections, items_of
 from minikafka.broker.coordinator.transactions.marker_log import Marker, MarkerLog, Results
 from minikafka.controller.metadata.image import Image
@@ -25,6 +23,7 @@ from minikafka.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.waits import in_task
 
 log = structlog.get_logger("minikafka.coordinator")
 
@@ -51,32 +50,16 @@ class MarkerChannel:
         self._connections = connections
         self._batcher = Batcher[Sent, Results](connections, self._send, lambda sent: sent[1])
 
-    def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> AtOnce[None]:
-        """Write a marker to every partition; done when each partition has the marker, or is deleted.
+    async def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> None:
+        """Write a marker to every partition. Returns when each partition has the marker, or is deleted.
 
-        That is the case at once if this node leads all partitions, and no marker has to be waited for. After
-        cancellation some partitions have no marker.
+        There is no wait if this node leads all partitions, and no marker has to be waited for. After cancellation some
+        partitions have no marker.
 
         Raises:
             TransactionCoordinatorFencedError: A later coordinator writes the markers.
         """
         missing = set(partitions)
-        by_leader = self._by_leader(missing)
-        if list(by_leader) != [self._node_id]:
-            return self._write_until_done(marker, missing) if missing else None
-        results = self._marker_log.write(marker, by_leader[self._node_id])
-        if not isinstance(results, dict):
-            return self._when_written(marker, missing, results)
-        _remove_written(missing, results)
-        return self._write_until_done(marker, missing) if missing else None
-
-    async def _when_written(
-        self, marker: Marker, missing: set[TopicPartition], results: Coroutine[Any, Any, Results]
-    ) -> None:
-        _remove_written(missing, await results)
-        await self._write_until_done(marker, missing)
-
-    async def _write_until_done(self, marker: Marker, missing: set[TopicPartition]) -> None:
         attempts = 0
         while True:
             by_leader = self._by_leader(missing)
@@ -89,6 +72,7 @@ class MarkerChannel:
             if attempts % 100 == 1:
                 waiting = sorted(str(name) for name in missing)[:5]
                 log.info("transaction markers delayed", producer=marker.producer_id, partitions=waiting)
+            await in_task()
             await trio.sleep(RETRY_S)
 
     def _by_leader(self, missing: set[TopicPartition]) -> dict[int, list[TopicPartition]]:
@@ -113,6 +97,7 @@ class MarkerChannel:
         if len(by_leader) == 1:
             await write_to(*next(iter(by_leader.items())))
             return results
+        await in_task()
         async with trio.open_nursery() as nursery:
             for leader, names in by_leader.items():
                 nursery.start_soon(write_to, leader, names)
@@ -120,7 +105,7 @@ class MarkerChannel:
 
     async def _write_to(self, leader: int, marker: Marker, names: list[TopicPartition]) -> Results:
         if leader == self._node_id:
-            return await completed(self._marker_log.write(marker, names))
+            return await self._marker_log.write(marker, names)
         results: Results = {}
         for some in items_of(names):
             try:

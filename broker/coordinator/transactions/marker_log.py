@@ -6,17 +6,20 @@ Kafka's `KafkaApis.handleWriteTxnMarkersRequest`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import trio
 
-from minikafka.broker.connections.at_once import AtOnce
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
-from minikafka.broker.partitions.partition import AppendResult, Partition
+from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.partitions.request_waiters import before
+from minikafka.controller.steps import pause
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -26,6 +29,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
+from minikafka.storage.waits import Rest, begin
 
 NOT_READY = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -49,14 +53,6 @@ class Marker(NamedTuple):
     committed: bool
     coordinator_epoch: int
     transaction_version: int
-
-
-class _Waiting(NamedTuple):
-    """A marker that has been appended but is not committed yet. If that fails, the error is put into `results`."""
-
-    results: Results
-    name: TopicPartition
-    rest: Coroutine[Any, Any, None]
 
 
 class MarkerLog:
@@ -84,17 +80,28 @@ class MarkerLog:
         """
         results: list[Results] = [{} for _ in markers]
         pauses = Pauses(MARKERS_AT_ONCE)
-        deadline = self._deadline()
-        waiting: list[_Waiting] = []
-        for result, (marker, names) in zip(results, markers, strict=True):
-            if _is_invalid(marker):
-                result |= self._refusals(names)
-                continue
-            for name in names:
-                if pauses.is_due():
-                    await trio.lowlevel.checkpoint()
-                self._begin(marker, name, deadline, result, waiting)
-        await _until_all_committed(waiting)
+        deadline = trio.current_time() + self._timeout_ms / 1000
+        waiting: list[tuple[Results, TopicPartition]] = []
+        rests: deque[Rest[ErrorCode]] = deque()
+        try:
+            for result, (marker, names) in zip(results, markers, strict=True):
+                if _is_invalid(marker):
+                    result |= self._refusals(names)
+                    continue
+                for name in names:
+                    if pauses.is_due():
+                        await pause()
+                    begun = begin(self._write_one(marker, name, deadline))
+                    if isinstance(begun, Rest):
+                        waiting.append((result, name))
+                        rests.append(begun)
+                    else:
+                        result[name] = begun
+            for result, name in waiting:
+                result[name] = await rests.popleft()
+        finally:
+            for rest in rests:
+                rest.close()
         return results
 
     def _refusals(self, names: Sequence[TopicPartition]) -> Results:
@@ -103,46 +110,29 @@ class MarkerLog:
         error = ErrorCode.UNKNOWN_SERVER_ERROR if appends else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return dict.fromkeys(names, error)
 
-    def write(self, marker: Marker, names: Sequence[TopicPartition]) -> AtOnce[Results]:
-        """As `write_all` for one marker, at once if there are few partitions, and no marker has to be waited for."""
-        if len(names) > MARKERS_AT_ONCE:
-            return self._write_with_pauses(marker, names)
-        results: Results = {}
-        deadline = self._deadline()
-        waiting: list[_Waiting] = []
-        for name in names:
-            self._begin(marker, name, deadline, results, waiting)
-        return _when_all_committed(results, waiting) if waiting else results
-
-    async def _write_with_pauses(self, marker: Marker, names: Sequence[TopicPartition]) -> Results:
+    async def write(self, marker: Marker, names: Sequence[TopicPartition]) -> Results:
+        """As `write_all` for one marker."""
         (results,) = await self.write_all([(marker, names)])
         return results
 
-    def _deadline(self) -> float:
-        return trio.current_time() + self._timeout_ms / 1000
-
-    def _begin(
-        self, marker: Marker, name: TopicPartition, deadline: float, results: Results, waiting: list[_Waiting]
-    ) -> None:
-        """Append a marker, and put its error code into `results`. A marker to wait for is added to `waiting`."""
+    async def _write_one(self, marker: Marker, name: TopicPartition, deadline: float) -> ErrorCode:
+        """Append a marker, and wait until it is committed. Returns its error code."""
         write = self._write_to_group_coordinator if name.topic == OFFSETS_TOPIC else self._write_to_partition
         try:
-            rest = write(name, marker, deadline)
+            await write(name, marker, deadline)
         except KafkaError as error:
-            results[name] = ErrorCode(error.code)
-        else:
-            results[name] = ErrorCode.NONE
-            if rest is not None:
-                waiting.append(_Waiting(results, name, rest))
+            return ErrorCode(error.code)
+        return ErrorCode.NONE
 
-    def _write_to_partition(self, name: TopicPartition, marker: Marker, deadline: float) -> AtOnce[None]:
+    async def _write_to_partition(self, name: TopicPartition, marker: Marker, deadline: float) -> None:
         partition = self._find(name)
         written = partition.append_internal(
             bytearray(self._encode(marker)), transaction_version=marker.transaction_version
         )
-        if partition.is_committed(written.last_offset + 1, written.leadership_term):
-            return None
-        return _until_committed(partition, written, deadline)
+        if not partition.is_committed(written.last_offset + 1, written.leadership_term):
+            committed = partial(partition.committed, written.last_offset + 1, written.leadership_term)
+            if not await before(deadline, committed):
+                raise RequestTimedOutError(f"the marker in {partition} was not committed in time")
 
     def _find(self, name: TopicPartition) -> Partition:
         """The replica of this node. Raises UnknownTopicOrPartitionError without one, unlike other requests.
@@ -154,10 +144,10 @@ class MarkerLog:
             raise UnknownTopicOrPartitionError(f"{name} is not on this node")
         return partition
 
-    def _write_to_group_coordinator(self, name: TopicPartition, marker: Marker, _: float) -> AtOnce[None]:
+    async def _write_to_group_coordinator(self, name: TopicPartition, marker: Marker, _: float) -> None:
         """Write a marker by means of the group coordinator, which has its own time limit."""
         try:
-            rest = self._groups.runtime.end_transaction(
+            await self._groups.runtime.end_transaction(
                 name.partition,
                 self._encode(marker),
                 marker.producer_id,
@@ -166,7 +156,6 @@ class MarkerLog:
             )
         except KafkaError as error:
             raise _for_transactions(error) from error
-        return None if rest is None else _until_committed_by_group_coordinator(rest)
 
     def _encode(self, marker: Marker) -> bytes:
         kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
@@ -184,34 +173,3 @@ def _is_invalid(marker: Marker) -> bool:
 
 def _for_transactions(error: KafkaError) -> KafkaError:
     return NotLeaderOrFollowerError(error.message) if error.code in NOT_READY else error
-
-
-async def _until_committed_by_group_coordinator(rest: Coroutine[Any, Any, None]) -> None:
-    try:
-        await rest
-    except KafkaError as error:
-        raise _for_transactions(error) from error
-
-
-async def _until_committed(partition: Partition, written: AppendResult, deadline: float) -> None:
-    with trio.move_on_at(deadline) as scope:
-        await partition.committed(written.last_offset + 1, written.leadership_term)
-    if scope.cancelled_caught:
-        raise RequestTimedOutError(f"the marker in {partition} was not committed in time")
-
-
-async def _when_all_committed(results: Results, waiting: Sequence[_Waiting]) -> Results:
-    await _until_all_committed(waiting)
-    return results
-
-
-async def _until_all_committed(waiting: Sequence[_Waiting]) -> None:
-    try:
-        for one in waiting:
-            try:
-                await one.rest
-            except KafkaError as error:
-                one.results[one.name] = ErrorCode(error.code)
-    finally:
-        for one in waiting:
-            one.rest.close()

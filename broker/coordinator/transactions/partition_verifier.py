@@ -8,14 +8,13 @@ asked directly. Source: Kafka's `AddPartitionsToTxnManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import trio
 
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.coordinator.internal_topic import leader_of
 from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections, items_of
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
@@ -31,6 +30,7 @@ from minikafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.waits import in_task
 
 Results = dict[TopicPartition, ErrorCode]
 UNKNOWN_PRODUCER = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -91,41 +91,35 @@ class PartitionVerifier:
             key=lambda question: question.transactional_id,
         )
 
-    def verify(
+    async def verify(
         self,
         transactional_id: str,
         producer: ProducerIdentity,
         partitions: frozenset[TopicPartition],
         support: ClientSupport,
-    ) -> AtOnce[Results]:
+    ) -> Results:
         """Return an error code for each partition, NONE if records may be appended to it.
 
-        The result is there at once if the coordinator is on this node and need not wait. A client receives the answer
-        to EndTxn before the markers are written. The coordinator itself waits until the markers are written. If it
-        answers CONCURRENT_TRANSACTIONS before that, the question is repeated for a short time.
+        There is no wait if the coordinator is on this node and need not wait. A client receives the answer to EndTxn
+        before the markers are written. The coordinator itself waits until the markers are written. If it answers
+        CONCURRENT_TRANSACTIONS before that, the question is repeated for a short time.
         """
         if support is not ClientSupport.ADDS_PARTITIONS and not self._is_enabled():
             return dict.fromkeys(partitions, ErrorCode.NONE)
         question = Question(transactional_id, producer, partitions, support is ClientSupport.ADDS_PARTITIONS)
-        results = self._ask(question)
-        if isinstance(results, dict) and not _is_busy(question, results):
-            return _for_clients(results, support)
-        return self._until_free(question, results, support)
-
-    async def _until_free(self, question: Question, asked: AtOnce[Results], support: ClientSupport) -> Results:
         deadline = trio.current_time() + self._settings.retry_max_ms / 1000
         while True:
-            results = await completed(asked)
+            results = await self._ask(question)
             if not _is_busy(question, results) or trio.current_time() >= deadline:
                 return _for_clients(results, support)
+            await in_task()
             await trio.sleep(self._settings.retry_ms / 1000)
-            asked = self._ask(question)
 
-    def _ask(self, question: Question) -> AtOnce[Results]:
+    async def _ask(self, question: Question) -> Results:
         leader = leader_of(self._image, TOPIC, self._coordinator.partition_of(question.transactional_id))
         if leader < 0:
             return dict.fromkeys(question.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return self._ask_here(question) if leader == self._node_id else self._ask_there(leader, question)
+        return await (self._ask_here(question) if leader == self._node_id else self._ask_there(leader, question))
 
     async def _ask_there(self, leader: int, question: Question) -> Results:
         results: Results = {}
@@ -136,16 +130,14 @@ class PartitionVerifier:
                 results |= dict.fromkeys(some, ErrorCode(error.code))
         return results
 
-    def _ask_here(self, question: Question) -> AtOnce[Results]:
+    async def _ask_here(self, question: Question) -> Results:
         transactional_id, producer, partitions, adds = question
         if not adds:
-            return self._coordinator.verify_partitions(transactional_id, producer, partitions)
-        added = self._coordinator.add_partitions(
+            return await self._coordinator.verify_partitions(transactional_id, producer, partitions)
+        added = await self._coordinator.add_partitions(
             transactional_id, producer, partitions, client_version=EPOCH_PER_TRANSACTION
         )
-        if isinstance(added, ErrorCode):
-            return dict.fromkeys(partitions, added)
-        return _for_all(partitions, added)
+        return dict.fromkeys(partitions, added)
 
     async def _send(self, node_id: int, batch: Sequence[Question]) -> list[Results]:
         request = AddPartitionsToTxnRequest(transactions=[_message(question) for question in batch])
@@ -177,10 +169,6 @@ def _message(question: Question) -> AddPartitionsToTxnTransaction:
             for topic, some in groupby(sorted(question.partitions), lambda name: name.topic)
         ],
     )
-
-
-async def _for_all(partitions: frozenset[TopicPartition], added: Coroutine[Any, Any, ErrorCode]) -> Results:
-    return dict.fromkeys(partitions, await added)
 
 
 def _is_busy(question: Question, results: Results) -> bool:

@@ -5,14 +5,13 @@ Source: Kafka's `TransactionCoordinator`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 import structlog
 import trio
 
-from minikafka.broker.connections.at_once import AtOnce, completed
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.environment import Environment
@@ -22,7 +21,6 @@ from minikafka.broker.coordinator.transactions.completion import Completions, Ma
 from minikafka.broker.coordinator.transactions.end_transaction import abort_timed_out, end_transaction
 from minikafka.broker.coordinator.transactions.init_producer import (
     ProducerIdentity,
-    ProducerIdNeeded,
     init_producer_id,
 )
 from minikafka.broker.coordinator.transactions.transaction import WITHOUT_TIMEOUT_MS
@@ -35,6 +33,7 @@ from minikafka.broker.coordinator.transactions.transaction_admin import (
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
 from minikafka.controller.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
+from minikafka.controller.steps import pause
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -45,6 +44,7 @@ from minikafka.protocol.messages.list_transactions import ListTransactionsReques
 from minikafka.protocol.messages.list_transactions import TransactionState as ListedTransaction
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.compression import Codec
+from minikafka.storage.waits import in_task
 
 log = structlog.get_logger("minikafka.coordinator")
 
@@ -108,9 +108,7 @@ class TransactionCoordinator:
 
     async def _abort_exhausted(self, transactional_id: str) -> None:
         """Without a new producer id, as without a controller, the next look for time-outs tries it again."""
-        await completed(
-            self._with_producer_id(transactional_id, partial(abort_timed_out, transactional_id=transactional_id))
-        )
+        await self._with_producer_id(transactional_id, partial(abort_timed_out, transactional_id=transactional_id))
 
     # -- producers -----------------------------------------------------------------------------------------------
 
@@ -139,18 +137,18 @@ class TransactionCoordinator:
             timeout_ms = WITHOUT_TIMEOUT_MS
         elif not 0 < timeout_ms <= self._settings.timeout_max_ms:
             return ProducerIdentity(error=ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        return await completed(self._with_producer_id(
+        return await self._with_producer_id(
             transactional_id,
             partial(init_producer_id, transactional_id=transactional_id, timeout_ms=timeout_ms, expected=expected),
-        ))
+        )
 
-    def end(
+    async def end(
         self, transactional_id: str, producer: ProducerIdentity, *, commit: bool, client_version: int
-    ) -> AtOnce[ProducerIdentity]:
+    ) -> ProducerIdentity:
         """EndTxn: answered when the outcome is committed; the markers follow."""
         if not transactional_id:
             return ProducerIdentity(error=ErrorCode.INVALID_REQUEST)
-        return self._with_producer_id(
+        return await self._with_producer_id(
             transactional_id,
             partial(
                 end_transaction,
@@ -161,40 +159,28 @@ class TransactionCoordinator:
             ),
         )
 
-    def _with_producer_id(self, transactional_id: str, decide: Callable[..., Decision]) -> AtOnce[ProducerIdentity]:
+    async def _with_producer_id(self, transactional_id: str, decide: Callable[..., Decision]) -> ProducerIdentity:
         """Decide; once more with a new producer id where that is needed."""
-        try:
-            reply = self._begin(transactional_id, partial(decide, new_producer_id=None))
-        except KafkaError as error:
-            return ProducerIdentity(error=ErrorCode(error.code))
-        return reply if isinstance(reply, ProducerIdentity) else self._until_decided(transactional_id, decide, reply)
-
-    async def _until_decided(
-        self,
-        transactional_id: str,
-        decide: Callable[..., Decision],
-        reply: AtOnce[ProducerIdentity | ProducerIdNeeded],
-    ) -> ProducerIdentity:
+        new_producer_id: int | None = None
         try:
             while True:
-                decided = await completed(reply)
+                decided = await self._submit(transactional_id, partial(decide, new_producer_id=new_producer_id))
                 if isinstance(decided, ProducerIdentity):
                     return decided
                 new_producer_id = await self._next_producer_id()
-                reply = self._begin(transactional_id, partial(decide, new_producer_id=new_producer_id))
         except KafkaError as error:
             return ProducerIdentity(error=ErrorCode(error.code))
 
     # -- partitions ----------------------------------------------------------------------------------------------
 
-    def add_partitions(
+    async def add_partitions(
         self,
         transactional_id: str,
         producer: ProducerIdentity,
         partitions: frozenset[TopicPartition],
         *,
         client_version: int,
-    ) -> AtOnce[ErrorCode]:
+    ) -> ErrorCode:
         """AddPartitionsToTxn and AddOffsetsToTxn: one error for all partitions.
 
         A producer may ask for its next transaction while the markers of the last one are being written. That takes less
@@ -210,24 +196,10 @@ class TransactionCoordinator:
             client_version=client_version,
         )
         try:
-            code = self._begin(transactional_id, step)
-        except KafkaError as error:
-            return ErrorCode(error.code)
-        if isinstance(code, ErrorCode) and code is not ErrorCode.CONCURRENT_TRANSACTIONS:
-            return code
-        return self._when_completed(transactional_id, step, code)
-
-    async def _when_completed(
-        self,
-        transactional_id: str,
-        step: Callable[[TransactionShard, Now, Ticket], Decision],
-        begun: AtOnce[ErrorCode],
-    ) -> ErrorCode:
-        """The error code, once more decided after the last transaction of the producer, if that was in the way."""
-        try:
-            code = await completed(begun)
+            code: ErrorCode = await self._submit(transactional_id, step)
             last = self._completions.unfinished(transactional_id)
             if code is ErrorCode.CONCURRENT_TRANSACTIONS and last is not None:
+                await in_task()
                 with trio.move_on_after(self._settings.retry_max_ms / 1000):
                     await last.wait()
                 code = await self._submit(transactional_id, step)
@@ -235,9 +207,9 @@ class TransactionCoordinator:
             return ErrorCode(error.code)
         return code
 
-    def verify_partitions(
+    async def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: frozenset[TopicPartition]
-    ) -> AtOnce[dict[TopicPartition, ErrorCode]]:
+    ) -> dict[TopicPartition, ErrorCode]:
         """Whether the partitions belong to the open transaction: an error code for each."""
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
@@ -251,18 +223,10 @@ class TransactionCoordinator:
             )
 
         try:
-            results = self._begin(transactional_id, verify)
+            results: dict[TopicPartition, ErrorCode] = await self._submit(transactional_id, verify)
         except KafkaError as error:
             return dict.fromkeys(partitions, ErrorCode(error.code))
-        return results if isinstance(results, dict) else self._when_verified(results, partitions)
-
-    async def _when_verified(
-        self, results: Coroutine[Any, Any, dict[TopicPartition, ErrorCode]], partitions: frozenset[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
-        try:
-            return await results
-        except KafkaError as error:
-            return dict.fromkeys(partitions, ErrorCode(error.code))
+        return results
 
     # -- administration ------------------------------------------------------------------------------------------
 
@@ -310,15 +274,6 @@ class TransactionCoordinator:
         await self.runtime.until_loaded(index, LOADING_S)
         return await self.runtime.submit(index, decide)
 
-    def _begin(
-        self, transactional_id: str, decide: Callable[[TransactionShard, Now, Ticket], Decision]
-    ) -> AtOnce[Any]:
-        """As `_submit`, at once if possible. Raises KafkaError."""
-        index = self.partition_of(transactional_id)
-        if self.runtime.is_loading(index):
-            return self._submit(transactional_id, decide)
-        return self.runtime.begin(index, decide)
-
     def partition_of(self, transactional_id: str) -> int:
         """The partition of `__transaction_state`; -1 while that does not exist."""
         count = self._environment.partition_count(TOPIC)
@@ -335,7 +290,7 @@ async def _matching(run: Run, pattern: Pattern, listed: Sequence[ListedTransacti
         work += needed
         if work > WORK_AT_ONCE:
             work = 0
-            await trio.lowlevel.checkpoint()
+            await pause()
         if needed > WORK_AT_ONCE:
             matches = await run(pattern.matches, one.transactional_id)
         else:

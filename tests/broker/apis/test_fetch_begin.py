@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from minikafka.broker.connections.long_polls import LongPoll
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.protocol.headers import response_parts
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minikafka.storage.waits import IN_TASK, Rest, begin
 
 RECORDS = 5
 PARTITIONS = st.builds(
@@ -65,7 +65,11 @@ def test_begun_requests_get_the_responses_of_awaited_ones(request: FetchRequest,
             awaited.append(await fetch.handle(request, context))
 
         async with trio.open_nursery() as nursery:
-            begun = fetch.begin(request, context)
+            begun: Any = begin(fetch.handle(request, context))
+            if isinstance(begun, Rest):
+                assert isinstance(begun.wait, LongPoll)
+                begun.close()
+                begun = begun.wait
             nursery.start_soon(await_it)
             await trio.testing.wait_all_tasks_blocked()
             assert isinstance(begun, LongPoll) == (not awaited)
@@ -86,8 +90,9 @@ def test_sessions_and_followers_need_a_task() -> None:
         world = World(replicas=(1,))
         context = RequestContext(world.nodes[1], 12, "me", ConnectionInfo("PLAINTEXT", "127.0.0.1"))
         for unusual in ({"session_epoch": 0}, {"replica_id": 2}):
-            begun = fetch.begin(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[], **unusual), context)
-            assert isinstance(begun, Coroutine)
+            begun = begin(fetch.handle(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[], **unusual), context))
+            assert isinstance(begun, Rest)
+            assert begun.wait is IN_TASK
             assert (await begun).responses == []
 
     trio.run(story)

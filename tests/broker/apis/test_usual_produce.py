@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Awaitable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -37,6 +37,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Codec, encode_batch
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk
+from minikafka.storage.waits import Rest
 
 NODE, OTHER = 1, 2
 NOW_MS = 1_700_000_000_000
@@ -100,7 +101,7 @@ class World:
         """The response, or what else becomes of the request."""
         try:
             answer = self.dispatcher.answer_now(bytearray(frame), CLIENT, None)
-            if isinstance(answer, Coroutine):
+            if isinstance(answer, Rest):
                 answer = trio.run(awaited, answer, clock=trio.testing.MockClock(autojump_threshold=0))
         except (MalformedMessage, Disconnect) as error:
             return f"{type(error).__name__}: {error}"

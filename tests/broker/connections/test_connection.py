@@ -3,9 +3,8 @@
 import itertools
 import math
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
@@ -17,6 +16,7 @@ from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked,
 from minikafka.broker.connections.ready_sockets import ReadySockets, Turn
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport, StreamTransport, Transport
+from minikafka.storage.waits import Begun, begin, in_task
 
 WAITING, ECHO, FAILING, PARKED = b"\x00\x01", b"\x00\x02", b"\x00\x03", b"\x00\x04"
 NEVER = LongPoll([], 1, math.inf, lambda in_time: None, lambda times: None)
@@ -87,18 +87,19 @@ class Echo:
 
     def answer_now(
         self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
-    ) -> Answer | Coroutine[Any, Any, Answer] | Parked:
+    ) -> Begun[Answer] | Parked:
         if bytes(frame[:2]) == PARKED and receiver is not None:
             self.receivers.append(receiver)
             return self.polls.park(frame, receiver, NEVER, list)
         if bytes(frame[:2]) == WAITING or not next(self.at_once):
-            return self.answer(frame, connection)
+            return begin(self.answer(frame, connection))
         self.seen.append(bytes(frame))
         if bytes(frame[:2]) == FAILING:
             raise Disconnect("asked to")
         return [framed(bytes(frame))], self.throttle_ms
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
+        await in_task()
         self.seen.append(bytes(frame))
         if bytes(frame[:2]) == WAITING:
             await self.released.wait()
@@ -291,7 +292,7 @@ class Slow(Echo):
 
     def answer_now(
         self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
-    ) -> Answer | Coroutine[Any, Any, Answer] | Parked:
+    ) -> Begun[Answer] | Parked:
         answer = super().answer_now(frame, connection, receiver)
         if isinstance(answer, tuple):
             self.clock.jump(0.001)

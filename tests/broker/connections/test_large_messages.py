@@ -54,6 +54,7 @@ from minikafka.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from minikafka.storage.waits import in_task
 
 MANY = 60_000
 AT_A_TIME = -(-MEMORY_SIZE_BYTES_MAX // (MANY * ELEMENT_SIZE_BYTES))
@@ -114,6 +115,7 @@ class Node:
         async def handle(_: Any, context: Any) -> Any:
             self.waiting += 1
             self.most = max(self.most, self.waiting)
+            await in_task()
             await self.go.wait()
             self.waiting -= 1
             return response
@@ -354,19 +356,14 @@ def test_a_request_of_many_elements_is_refused_in_the_thread(waits: bool, count:
         functions.append(function)
         return await Node._run(function, *args)
 
-    def begin(request: MetadataRequest, context: Any) -> Any:
-        if waits:
-            return handle(request, context)
-        raise NotControllerError
-
     async def handle(request: MetadataRequest, _: Any) -> Any:
-        await trio.lowlevel.checkpoint()
+        if waits:
+            await in_task()
+            await trio.lowlevel.checkpoint()
         raise NotControllerError
 
     async def main() -> None:
-        api: Any = SimpleNamespace(
-            REQUEST=MetadataRequest, VERSIONS="0-1", handle=handle, begin=begin, ELEMENTS_MAX=10**5
-        )
+        api: Any = SimpleNamespace(REQUEST=MetadataRequest, VERSIONS="0-1", handle=handle, ELEMENTS_MAX=10**5)
         dispatcher: Dispatcher[None] = Dispatcher(
             None, routes_of([api]), clock=trio.current_time, large_messages=LargeMessages(run)
         )

@@ -21,6 +21,7 @@ from minikafka.broker.connections.long_polls import Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo
 from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.transport import StreamTransport
+from minikafka.storage.waits import begin, in_task
 
 PRODUCE, FETCH = b"\x00\x00", b"\x00\x01"
 MIB = 1 << 20
@@ -113,9 +114,10 @@ class Waiting:
         self.released = trio.Event()
 
     def answer_now(self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None) -> object:
-        return self.answer(frame, connection)
+        return begin(self.answer(frame, connection))
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
+        await in_task()
         self.seen.append(len(frame))
         await self.released.wait()
         return [b"done"], 0

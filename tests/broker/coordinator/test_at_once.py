@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from types import CoroutineType
 from typing import Any, cast
 
 import pytest
@@ -11,7 +10,6 @@ import trio
 from support.coordinator_node import MemoryNode, run_with_node
 
 from minikafka.broker.apis import consumer_group_heartbeat, heartbeat, offset_commit
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.coordinator.runtime import DECISIONS_AT_ONCE
 from minikafka.protocol.errors import ErrorCode
@@ -23,6 +21,7 @@ from minikafka.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from minikafka.storage.waits import Rest, begin
 
 GROUP = "g"
 
@@ -35,7 +34,7 @@ def begin_commit(node: MemoryNode, offset: int, topics: tuple[str, ...] = ("t",)
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
     named = [OffsetCommitRequestTopic(name=topic, partitions=[partition]) for topic in topics]
     request = OffsetCommitRequest(group_id=GROUP, generation_id_or_member_epoch=-1, topics=named)
-    return offset_commit.begin(request, context(node, 8))
+    return begin(offset_commit.handle(request, context(node, 8)))
 
 
 def errors(response: OffsetCommitResponse) -> list[tuple[str, list[int]]]:
@@ -54,7 +53,7 @@ def test_a_commit_and_heartbeats_need_no_task() -> None:
     async def body(node: MemoryNode) -> None:
         assert errors(begin_commit(node, 4)) == [("t", [0])]
         beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
-        answer = cast(Any, heartbeat.begin(beat, context(node, 4)))
+        answer = cast(Any, begin(heartbeat.handle(beat, context(node, 4))))
         assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
         joining = ConsumerGroupHeartbeatRequest(
             group_id="c",
@@ -64,19 +63,19 @@ def test_a_commit_and_heartbeats_need_no_task() -> None:
             subscribed_topic_names=["t"],
             topic_partitions=[],
         )
-        joined = await completed(cast(Any, consumer_group_heartbeat.begin(joining, context(node, 1))))
+        joined = await consumer_group_heartbeat.handle(joining, context(node, 1))
         assert joined.assignment.topic_partitions[0].partitions == [0]
         member = ConsumerGroupHeartbeatRequest(group_id="c", member_id="m", member_epoch=joined.member_epoch)
-        assert cast(Any, consumer_group_heartbeat.begin(member, context(node, 1))).error_code == ErrorCode.NONE
+        assert cast(Any, begin(consumer_group_heartbeat.handle(member, context(node, 1)))).error_code == ErrorCode.NONE
 
     run(body)
 
 
-def test_a_commit_whose_replication_is_waited_for_is_a_coroutine() -> None:
+def test_a_commit_whose_replication_is_waited_for_needs_a_task() -> None:
     async def body(node: MemoryNode) -> None:
         node.logs.held = trio.Event()
         waiting = begin_commit(node, 4)
-        assert isinstance(waiting, CoroutineType)
+        assert isinstance(waiting, Rest)
         assert len(node.logs.records()) == 1, "the decision is made"
         node.logs.held.set()
         assert errors(await waiting) == [("t", [0])]
@@ -104,7 +103,7 @@ def test_so_many_decisions_are_made_between_two_pauses() -> None:
     async def body(node: MemoryNode) -> None:
         for _ in range(3):
             begun = [begin_commit(node, 4) for _ in range(DECISIONS_AT_ONCE)]
-            later = [one for one in begun if isinstance(one, CoroutineType)]
+            later = [one for one in begun if isinstance(one, Rest)]
             assert len(later) == 1
             before = len(node.logs.records())
             assert errors(await later[0]) == [("t", [0])]

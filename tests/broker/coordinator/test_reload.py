@@ -13,7 +13,6 @@ import trio.testing
 from support.coordinator_node import MemoryNode, run_with_node
 from support.transaction_bench import Bench, in_trio
 
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.coordinator.decision import Decision, Producer
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue
@@ -24,6 +23,7 @@ from minikafka.controller.failures import FAILURES
 from minikafka.protocol.errors import NotCoordinatorError
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
+from minikafka.storage.waits import begin
 
 KEYS = [OffsetCommitKey(group="g", topic="t", partition=number) for number in range(5)]
 Runtime = CoordinatorRuntime[GroupShard]
@@ -36,7 +36,7 @@ def commit(offset: int, then: Callable[[], Decision] | None = None, producer: Pr
 
 def decide(runtime: Runtime, decision: Decision) -> None:
     """Carry out a decision of partition 0, which also replies."""
-    runtime.decide(0, lambda state, now, ticket: replace(decision, replies=[(ticket, None)]))
+    begin(runtime.decide(0, lambda state, now, ticket: replace(decision, replies=[(ticket, None)])))
 
 
 def committed(state: GroupShard) -> list[int]:
@@ -104,7 +104,7 @@ def by_marker(runtime: Runtime, patch: pytest.MonkeyPatch) -> None:
     with pytest.MonkeyPatch.context() as once:
         once.setattr(GroupShard, "end_transaction", fails)
         with pytest.raises(Bug):
-            runtime.end_transaction(0, marker, 9, committed=True)
+            begin(runtime.end_transaction(0, marker, 9, committed=True))
 
 
 def by_task(runtime: Runtime, patch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_after_a_bug_the_state_is_that_of_the_log(
 
     async def refused(runtime: Runtime) -> None:
         with trio.fail_after(10), pytest.raises(NotCoordinatorError):
-            await completed(runtime.decide(0, lambda *_: Decision()))
+            await runtime.decide(0, lambda *_: Decision())
 
     with structlog.testing.capture_logs() as logs:
         run_with_node(body)
@@ -150,7 +150,7 @@ def test_a_bug_before_the_append_keeps_the_state(monkeypatch: pytest.MonkeyPatch
         runtime = node.groups.runtime
         before = list(runtime.states())
         with pytest.raises(Bug):
-            runtime.decide(0, fails)
+            begin(runtime.decide(0, fails))
         monkeypatch.setattr(GroupShard, "encode", fails)
         with pytest.raises(Bug):
             decide(runtime, commit(1))

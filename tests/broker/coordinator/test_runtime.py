@@ -10,7 +10,6 @@ import trio
 import trio.testing
 from support.coordinator_node import MemoryLogs, MemoryNode, run_with_node
 
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue, encode_record
 from minikafka.broker.coordinator.runtime import Status, partition_for
@@ -155,7 +154,7 @@ def test_an_open_transaction_in_the_log_is_pending() -> None:
         assert await fetch(node) == (0, 1)
         assert await fetch(node, stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
         marker = marker_of(ControlType.COMMIT)
-        await completed(node.groups.runtime.end_transaction(HOME.partition, marker, 9, committed=True))
+        await node.groups.runtime.end_transaction(HOME.partition, marker, 9, committed=True)
         assert await fetch(node, stable=True) == (0, 5)
 
     run(body, logs)

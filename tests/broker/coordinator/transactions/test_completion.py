@@ -7,9 +7,9 @@ import trio
 import trio.testing
 from support.transaction_bench import ID, PARTITIONS, V1, Bench, in_trio
 
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.coordinator.transactions.transaction import TransactionState
 from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError
+from minikafka.storage.waits import Rest, begin, completed
 
 
 def test_markers_that_need_no_waiting_need_no_task() -> None:
@@ -92,13 +92,14 @@ def test_a_partition_is_verified_at_once_if_its_addition_is_committed() -> None:
         async with bench.running() as coordinator:
             producer = await bench.init()
             bench.logs.held = trio.Event()
-            added = bench.coordinator.add_partitions(ID, producer, PARTITIONS, client_version=V1)
-            assert not isinstance(added, ErrorCode)
-            verified = coordinator.verify_partitions(ID, producer, PARTITIONS)
-            assert not isinstance(verified, dict), "another leader may not know the partitions"
+            added = begin(bench.coordinator.add_partitions(ID, producer, PARTITIONS, client_version=V1))
+            assert isinstance(added, Rest)
+            verified = begin(coordinator.verify_partitions(ID, producer, PARTITIONS))
+            assert isinstance(verified, Rest), "another leader may not know the partitions"
             bench.logs.held.set()
             assert await completed(added) is ErrorCode.NONE
             assert await completed(verified) == dict.fromkeys(PARTITIONS, ErrorCode.NONE)
-            assert coordinator.verify_partitions(ID, producer, PARTITIONS) == dict.fromkeys(PARTITIONS, ErrorCode.NONE)
+            verified = begin(coordinator.verify_partitions(ID, producer, PARTITIONS))
+            assert verified == dict.fromkeys(PARTITIONS, ErrorCode.NONE)
 
     in_trio(body)

@@ -13,7 +13,6 @@ from support.coordinator_steps import counted_calls
 from support.images import three_brokers, with_topic
 from support.transaction_bench import Bench, Markers, in_trio
 
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX
 from minikafka.broker.coordinator.transactions.broker_requests import BrokerConnections
 from minikafka.broker.coordinator.transactions.completion import TRANSACTION_WORK, WORK_AT_ONCE
@@ -134,7 +133,7 @@ def test_markers_are_written_however_many_end_together(sizes: str) -> None:
             channel = MarkerChannel(1, image_of(sets), cast(MarkerLog, None), cast(BrokerConnections, other))
 
             async def write(number: int, partitions: frozenset[TopicPartition]) -> None:
-                await completed(channel.write(Marker(number, 0, True, 0, 2), partitions))
+                await channel.write(Marker(number, 0, True, 0, 2), partitions)
 
             with trio.fail_after(5):
                 async with trio.open_nursery() as writing:
@@ -164,9 +163,8 @@ def test_partitions_are_verified_however_many_are_written_together(sizes: str) -
 
             async def verify(number: int, partitions: frozenset[TopicPartition]) -> None:
                 support = ClientSupport.TRANSACTION_ABORTABLE
-                results[number] = await completed(
-                    verifier.verify(f"id {number}", ProducerIdentity(number, 0), partitions, support)
-                )
+                producer = ProducerIdentity(number, 0)
+                results[number] = await verifier.verify(f"id {number}", producer, partitions, support)
 
             async with trio.open_nursery() as verifying:
                 for number, partitions in enumerate(sets):
@@ -190,7 +188,7 @@ def test_between_two_pauses_few_markers_are_written(size: int) -> None:
             for number in range(200):
                 name = f"id {number}"
                 producer = await coordinator.init_producer_id(name, 60_000, None)
-                added = await completed(coordinator.add_partitions(name, producer, partitions, client_version=2))
+                added = await coordinator.add_partitions(name, producer, partitions, client_version=2)
                 assert added is ErrorCode.NONE
             for key, one in list(shard.transactions.items()):
                 shard.apply(key, one.prepared(0, 2, commit=True), 0, -1)

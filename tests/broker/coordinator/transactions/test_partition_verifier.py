@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import trio
 import trio.testing
 from support.images import three_brokers, with_topic
 from support.transaction_bench import in_trio
 
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.coordinator.transactions.broker_requests import BrokerConnections
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.partition_verifier import ClientSupport, PartitionVerifier, Results
@@ -76,10 +75,9 @@ def test_an_id_is_named_once_in_a_request_and_every_partition_is_answered() -> N
 
             async def verify(transactional_id: str, partition: int) -> None:
                 name = TopicPartition("t", partition)
-                asked: Any = verifier.verify(
+                results[partition] = await verifier.verify(
                     transactional_id, PRODUCER, frozenset([name]), ClientSupport.TRANSACTION_ABORTABLE
                 )
-                results[partition] = await completed(asked)
 
             for partition, transactional_id in enumerate(["first", "a", "b", "a", "c"]):
                 nursery.start_soon(verify, transactional_id, partition)

@@ -10,7 +10,6 @@ import trio
 import trio.testing
 from support.transaction_bench import ID, PARTITIONS, TIMEOUT_MS, V1, V2, Bench, in_trio
 
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
 from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError, TransactionCoordinatorFencedError
@@ -415,10 +414,10 @@ def test_verification_tells_members_of_the_transaction_from_others() -> None:
             other = TopicPartition("other", 0)
             asked = frozenset({*PARTITIONS, other})
             await bench.add(producer, V1)
-            found = await completed(coordinator.verify_partitions(ID, producer, asked))
+            found = await coordinator.verify_partitions(ID, producer, asked)
             assert found == dict.fromkeys(PARTITIONS, ErrorCode.NONE) | {other: ErrorCode.TRANSACTION_ABORTABLE}
             stale = ProducerIdentity(producer.producer_id, producer.epoch - 1)
-            refused = await completed(coordinator.verify_partitions(ID, stale, asked))
+            refused = await coordinator.verify_partitions(ID, stale, asked)
             assert set(refused.values()) == {ErrorCode.PRODUCER_FENCED}
 
     in_trio(body)

@@ -13,7 +13,6 @@ from support.coordinator_requests import GROUP, join
 from trio.testing import assert_checkpoints, assert_no_checkpoints
 
 from minikafka.broker.apis import add_partitions_to_txn
-from minikafka.broker.connections.at_once import completed
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.coordinator.groups.offsets.request_parts import PARTITIONS_AT_ONCE
 from minikafka.protocol.errors import ErrorCode
@@ -36,6 +35,7 @@ from minikafka.protocol.messages.txn_offset_commit import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import parse_header
+from minikafka.storage.waits import begin, completed
 
 PARTITIONS = 3 * PARTITIONS_AT_ONCE + 500
 ASKED = {"t": range(1_500), "u": range(2_000)}
@@ -219,7 +219,7 @@ def test_nobody_coordinates_the_group_any_more() -> None:
 
 @pytest.mark.parametrize(("count", "pauses"), [(PARTITIONS_AT_ONCE, False), (PARTITIONS_AT_ONCE + 1, True)])
 def test_many_partitions_are_added_to_a_transaction_after_a_pause(count: int, *, pauses: bool) -> None:
-    def add(*_: object, **__: object) -> ErrorCode:
+    async def add(*_: object, **__: object) -> ErrorCode:
         decided.append(True)
         return ErrorCode.NONE
 
@@ -235,7 +235,7 @@ def test_many_partitions_are_added_to_a_transaction_after_a_pause(count: int, *,
 
     async def main() -> None:
         context = RequestContext(services, 3, "", ConnectionInfo("PLAINTEXT", "127.0.0.1"))
-        answer = add_partitions_to_txn.begin(request, context)
+        answer = begin(add_partitions_to_txn.handle(request, context))
         assert bool(decided) is not pauses
         with assert_checkpoints() if pauses else assert_no_checkpoints():
             response = await completed(answer)

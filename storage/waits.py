@@ -1,0 +1,117 @@
+"""Runs coroutines without a task for as long as they do not wait.
+
+To answer a small request costs less than to switch to a task. So a handler is one coroutine function, and `begin` runs
+its coroutine up to the first place where it has to wait: most requests are answered there. Otherwise the coroutine
+stops at one of the waits of this module, and a task awaits the rest of it::
+
+    begun = begin(handle(request))
+    response = await begun if isinstance(begun, Rest) else begun
+
+A coroutine that `begin` runs has no task: it must not await trio, nor enter a cancel scope, before it has awaited
+`in_task()`; and it looks only then at the condition that it waits for, since others run meanwhile. In a task,
+`in_task()` does nothing, so the same coroutine can also simply be awaited. What waits in storage, controller and broker
+awaits `in_task()` first, so handlers rarely do.
+"""
+
+from collections.abc import Coroutine, Generator
+from typing import Any, Generic, TypeAlias, TypeVar
+
+__all__ = ["IN_TASK", "Begun", "Offered", "Rest", "begin", "completed", "in_task", "offered"]
+
+T = TypeVar("T")
+
+IN_TASK = object()
+"""What a coroutine waits for that needs a task."""
+
+_runs_without_task = False
+
+
+class Rest(Generic[T]):
+    """A coroutine that has begun and stopped at a wait: await it, or close it.
+
+    Attributes:
+        wait: What the coroutine waits for: `IN_TASK`, or an object that it has offered (`offered`).
+    """
+
+    __slots__ = ("_coroutine", "wait")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], wait: object) -> None:
+        self._coroutine = coroutine
+        self.wait = wait
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        if _runs_without_task:
+            yield IN_TASK
+        return (yield from self._coroutine.__await__())
+
+    def close(self) -> None:
+        """Give the coroutine up; its `finally` clauses run."""
+        self._coroutine.close()
+
+
+Begun: TypeAlias = T | Rest[T]
+"""The result of a coroutine that did not have to wait, or the rest of the coroutine."""
+
+
+class _Wait:
+    """Stops a coroutine that `begin` runs; in a task it does nothing."""
+
+    __slots__ = ("_for",)
+
+    def __init__(self, what: object) -> None:
+        self._for = what
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        if _runs_without_task:
+            yield self._for
+
+
+_IN_TASK = _Wait(IN_TASK)
+
+
+def in_task() -> _Wait:
+    """Wait, if there is no task yet, until a task awaits the rest of the coroutine."""
+    return _IN_TASK
+
+
+def offered(wait: object) -> _Wait:
+    """As `in_task`, but whoever has begun the coroutine may carry out `wait` in another way, and close the rest."""
+    return _Wait(wait)
+
+
+def begin(coroutine: Coroutine[Any, Any, T]) -> Begun[T]:
+    """Run a coroutine up to the first place where it has to wait; returns its result, or the rest of it.
+
+    Raises:
+        RuntimeError: The coroutine waits for something else before `in_task()`; the error is raised in the coroutine.
+        The coroutine's exceptions.
+    """
+    global _runs_without_task
+    before, _runs_without_task = _runs_without_task, True
+    try:
+        wait = coroutine.send(None)
+        if wait is not IN_TASK and not isinstance(wait, Offered):
+            if (abort := getattr(wait, "abort_func", None)) is not None:
+                abort(None)  # Nobody may wake this wait for a task that it does not have.
+            coroutine.throw(RuntimeError(f"a coroutine waits for {wait!r} without a task: await in_task() first"))
+            raise RuntimeError(f"{coroutine} goes on after it has waited without a task")
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        _runs_without_task = before
+    return Rest(coroutine, wait)
+
+
+class Offered:
+    """The base class of waits that can be offered."""
+
+    __slots__ = ()
+
+
+async def completed(begun: Begun[T]) -> T:
+    """Return the result of what was begun; wait for it if necessary."""
+    if isinstance(begun, Rest):
+        rest: Rest[T] = begun
+        return await rest
+    return begun
