@@ -90,8 +90,11 @@ class Consumer(IteratedWithAsync, BlockingClient):
                     super()._run(self._return_taken)
                 while True:
                     while self._taken:
-                        record = self._yielded = self._taken[0]
-                        del self._taken[0]  # From here to `yield` no signal is handled: calls and jumps do so.
+                        try:
+                            record = self._yielded = self._taken[0]
+                            del self._taken[0]  # From the line above to `yield` there is no call and no jump: no signal
+                        except IndexError:  # is handled, and no other thread's call takes the records back.
+                            break
                         yield record
                     self._yielded = None
                     super()._wait(self._take, _FOREVER_MS)
@@ -232,8 +235,11 @@ class Consumer(IteratedWithAsync, BlockingClient):
             self._wait(self._take, timeout_ms, max_records)
         finally:
             self._readers.pop(mine, None)
-        records = list(self._taken)
-        self._taken = deque()
+        taken, nothing = self._taken, deque[ConsumerRecord]()
+        records = list(taken)
+        if self._taken is not taken:  # A call of another thread has taken them back: they come again.
+            return []
+        self._taken = nothing
         return records
 
     def __exit__(self, *exception: Any) -> bool | None:

@@ -116,8 +116,8 @@ MUTATIONS = (
     Mutation(
         "a signal between the end of the queue and the loop loses a record",
         "client/blocking/consumer.py",
-        "record = self._yielded = self._taken[0]\n                        del self._taken[0]",
-        "record = self._yielded = self._taken.popleft()\n                        str()",
+        "record = self._yielded = self._taken[0]\n                            del self._taken[0]",
+        "record = self._yielded = self._taken.popleft()\n                            str()",
         ("tests/client/consumer/test_interrupted_reads.py",),
     ),
     Mutation(

@@ -444,4 +444,20 @@ MUTATIONS = (
         ("tests/client/groups/test_cancelled_in_a_listener.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "records that another thread's call takes back end an iteration",
+        "client/blocking/consumer.py",
+        "                        except IndexError:",
+        "                        except ZeroDivisionError:",
+        ("tests/client/consumer/test_calls_of_other_threads.py::test_an_iteration_goes_on",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "a poll returns records that another thread's call has taken back",
+        "client/blocking/consumer.py",
+        "        if self._taken is not taken:",
+        "        if False:",
+        ("tests/client/consumer/test_calls_of_other_threads.py::test_a_poll_returns_what_was_not_taken_back",),
+        TEST_ONLY,
+    ),
 )
