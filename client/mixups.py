@@ -1,11 +1,12 @@
-"""Helpful errors for calls meant for the other kind of client (async or blocking), or for other libraries' clients.
+"""Helpful errors for calls meant for the other kind of client (async or blocking), or for other libraries' clients,
+and for copies of clients.
 
 The methods are hidden from type checkers, which find such mistakes by themselves.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
 
 class _OfOtherLibraries:
@@ -30,8 +31,19 @@ class _OfOtherLibraries:
         )
 
 
+def _refuse_copy(client: object, protocol: SupportsIndex) -> NoReturn:
+    """The `__reduce_ex__` of clients, for `pickle`, `copy.copy` and `copy.deepcopy`."""
+    name = type(client).__name__
+    raise TypeError(
+        f"a {name} cannot be pickled or copied, as its connections cannot: create a {name} where it is used, for"
+        " example in the other process, or in the function that Spark calls"
+    )
+
+
 class MixedWithBlocking:
     """The errors of an async client that is used like a blocking one."""
+
+    __reduce_ex__ = _refuse_copy
 
     if not TYPE_CHECKING:
 
@@ -55,6 +67,8 @@ class MixedWithBlocking:
 
 class MixedWithAsync:
     """The errors of a blocking client that is used like an async one."""
+
+    __reduce_ex__ = _refuse_copy
 
     if not TYPE_CHECKING:
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -67,6 +69,14 @@ def test_what_does_not_exist_is_missing_as_usual(package: Any, name: str) -> Non
     assert not hasattr(one, "closed")
     with pytest.raises(AttributeError, match=f"'{name}' object has no attribute 'clse'"):
         one.clse()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps, lambda one: pickle.dumps({"kept": [one]})])
+@pytest.mark.parametrize("package", [client, blocking])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_client_is_neither_copied_nor_pickled(package: Any, name: str, copied: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=rf"^a {name} cannot be pickled or copied.* create a {name} where it is used"):
+        copied(made(package, name))
 
 
 @pytest.mark.parametrize("call", [lambda one: one.send("t", b"x"), lambda one: one.flush()])

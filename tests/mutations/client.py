@@ -44,6 +44,14 @@ _LATE = (
 
 MUTATIONS = (
     Mutation(
+        "a blocking client can be copied, and the copies share a thread",
+        "client/mixups.py",
+        '    """The errors of a blocking client that is used like an async one."""\n\n    __reduce_ex__ = _refuse',
+        '    """The errors of a blocking client that is used like an async one."""\n\n    _refuse = _refuse',
+        ("tests/client/test_mixups.py::test_a_client_is_neither_copied_nor_pickled",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a request that needs a newer version raises an error of the codec",
         "client/connections/connection.py",
         "            if _fits_newer(message, version):\n",
