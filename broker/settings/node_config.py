@@ -208,7 +208,12 @@ def load_config(
     try:
         return _checked(given, origins)
     except ConfigError as error:
-        raise ConfigError(tuple(_with_origins(error.problems, origins))) from None
+        problems = tuple(_with_origins(error.problems, origins))
+        replaced = {**(properties or {}), **from_environment(environment or {})}.get("listeners")
+        if replaced and "listeners" in (settings or {}) and any("listener" in str(problem) for problem in problems):
+            place = {**(places or {}), **named}.get("listeners")
+            problems = (_replaced_listeners(given["listeners"], replaced, place), *problems)
+        raise ConfigError(problems) from None
 
 
 def _checked(given: Mapping[str, str], origins: Mapping[str, str]) -> NodeConfig:
@@ -232,6 +237,12 @@ def _checked(given: Mapping[str, str], origins: Mapping[str, str]) -> NodeConfig
     if problems:
         raise ConfigError(tuple(problems))
     return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given), origins, metrics)
+
+
+def _replaced_listeners(text: str, replaced: str, place: str | None) -> Problem:
+    """Says that --port replaced all listeners, with which other settings of a file and the environment may conflict."""
+    origin = f" (from {place})" if place else ""
+    return Problem("listeners", text, f"--port, --host or --set replaces all of listeners={replaced}{origin}")
 
 
 def _with_origins(problems: Iterable[Problem], origins: Mapping[str, str]) -> Iterator[Problem]:

@@ -20,6 +20,14 @@ _CRASH = "tests/storage/test_crash.py"
 _PUBLISHED = "tests/storage/test_published_bugs.py"
 
 MUTATIONS = (
+    Mutation(
+        "a conflict with --port blames the file alone",
+        "broker/settings/node_config.py",
+        '        if replaced and "listeners" in (settings or {}) and',
+        '        if not replaced and "listeners" in (settings or {}) and',
+        ("tests/broker/settings/test_node_config.py",),
+        seeds=TEST_ONLY,
+    ),
     # -- a full disk at the start ---------------------------------------------------------------------------------
     Mutation(
         "a node whose log met a full disk ends without naming the directory",

@@ -40,6 +40,8 @@ log.retention.hours=168
 log.segment.bytes=1073741824
 """
 
+_TWO = "PLAINTEXT://:1,CONTROLLER://:2"
+
 
 def config(**given: str) -> NodeConfig:
     """A configuration; underscores in names stand for dots."""
@@ -216,6 +218,39 @@ def test_options_override_the_environment_which_overrides_the_file() -> None:
     )
     assert (node.number("num.partitions"), node.number("log.roll.hours")) == (4, 3)
     assert node.number("log.segment.bytes") == 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("below", "origin"),
+    [
+        ({"properties": {"listeners": _TWO}, "places": {"listeners": "it, line 3"}}, " (from it, line 3)"),
+        ({"properties": {"listeners": _TWO}}, ""),
+        ({"environment": {"KAFKA_LISTENERS": _TWO}}, " (from the environment variable KAFKA_LISTENERS)"),
+    ],
+)
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"controller.listener.names": "CONTROLLER"},
+        {"advertised.listeners": "B://x:1", "listener.security.protocol.map": "B:PLAINTEXT,PLAINTEXT:PLAINTEXT"},
+        {"inter.broker.listener.name": "CONTROLLER"},
+    ],
+)
+def test_what_conflicts_with_a_port_option_is_preceded_by_what_the_option_replaced(
+    below: dict[str, dict[str, str]], origin: str, other: dict[str, str]
+) -> None:
+    below = {"properties": {}, **below}
+    below["properties"] = {**below["properties"], **other}
+    with pytest.raises(ConfigError) as refused:
+        load_config(**below, settings={"listeners": "PLAINTEXT://:1"})
+    first, *_ = str(refused.value).splitlines()
+    assert first == f"listeners=PLAINTEXT://:1: --port, --host or --set replaces all of listeners={_TWO}{origin}"
+
+
+def test_an_option_for_listeners_is_not_blamed_for_other_problems() -> None:
+    with pytest.raises(ConfigError, match=r"^num\.partitions=0") as refused:
+        load_config(properties={"listeners": _TWO, "num.partitions": "0"}, settings={"listeners": "PLAINTEXT://:1"})
+    assert len(refused.value.problems) == 1
 
 
 def test_defaults_of_internal_topics_follow_the_number_of_live_brokers() -> None:
