@@ -43,7 +43,8 @@ STEP_BYTES_MAX = 8 << 20
 LOGS_AT_ONCE = 1000
 """The number of logs that are looked at before other tasks run."""
 RETRY_S = 300.0
-"""The pause in seconds before a log is cleaned again whose worker was lost. Other logs are cleaned in it."""
+"""The pause in seconds before a log is cleaned again whose worker was lost, or for which the disk had no room. Other
+logs are cleaned in it."""
 _THROTTLED_STEP_S = 0.1
 
 
@@ -86,10 +87,10 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """A log whose worker was lost.
+    """A log whose worker was lost, or for which there was no room.
 
     Attributes:
-        reason: what happened to the worker.
+        reason: what happened.
         until_s: when the log may be cleaned again.
     """
 
@@ -302,17 +303,19 @@ class Compaction:
                     log.fail(error)
 
     def _failed(self, due: Due, error: OSError) -> None:
-        """Handles an OSError of a step: logs it, or takes the log offline. Files may be missing if the log changed."""
-        name = str(due.log.topic_partition)
+        """Handles an OSError of a step: postpones the cleaning, or takes the log offline.
+
+        Files may be missing if the log changed.
+        """
         if is_passing(error):
-            self._logger.warning("log not cleaned yet", partition=name, error=str(error))
+            self._postpone(due.log, str(error))
         elif isinstance(error, FileNotFoundError) and not (self._is_current(due) and _all_current(due)):
-            self._logger.info("log cleaning abandoned", partition=name, error=str(error))
+            self._logger.info("log cleaning abandoned", partition=str(due.log.topic_partition), error=str(error))
         else:
             due.log.fail(error)
 
     def _postpone(self, log: Log, reason: str) -> None:
-        """Logs what happened to a worker, unless it happened to that of another log or of an earlier try as well."""
+        """Cleans other logs first. Logs the reason, unless it is that of another log or of an earlier try as well."""
         if all(one.reason != reason for one in self._postponed.values()):
             name = str(log.topic_partition)
             self._logger.warning("log cleaning interrupted", partition=name, error=reason, retry_s=RETRY_S)

@@ -229,6 +229,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "on a full disk the same log is chosen again and again",
+        "storage/compaction/compaction.py",
+        "            self._postpone(due.log, str(error))\n",
+        "            pass\n",
+        ("tests/storage/compaction/test_compaction.py::test_a_full_disk_only_ends_the_cleaning",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "each try to clean a log is one more warning",
         "storage/compaction/compaction.py",
         "        if all(one.reason != reason for one in self._postponed.values()):\n",
