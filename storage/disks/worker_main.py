@@ -12,11 +12,13 @@ from typing import Any
 from minikafka.protocol.errors import without_frames
 from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.disks.worker import Worker
-from minikafka.storage.disks.worker_process import receive, send
+from minikafka.storage.disks.worker_process import CODE, OTHER_CODE, receive, send
 
 
 def main() -> None:
-    """Answers requests until the standard input is closed."""
+    """Answers requests until the standard input is closed. Its argument is the `CODE` of the parent."""
+    if sys.argv[1:] != [CODE]:
+        sys.exit(OTHER_CODE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What is printed does not end up among the answers.

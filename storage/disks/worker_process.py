@@ -2,8 +2,9 @@
 
 A request is a pickled (function, arguments), an answer is a pickled (result, exception). Each message follows its
 length in 8 bytes. The process ends when its standard input is closed, also in the middle of a function. So after a
-`kill -9` of the parent the process does not remain. It also ends when it cannot read a request, as after an upgrade of
-the code on disk, which the process runs and its parent does not. Uses trio to notice that a caller is cancelled.
+`kill -9` of the parent the process does not remain. It also ends when it cannot read a request, and at once if its code
+is not that of its parent, as after an upgrade in place: what it would do with the parent's requests is unknown. Uses
+trio to notice that a caller is cancelled.
 """
 
 import os
@@ -11,8 +12,10 @@ import pickle
 import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
 import trio
@@ -26,7 +29,21 @@ ANSWER_S = 300.0
 """The longest time for an answer: on a disk that reads and writes 100 KB/s a step of 8 MiB takes 160."""
 LATE_S = 2.0
 """How long a process may go on with a function after its caller was cancelled."""
+OTHER_CODE = 100
+"""The exit status of a process that was started by other code than its own."""
 Result = TypeVar("Result")
+
+
+def _code() -> str:
+    """A checksum of the installed code that a worker may run."""
+    checksum, storage = 0, Path(__file__).parents[1]
+    for path in sorted(path for package in (storage, storage.parent / "protocol") for path in package.rglob("*.py")):
+        checksum = zlib.crc32(path.read_bytes(), checksum)
+    return str(checksum)
+
+
+CODE = _code()
+"""The code that this process runs, which imports it at its start."""
 
 
 class ProcessLane:
@@ -85,7 +102,7 @@ class ProcessLane:
         except BrokenPipeError:
             found = None
         if found is None:
-            raise WorkerLost(f"the process of a worker ended with {self._process.wait()}")
+            raise WorkerLost(_why_ended(self._process.wait()))
         result, error = found
         if error is not None:
             raise again(error)
@@ -106,9 +123,15 @@ class ProcessLane:
 def _start() -> "subprocess.Popen[bytes]":
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(
-        [sys.executable, "-m", _MODULE],
+        [sys.executable, "-m", _MODULE, CODE],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,
     )  # fmt: skip
+
+
+def _why_ended(status: int) -> str:
+    if status == OTHER_CODE:
+        return "other code of minikafka is installed than this node runs: restart the node"
+    return f"the process of a worker ended with {status}"
 
 
 def send(pipe: IO[bytes], message: object) -> None:

@@ -189,6 +189,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a worker process carries out what other code than its own asks for",
+        "storage/disks/worker_main.py",
+        "    if sys.argv[1:] != [CODE]:\n",
+        "    if len(sys.argv) != 2:\n",
+        (_WORKERS,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a worker process that cannot read a request goes on, and never answers",
         "storage/disks/worker_main.py",
         "    finally:\n        os._exit(status)\n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 import trio
@@ -92,6 +93,32 @@ def test_a_process_that_cannot_be_started_is_no_error_of_a_disk(
         assert await lane.run(doubled, 1) == 2, "it starts later"
 
     in_lane(main)
+
+
+def test_a_process_with_other_code_than_its_node_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an upgrade in place: the request could mean something else there."""
+
+    async def main(lane: ProcessLane) -> None:
+        with pytest.raises(WorkerLost, match="other code .* restart the node"):
+            await lane.run(doubled, 1)
+
+    monkeypatch.setattr(worker_process, "CODE", "of before")
+    in_lane(main)
+
+
+def test_each_change_of_the_code_of_workers_changes_its_checksum(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    paths = [tmp_path / one for one in ("storage/disks/worker_process.py", "storage/log.py", "protocol/codec/a.py")]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("MAX = 1")
+    monkeypatch.setattr(worker_process, "__file__", str(paths[0]))
+    found = [worker_process._code()]
+    for path in paths:
+        path.write_text("MAX = 2")
+        found.append(worker_process._code())
+    assert len({*found}) == len(paths) + 1
 
 
 def test_a_process_that_does_not_answer_ends_with_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
