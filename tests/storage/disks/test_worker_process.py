@@ -99,7 +99,7 @@ def test_a_process_with_other_code_than_its_node_runs_nothing(monkeypatch: pytes
     """After an upgrade in place: the request could mean something else there."""
 
     async def main(lane: ProcessLane) -> None:
-        with pytest.raises(WorkerLost, match="other code .* restart the node"):
+        with pytest.raises(WorkerLost, match=r"other code .* restart the node"):
             await lane.run(doubled, 1)
 
     monkeypatch.setattr(worker_process, "CODE", "of before")
