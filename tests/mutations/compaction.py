@@ -241,7 +241,7 @@ MUTATIONS = (
         "storage/compaction/compaction.py",
         "            self._postpone(due.log, str(error))\n",
         "            pass\n",
-        ("tests/storage/compaction/test_compaction.py::test_a_full_disk_only_ends_the_cleaning",),
+        ("tests/storage/compaction/test_lost_workers.py::test_a_full_disk_only_ends_the_cleaning",),
         seeds=TEST_ONLY,
     ),
     Mutation(

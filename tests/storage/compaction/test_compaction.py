@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -352,24 +351,6 @@ def test_a_failing_disk_takes_the_log_offline_and_loses_nothing(kind: str) -> No
         assert cleaned.table() == expected
         cleaned.clean()
         assert cleaned.table() == expected
-
-
-def test_a_full_disk_only_ends_the_cleaning(cleaned: Cleaned) -> None:
-    """Other logs are cleaned before the log is tried again, which may need less room."""
-    for number in range(60):
-        cleaned.put((b"k%d" % (number % 5), bytes(100)))
-    cleaned.log.roll()
-    cleaned.log.flush()
-    due = at_once(cleaned.compaction.choose())
-    assert due is not None
-    cleaned.disk.fail("write", path=".cleaned", code=errno.ENOSPC)
-    assert not finish(cleaned.compaction.clean(due))
-    assert cleaned.log.failure is None
-    assert not [name for name in cleaned.disk.list(cleaned.log.directory) if name.endswith(".cleaned")]
-    cleaned.now_s += compaction.RETRY_S - 1
-    assert at_once(cleaned.compaction.choose()) is None
-    cleaned.now_s += 1
-    assert cleaned.clean() == 1
 
 
 def test_a_corrupt_batch_is_not_given_a_new_checksum(cleaned: Cleaned) -> None:

@@ -1,7 +1,9 @@
-"""A worker that is lost at any step of a cleaning costs neither the log nor its disk: the log is cleaned later."""
+"""A worker that is lost at any step of a cleaning, or a full disk, costs neither the log nor its disk: the log is
+cleaned later, and others before it."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -82,3 +84,22 @@ def test_what_happened_to_a_worker_is_logged_again_after_one_that_worked() -> No
         if reason == "no process":
             assert cleaned.clean() == 1
     assert reasons == ["no process", "no process", "no memory"]
+
+
+def test_a_full_disk_only_ends_the_cleaning() -> None:
+    """Other logs are cleaned before the log is tried again, which may need less room."""
+    cleaned = Cleaned(memory_disk(), clock=Clock())
+    for number in range(60):
+        cleaned.put((b"k%d" % (number % 5), bytes(100)))
+    cleaned.log.roll()
+    cleaned.log.flush()
+    due = at_once(cleaned.compaction.choose())
+    assert due is not None
+    cleaned.disk.fail("write", path=".cleaned", code=errno.ENOSPC)
+    assert not finish(cleaned.compaction.clean(due))
+    assert cleaned.log.failure is None
+    assert not [name for name in cleaned.disk.list(cleaned.log.directory) if name.endswith(".cleaned")]
+    cleaned.now_s += compaction.RETRY_S - 1
+    assert at_once(cleaned.compaction.choose()) is None
+    cleaned.now_s += 1
+    assert cleaned.clean() == 1
