@@ -14,9 +14,9 @@ awaits `in_task()` first, so handlers rarely do.
 """
 
 from collections.abc import Coroutine, Generator
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-__all__ = ["IN_TASK", "Begun", "Offered", "Rest", "begin", "completed", "in_task", "offered"]
+__all__ = ["IN_TASK", "Begun", "Offered", "Rest", "Several", "begin", "completed", "in_task", "offered"]
 
 T = TypeVar("T")
 
@@ -101,6 +101,32 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> Begun[T]:
     finally:
         _runs_without_task = before
     return Rest(coroutine, wait)
+
+
+class Several(Generic[T]):
+    """Coroutines that have begun one after the other, and are awaited together in a task.
+
+    The end of the block gives up those that have not ended.
+    """
+
+    def __init__(self) -> None:
+        self._begun: list[Begun[T]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._begun:
+            if isinstance(one, Rest):
+                one.close()
+
+    def begin(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        """Run a coroutine up to the first place where it has to wait. Raises its exceptions."""
+        self._begun.append(begin(coroutine))
+
+    async def results(self) -> list[T]:
+        """The results, in the order of the calls of `begin`. Raises the first exception of a coroutine."""
+        return [await one if isinstance(one, Rest) else one for one in self._begun]
 
 
 class Offered:

@@ -37,7 +37,7 @@ class ControllerNode:
         """
         try:
             async with trio.open_nursery() as nursery:
-                self._nobody_waited()
+                self._system.nobody_waited()
                 nursery.start_soon(self._end_when_stopped, nursery.cancel_scope)
                 await self._serve_metrics(nursery)
                 await nursery.start(self.controller.run)
@@ -66,13 +66,8 @@ class ControllerNode:
 
             config, system = self._config, self._system
             collectors = node_collectors(config, system, self.controller, self.why_not_ready)
-            self._nobody_waited()
+            self._system.nobody_waited()
             await nursery.start(serve_metrics, config, system, collectors, self.why_not_ready)
-
-    def _nobody_waited(self) -> None:
-        """Begin the measurement of the current step anew: the step was long, but no client or peer could connect."""
-        if self._system.loop is not None:
-            self._system.loop.begin_anew()
 
     def _claim_directories(self, cluster_id: str) -> None:
         """Check `meta.properties` of each directory, or write it where it is missing."""

@@ -74,7 +74,7 @@ class Node:
             if parts.controller.cluster_id is not None:
                 self._load_logs()
             async with trio.open_nursery() as nursery:
-                self._nobody_waited()
+                self._system.nobody_waited()
                 nursery.start_soon(self._shut_down_when_stopped, nursery.cancel_scope)
                 await self._serve_metrics(nursery)
                 await nursery.start(parts.controller.run)
@@ -112,8 +112,8 @@ class Node:
 
     async def _close_logs(self) -> None:
         """Close the logs completely, also if the node was cancelled. Other tasks of the event loop run meanwhile."""
-        watermarks = self.parts.housekeeping().high_watermarks()
         with trio.CancelScope(shield=True):
+            watermarks = await self.parts.housekeeping().high_watermarks()
             await self.parts.logs.close_async(watermarks, broker_epoch=self._epoch_of_logs())
 
     # -- start ---------------------------------------------------------------------------------------------------
@@ -129,13 +129,8 @@ class Node:
 
             config, system = self._config, self._system
             collectors = broker_collectors(config, system, self.parts, self.why_not_ready)
-            self._nobody_waited()
+            self._system.nobody_waited()
             await nursery.start(serve_metrics, config, system, collectors, self.why_not_ready)
-
-    def _nobody_waited(self) -> None:
-        """Begin the measurement of the current step anew: the step was long, but no client or peer could connect."""
-        if self._system.loop is not None:
-            self._system.loop.begin_anew()
 
     def _load_logs(self) -> None:
         self.parts.logs.load()

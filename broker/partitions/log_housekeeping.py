@@ -67,18 +67,14 @@ class Housekeeping:
             (DELETION_CHECK_MS, self.remove_deleted, "deletion"),
         ]
 
-    async def _gathered(self) -> dict[TopicPartition, int]:
-        """Collect the high watermarks as `high_watermarks` does, with pauses in which other tasks run."""
+    async def high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermark of each partition of this node. Other tasks run meanwhile."""
         found: dict[TopicPartition, int] = {}
         for number, partition in enumerate(list(self._partitions), 1):
             found[partition.topic_partition] = partition.high_watermark
             if number % PARTITIONS_AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
         return found
-
-    def high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermark of each partition of this node."""
-        return {partition.topic_partition: partition.high_watermark for partition in self._partitions}
 
     def _high_watermark(self, key: TopicPartition) -> int | None:
         partition = self._partitions.get(*key)
@@ -105,7 +101,7 @@ class Housekeeping:
 
     async def checkpoint_watermarks(self) -> None:
         """Write the high watermarks."""
-        await self._logs.write_high_watermarks(await self._gathered())
+        await self._logs.write_high_watermarks(await self.high_watermarks())
 
     async def expire_producers(self) -> None:
         """Remove idempotent producers that were inactive for `producer.id.expiration.ms`."""

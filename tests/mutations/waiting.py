@@ -41,6 +41,13 @@ MUTATIONS = (
         ("tests/storage/test_waits.py",),
     ),
     Mutation(
+        "what has begun beside a coroutine that fails never ends",
+        "storage/waits.py",
+        "            if isinstance(one, Rest):\n                one.close()\n",
+        "            pass\n",
+        ("tests/storage/test_waits.py",),
+    ),
+    Mutation(
         "what is awaited in a task waits for a task once more",
         "storage/waits.py",
         "        _runs_without_task = before\n",

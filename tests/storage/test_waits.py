@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.storage.waits import IN_TASK, Offered, Rest, begin, completed, in_task, offered
+from minikafka.storage.waits import IN_TASK, Offered, Rest, Several, begin, completed, in_task, offered
 
 
 async def at_once() -> str:
@@ -163,5 +163,32 @@ def test_the_exceptions_of_a_coroutine_are_raised_before_and_after_its_wait() ->
         with pytest.raises(ZeroDivisionError):
             await rest
         await waits()
+
+    in_trio(body)
+
+
+def test_several_are_awaited_in_the_order_in_which_they_began() -> None:
+    async def body() -> None:
+        with Several[str]() as several:
+            for one in (at_once(), waits(), at_once(), waits()):
+                several.begin(one)
+            assert trio.current_time() == 0
+            assert await several.results() == ["done"] * 4
+
+    in_trio(body)
+
+
+def test_several_that_are_not_awaited_to_the_end_end_with_the_block() -> None:
+    async def fails() -> str:
+        await in_task()
+        raise ValueError("of the first")
+
+    async def body() -> None:
+        seen: list[str] = []
+        with pytest.raises(ValueError, match="of the first"), Several[str]() as several:
+            several.begin(fails())
+            several.begin(waits(seen))
+            await several.results()
+        assert seen == ["begun", "ended"]
 
     in_trio(body)

@@ -72,7 +72,7 @@ from minikafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.waits import Begun, Rest, begin, completed
+from minikafka.storage.waits import Several
 
 TOPIC = "__consumer_offsets"
 R = TypeVar("R")
@@ -371,18 +371,15 @@ class GroupCoordinator:
     ) -> list[tuple[Q, R]]:
         """Decide about each part of a large request, while others run in between; then await the replies."""
         partition = self.partition_of(request.group_id)
-        begun: list[tuple[Q, Begun[R]]] = []
-        try:
+        begun: list[Q] = []
+        with Several[R]() as replies:
             for part in parts(request):
                 if begun:
                     await pause()
                 decided = self.runtime.decide(partition, partial(_decide, partial(_with_part, step, part)))
-                begun.append((part, begin(_or_error(decided, partial(failed, part)))))
-            return [(part, await completed(reply)) for part, reply in begun]
-        finally:
-            for _, reply in begun:
-                if isinstance(reply, Rest):
-                    reply.close()
+                replies.begin(_or_error(decided, partial(failed, part)))
+                begun.append(part)
+            return list(zip(begun, await replies.results(), strict=True))
 
 
 def _with_part(

@@ -6,7 +6,6 @@ Kafka's `KafkaApis.handleWriteTxnMarkersRequest`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -29,7 +28,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
-from minikafka.storage.waits import Rest, begin
+from minikafka.storage.waits import Several
 
 NOT_READY = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -81,9 +80,8 @@ class MarkerLog:
         results: list[Results] = [{} for _ in markers]
         pauses = Pauses(MARKERS_AT_ONCE)
         deadline = trio.current_time() + self._timeout_ms / 1000
-        waiting: list[tuple[Results, TopicPartition]] = []
-        rests: deque[Rest[ErrorCode]] = deque()
-        try:
+        written: list[tuple[Results, TopicPartition]] = []
+        with Several[ErrorCode]() as writes:
             for result, (marker, names) in zip(results, markers, strict=True):
                 if _is_invalid(marker):
                     result |= self._refusals(names)
@@ -91,17 +89,10 @@ class MarkerLog:
                 for name in names:
                     if pauses.is_due():
                         await pause()
-                    begun = begin(self._write_one(marker, name, deadline))
-                    if isinstance(begun, Rest):
-                        waiting.append((result, name))
-                        rests.append(begun)
-                    else:
-                        result[name] = begun
-            for result, name in waiting:
-                result[name] = await rests.popleft()
-        finally:
-            for rest in rests:
-                rest.close()
+                    writes.begin(self._write_one(marker, name, deadline))
+                    written.append((result, name))
+            for (result, name), error in zip(written, await writes.results(), strict=True):
+                result[name] = error
         return results
 
     def _refusals(self, names: Sequence[TopicPartition]) -> Results:
