@@ -437,6 +437,14 @@ MUTATIONS = (
         TEST_ONLY,
     ),
     Mutation(
+        "the end of a cancelled request counts as the end of the one beside it",
+        "client/consumer/background_fetch.py",
+        "        if not self._requests:\n",
+        "        if True:\n",
+        ("tests/client/groups/test_cancelled_in_a_listener.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a listener's call that was cancelled is not made again by a request that waits for it",
         "client/groups/application_calls.py",
         "            self._running = False\n            self._over.set()\n",

@@ -185,10 +185,12 @@ def test_several_that_are_not_awaited_to_the_end_end_with_the_block() -> None:
 
     async def body() -> None:
         seen: list[str] = []
-        with pytest.raises(ValueError, match="of the first"), Several[str]() as several:
+        with Several[str]() as several:
             several.begin(fails())
             several.begin(waits(seen))
-            await several.results()
+            with pytest.raises(ValueError, match="of the first"):
+                await several.results()
+            assert seen == ["begun"]
         assert seen == ["begun", "ended"]
 
     in_trio(body)
