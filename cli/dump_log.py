@@ -249,9 +249,9 @@ def transaction_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
 
 def snapshot_lines(base_offset: int, data: bytes) -> Iterator[str]:
     """Producer states of a snapshot."""
-    producers = ProducerStates(TopicPartition("", 0), expiration_ms=2**62)
+    producers = ProducerStates(TopicPartition("", 0))
     try:
-        producers.load_snapshot(data, base_offset, 0)
+        producers.load_snapshot(data, base_offset, expired_ms=-(2**62))
     except CorruptSnapshot as error:
         yield Damage(f"cannot read the snapshot: {error}")
         return

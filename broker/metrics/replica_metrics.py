@@ -200,7 +200,7 @@ _OF_LOGS: tuple[tuple[str, str, Callable[[Partition], int]], ...] = (
     ("kafka_log_log_size", "The size of a replica's log in bytes.", lambda one: one.log.size_bytes),
     ("kafka_log_log_logstartoffset", "The first offset of a replica's log.", lambda one: one.log.start_offset),
     ("kafka_log_log_logendoffset", "The offset of the next record of a replica's log.", lambda one: one.log.end_offset),
-    ("kafka_log_log_numlogsegments", "The segments of a replica's log.", lambda one: one.log.segment_count),
+    ("kafka_log_log_numlogsegments", "The segments of a replica's log.", lambda one: len(one.log.segments)),
     (
         "minikafka_log_highwatermark",
         "The offset below which a replica knows all records to be committed.",

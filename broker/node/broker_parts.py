@@ -59,6 +59,7 @@ from minikafka.protocol.settings.registry import UNSTABLE_VERSIONS
 from minikafka.storage.directories.data_directory import DataDirectory
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.logs.log_context import LogContext
 
 
 class BrokerParts:
@@ -310,13 +311,15 @@ class BrokerParts:
 
     def _log_manager(self, cluster_id: str | None) -> LogManager:
         return LogManager(
-            self._disk,
+            LogContext(
+                self._disk,
+                self.now_ms,
+                self._random,
+                producer_expiration_ms=self.config.number("producer.id.expiration.ms"),
+            ),
             list(self.config.log_dirs),
-            now_ms=self.now_ms,
-            random=self._random,
             config_of=self.log_config,
             node_id=self.config.node_id,
             cluster_id=cluster_id,
-            producer_expiration_ms=self.config.number("producer.id.expiration.ms"),
             on_offline=self._directory_failed,
         )

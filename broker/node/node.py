@@ -121,7 +121,7 @@ class Node:
     def _epoch_of_logs(self) -> int:
         """The broker epoch in which the logs were written: before the registration, that of the previous process."""
         epoch = self.parts.controller.broker_epoch
-        return epoch if epoch >= 0 else self.parts.logs.previous_broker_epoch
+        return epoch if epoch >= 0 else self.parts.logs.failures.previous_broker_epoch
 
     async def _serve_metrics(self, nursery: trio.Nursery) -> None:
         if self._config.metrics_listener is not None:
@@ -195,7 +195,7 @@ class Node:
             self.parts.controller,
             incarnation_id=new_id(self._system.random),
             endpoints=advertised_endpoints(self._config.listeners.advertised, ports),
-            previous_broker_epoch=self.parts.logs.previous_broker_epoch,
+            previous_broker_epoch=self.parts.logs.failures.previous_broker_epoch,
             log_dirs=self.parts.logs.online_ids,
             cordoned=self.parts.logs.cordoned_ids,
         )

@@ -83,7 +83,7 @@ class Housekeeping:
     async def retain(self) -> None:
         """Delete segments by age and by size."""
         starts = [(partition, partition.log.start_offset) for partition in self._partitions]
-        for _ in self._logs.run_retention(self._high_watermark):
+        for _ in self._logs.upkeep.run_retention(self._high_watermark):
             await trio.lowlevel.checkpoint()
         for number, (partition, start_offset) in enumerate(starts, 1):
             if number % PARTITIONS_AT_ONCE == 0:
@@ -93,20 +93,20 @@ class Housekeeping:
 
     async def flush(self) -> None:
         """Flush rolled segments, and logs whose `flush.ms` has passed, to the device."""
-        await self._logs.flush_due()
+        await self._logs.upkeep.flush_due()
 
     async def checkpoint(self) -> None:
         """Write recovery points and log start offsets."""
-        await self._logs.write_checkpoints_async()
+        await self._logs.upkeep.write_checkpoints_async()
 
     async def checkpoint_watermarks(self) -> None:
         """Write the high watermarks."""
-        await self._logs.write_high_watermarks(await self.high_watermarks())
+        await self._logs.upkeep.write_high_watermarks(await self.high_watermarks())
 
     async def expire_producers(self) -> None:
         """Remove idempotent producers that were inactive for `producer.id.expiration.ms`."""
-        await self._logs.expire_producers()
+        await self._logs.upkeep.expire_producers()
 
     async def remove_deleted(self) -> None:
         """Remove files that were deleted `file.delete.delay.ms` ago."""
-        await self._logs.remove_deleted()
+        await self._logs.upkeep.remove_deleted()

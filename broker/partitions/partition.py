@@ -211,7 +211,7 @@ class Partition(Replica):
         """Return the offsets of a duplicate batch: the first one may not be flushed yet, or be lost with the disk."""
         log = self.log
         if log.failure is not None:
-            raise log.offline()
+            raise log.guard.offline()
         term = self._leadership_term
         return AppendResult(known.first_offset, known.last_offset, known.timestamp, term, log.flush_due)
 

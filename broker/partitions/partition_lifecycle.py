@@ -192,7 +192,7 @@ class MetadataFollower:
         A replica in a full directory counts as lost while other replicas are in sync, so that one of these leads. The
         only replica in sync stays, and serves reads.
         """
-        self._logs.check_room()
+        self._logs.upkeep.check_room()
         yield from self._open_missing()
         self._moves.resume_waiting()
         full = self._logs.full_directory_ids()

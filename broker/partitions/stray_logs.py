@@ -30,7 +30,11 @@ def set_stray_logs_aside(
     """
     unsettled = [key for key in logs.unsettled if not is_assigned(key)]
     unserved = [key for key in logs.logs if partitions.get(*key) is None and not is_assigned(key)]
-    others = {key for key in (*logs.corrupt, *logs.futures.partitions) if key not in logs.logs and not is_assigned(key)}
+    others = {
+        key
+        for key in (*logs.failures.corrupt, *logs.futures.partitions)
+        if key not in logs.logs and not is_assigned(key)
+    }
     for key in [*unsettled, *unserved, *sorted(others)]:
         try:
             if key in unsettled:

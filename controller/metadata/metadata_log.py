@@ -19,6 +19,7 @@ from minikafka.storage.disks.disk import Disk
 from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 from minikafka.storage.logs.recovery import DAMAGED, is_valid
 from minikafka.storage.segments.batch_scan import headers
 
@@ -85,17 +86,7 @@ def open_log(
             raise _damaged(path, f"{name} has what followed the damage, and the log ends before it", f"*{DAMAGED}")
         if name.endswith(".log"):
             _check_order(disk, path, name)
-    log = Log.open(
-        disk,
-        path,
-        METADATA,
-        config,
-        now_ms=now_ms,
-        clean=False,
-        recovery_point=0,
-        log_start_offset=0,
-        topic_id=METADATA_TOPIC_ID,
-    )
+    log = Log.open(LogContext(disk, now_ms), path, METADATA, config, Checkpointed(), topic_id=METADATA_TOPIC_ID)
     if synced_offset is None and log.report.damage:
         raise _damaged(path, log.report.damage, f"*{DAMAGED}")
     if synced_offset is not None and max(log.end_offset, covered_offset) < synced_offset:

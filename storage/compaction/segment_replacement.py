@@ -38,7 +38,7 @@ def replace_segments(log: Log, old: Sequence[Segment], truncations: int) -> bool
         KafkaError: KAFKA_STORAGE_ERROR: a rename failed, and the log is offline.
     """
     if log.failure is not None:
-        raise log.offline()
+        raise log.guard.offline()
     prefix = old[0].prefix
     try:
         if log.truncations != truncations or not _are_current(log, old):
@@ -48,10 +48,10 @@ def replace_segments(log: Log, old: Sequence[Segment], truncations: int) -> bool
         first = log.segments.bases.index(old[0].base_offset)
         new = Segment(log.disk, log.directory, old[0].base_offset, log.config, next_base=old[-1].next_base)
         taken = log.segments.take(first, first + len(old))
-        log.drop(taken)
+        log.state.drop(taken)
         _rename_all(log.disk, prefix, SWAP, "")
         log.segments.insert(first, new)
-        log.snapshots.remove_strays(log.segments.bases)
+        log.state.snapshots.remove_strays(log.segments.bases)
     except OSError as error:
         raise log.fail(as_failure(error)) from error
     return True

@@ -8,7 +8,8 @@ and applies retention from time to time. A data directory that fails takes only 
     directory_ids.py   the ids of data directories, and the reserved ones
     log_placement.py   chooses the data directory in which a new log is created
     directory_scan.py  finds the logs in the data directories, and duplicates
-    log_upkeep.py      the base class of LogManager: periodic work on all logs
+    log_upkeep.py      periodic work on all logs
+    log_failures.py    takes failed directories and their logs offline
     future_logs.py     copies of logs in another directory, which are to replace the logs
     renamed_logs.py    log directories that were deleted or set aside: `-delete`, `-stray`
     log_closing.py     closes many logs with concurrent fsyncs

@@ -27,6 +27,7 @@ from minikafka.storage.disks.disk import Disk
 from minikafka.storage.disks.disk_errors import not_half
 from minikafka.storage.disks.off_loop import Blocking, in_line, off_loop
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import Checkpointed
 
 Offsets = dict[TopicPartition, int]
 Prepared = Blocking[Callable[[], None]]
@@ -199,13 +200,19 @@ class DataDirectory:
             if key in self._written.get(name, ()) or key in self._prepared.get(name, ()):
                 write()
 
-    def truncated(self, log: Log) -> None:
-        """Called before a log is truncated to its recovery point, which `Log.lower_recovery_point` has lowered.
+    def checkpointed(self, key: TopicPartition) -> Checkpointed:
+        """What the directory knows about a log that is not open yet."""
+        recovery_point, start_offset = self.recovery_points.get(key, 0), self.start_offsets.get(key, 0)
+        cleaner_offset = self.cleaner_offsets.get(key, 0 if self.recovery_points else None)
+        return Checkpointed(self.clean, recovery_point, start_offset, cleaner_offset)
+
+    def truncated(self, key: TopicPartition, recovery_point: int) -> None:
+        """Called before a log is truncated to its recovery point, which has been lowered.
 
         Writes the recovery points, and lowers the cleaner offset: records that are appended later are not clean.
         """
         self.write_recovery_points()
-        self.lower_cleaner_offset(log.topic_partition, log.recovery_point)
+        self.lower_cleaner_offset(key, recovery_point)
 
     def lower_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
         """Writes the cleaner offset of a log if it is beyond `offset`."""

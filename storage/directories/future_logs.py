@@ -191,8 +191,8 @@ class FutureLogs:
         marker = f"{path}/{FUTURE_MARKER}"
         self._disk.open(marker, create=True).close()
         log = self._open_log(directory, path, key, topic_id, self._current[key].config)
-        log.unsynced_paths.append(marker)
-        log.directory_unsynced = True
+        log.state.unflushed.paths.append(marker)
+        log.state.unflushed.names = True
         self._add(directory, key, log)
 
     def _undone(self, directory: DataDirectory, path: str, key: TopicPartition, error: Exception) -> Exception:
@@ -385,14 +385,14 @@ class FutureLogs:
             except OSError as error:
                 raise log.fail(error) from error
             log.move(path)
-        log.directory_unsynced = True
+        log.state.unflushed.names = True
 
     def _make_current(self, key: TopicPartition, left: DataDirectory) -> "Swap":
         log = self.logs[key]
         directory = self.remove(key)
         directory.logs[key] = self._current[key] = log
         swap = Swap(self._disk, left, log.directory)
-        log.unsettled = swap.settle
+        log.state.unflushed.settle = swap.settle
         return swap
 
     def settled(self, key: TopicPartition, swap: "Swap") -> None:
@@ -400,8 +400,8 @@ class FutureLogs:
         if swap.error is not None:
             self._failed(swap.left, swap.error)
         log = self._current.get(key)
-        if log is not None and log.unsettled == swap.settle:
-            log.unsettled = None
+        if log is not None and log.state.unflushed.settle == swap.settle:
+            log.state.unflushed.settle = None
 
 
 def _named(assigned: bytes) -> str:

@@ -1,16 +1,15 @@
 """`LogManager`: opens, creates, deletes, flushes and closes all logs of a node (Kafka's `LogManager`).
 
-manager = LogManager(disk, ["/data"], now_ms=…, random=…, node_id=1, cluster_id=…)
+manager = LogManager(LogContext(disk, now_ms, random), ["/data"], node_id=1, cluster_id=…)
 manager.load()
 log = manager.create(TopicPartition("flights", 0), topic_id=…)
 …
-await manager.flush_due(); await manager.write_checkpoints_async(); for _ in manager.run_retention(…): …
+await manager.upkeep.flush_due(); await manager.upkeep.write_checkpoints_async()
 await manager.close_async(high_watermarks, broker_epoch=…)
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from random import Random
 
 import structlog
 
@@ -29,21 +28,23 @@ from minikafka.storage.directories.directory_scan import (
     rivals_in,
 )
 from minikafka.storage.directories.future_logs import FutureLogs
+from minikafka.storage.directories.log_failures import LogFailures
 from minikafka.storage.directories.log_placement import LogPlacement, failures_of
 from minikafka.storage.directories.log_upkeep import LogUpkeep
 from minikafka.storage.directories.renamed_logs import RenamedLogs
 from minikafka.storage.disks import checkpoint_files
-from minikafka.storage.disks.disk import Disk
 from minikafka.storage.disks.disk_errors import as_failure, is_passing
-from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
+from minikafka.storage.disks.off_loop import in_line, off_loop
+from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogContext, LogOwner
 from minikafka.storage.logs.recovery import CorruptLog
 from minikafka.storage.segments.segment import CorruptSegment
 
 METADATA_TOPIC = "__cluster_metadata"
 
 
-class LogManager(LogUpkeep):
+class LogManager:
     """All logs of a node.
 
     Args:
@@ -56,41 +57,34 @@ class LogManager(LogUpkeep):
         logs: the open logs by partition, except logs in failed directories.
         futures: copies of logs in other directories, which are to replace the logs.
         placement: chooses the directories of new logs.
-        corrupt: partitions whose flushed data is corrupt; their files are unchanged.
-        clean: whether the last shutdown was clean in all directories, and none of them has failed since.
-        previous_broker_epoch: the broker epoch at the last clean shutdown, -1 if unknown (KIP-966).
+        upkeep: the periodic work on all logs.
+        failures: the failed directories and corrupt logs, and what follows from them.
     """
 
     def __init__(
         self,
-        disk: Disk,
+        context: LogContext,
         directories: list[str],
         *,
-        now_ms: Callable[[], int],
-        random: Random,
         config_of: Callable[[str], LogConfig] = lambda topic: LogConfig(),
         node_id: int | None = None,
         cluster_id: str | None = None,
-        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         on_offline: Callable[[str, Exception], None] = lambda path, error: None,
     ) -> None:
+        disk, now_ms = context.disk, context.now_ms
+        self.context = context
         self.directories = [DataDirectory(disk, path) for path in directories]
         self.logs: dict[TopicPartition, Log] = {}
-        self.corrupt: dict[TopicPartition, CorruptLog] = {}
-        self.config_of = config_of
-        self.producer_expiration_ms = producer_expiration_ms
-        self.previous_broker_epoch = -1
-        self.clean = False
-        self._disk = disk
-        self._now_ms = now_ms
-        self._random = random
+        self.failures = LogFailures(self.logs, now_ms, self._went_offline)
+        self._config_of = config_of
         self._identity = (node_id, cluster_id)
         self._on_offline = on_offline
-        self._damaged: set[TopicPartition] = set()
         self._rivals: Rivals = {}
-        self._gone = RenamedLogs(disk, now_ms, random)
-        self.futures = FutureLogs(disk, self.directories, self.logs, self._gone, self._open_log, self._offline)
+        self._gone = RenamedLogs(disk, now_ms, context.random)
+        offline = self.failures.offline
+        self.futures = FutureLogs(disk, self.directories, self.logs, self._gone, self._open_log, offline)
         self.placement = LogPlacement(self.directories)
+        self.upkeep = LogUpkeep(disk, self.directories, self.logs, self.futures, self._gone, self.failures)
         self._logger = structlog.get_logger("minikafka.storage")
 
     def load(self) -> None:
@@ -103,7 +97,7 @@ class LogManager(LogUpkeep):
             BlockingIOError: a directory is in use by another process.
             KafkaError: KAFKA_STORAGE_ERROR if no directory can be used.
         """
-        began_ms = self._now_ms()
+        began_ms = self.context.now_ms()
         for directory in self.directories:
             self._at_start(directory, partial(self._open_directory, directory))
         check_ids(self.healthy)
@@ -120,10 +114,8 @@ class LogManager(LogUpkeep):
         if not self.healthy:
             failures = failures_of(self.directories)
             raise KafkaStorageError(f"no data directory is usable: {failures}") from self.directories[0].failure
-        self.clean = all(directory.failure is None and directory.clean for directory in self.directories)
-        epochs = {directory.broker_epoch for directory in self.directories}
-        self.previous_broker_epoch = epochs.pop() if self.clean and len(epochs) == 1 else -1
-        self._log_loaded((self._now_ms() - began_ms) / 1000)
+        self.failures.loaded(self.directories)
+        self._log_loaded((self.context.now_ms() - began_ms) / 1000)
 
     def _log_loaded(self, seconds: float) -> None:
         """Logs one event about all logs: the number of logs in each directory, and the results of recovery."""
@@ -135,7 +127,7 @@ class LogManager(LogUpkeep):
             recovered=len(recovered),
             truncated=sum(report.truncated_bytes > 0 for report in recovered),
             truncated_bytes=sum(report.truncated_bytes for report in recovered),
-            damaged=sum(bool(report.damage) for report in recovered) + len(self.corrupt),
+            damaged=sum(bool(report.damage) for report in recovered) + len(self.failures.corrupt),
             seconds=seconds,
         )
 
@@ -163,16 +155,16 @@ class LogManager(LogUpkeep):
             except BlockingIOError:
                 raise
             except OSError as error:
-                self._offline(directory, as_failure(error))
+                self.failures.offline(directory, as_failure(error))
 
     def _open_directory(self, directory: DataDirectory) -> None:
-        directory.open(*self._identity, random=self._random)
+        directory.open(*self._identity, random=self.context.random)
         directory.take_marker()
         for warning in directory.read_checkpoints():
             self._logger.warning("checkpoint invalid", error=warning)
 
     def _list(self, directory: DataDirectory, contents: dict[str, Content]) -> None:
-        content = content_of(self._disk, directory, without=METADATA_TOPIC)
+        content = content_of(self.context.disk, directory, without=METADATA_TOPIC)
         contents[directory.path] = content
         directory.unopened.update(content.logs, content.futures)
         for path in content.deleted:
@@ -191,12 +183,7 @@ class LogManager(LogUpkeep):
             except OSError as error:
                 if not is_passing(error):
                     raise
-                self._offline(directory, error)  # `create` opens it when that is possible.
-
-    def _found_corrupt(self, directory: DataDirectory, key: TopicPartition, error: CorruptLog) -> None:
-        self.corrupt[key] = without_frames(error)
-        directory.corrupt.add(key)
-        self._logger.critical("log corrupt", partition=str(key), error=str(error))
+                self.failures.offline(directory, error)  # `create` opens it when that is possible.
 
     def _open(
         self,
@@ -208,7 +195,7 @@ class LogManager(LogUpkeep):
         try:
             log = self._open_log(directory, f"{directory.path}/{key}", key, topic_id, config)
         except CorruptLog as error:
-            self._found_corrupt(directory, key, error)
+            self.failures.found_corrupt(directory, key, error)
             raise
         directory.logs[key] = self.logs[key] = log
         directory.unopened.discard(key)
@@ -217,23 +204,14 @@ class LogManager(LogUpkeep):
     def _open_log(
         self, directory: DataDirectory, path: str, key: TopicPartition, topic_id: bytes | None, config: LogConfig | None
     ) -> Log:
-        log = Log.open(
-            self._disk,
-            path,
-            key,
-            config or self.config_of(key.topic),
-            now_ms=self._now_ms,
-            clean=directory.clean,
-            recovery_point=directory.recovery_points.get(key, 0),
-            log_start_offset=directory.start_offsets.get(key, 0),
-            cleaner_offset=directory.cleaner_offsets.get(key, 0 if directory.recovery_points else None),
-            topic_id=topic_id,
-            random=self._random,
-            producer_expiration_ms=self.producer_expiration_ms,
-            on_failure=lambda log, error: self._offline(directory, error),
-            on_damage=self._log_damage,
+        owner = LogOwner(
+            on_failure=partial(self.failures.offline, directory),
+            on_damage=partial(self.failures.found_damage, key),
             on_truncation=directory.truncated,
         )
+        config = config or self._config_of(key.topic)
+        known = directory.checkpointed(key)
+        log = Log.open(self.context, path, key, config, known, topic_id=topic_id, owner=owner)
         log.has_lost_id = log.has_lost_id and not directory.recovery_points.get(key, 0)
         directory.lower_cleaner_offset(key, log.end_offset)  # What recovery truncated will be appended anew.
         if log.report.damage:
@@ -283,8 +261,8 @@ class LogManager(LogUpkeep):
             if log.topic_id is None and topic_id is not None:
                 self._assign_topic_id(log, topic_id)
             return log
-        if key in self.corrupt:
-            raise again(self.corrupt[key])
+        if key in self.failures.corrupt:
+            raise again(self.failures.corrupt[key])
         if found is not None:
             return self._open_or_fail(found, key, topic_id, config)
         if self.futures.promote(key, topic_id, assigned, is_needed=is_needed):
@@ -298,8 +276,8 @@ class LogManager(LogUpkeep):
         for directory in places:
             earlier = self._gone.unsynced_directory(key)
             if earlier is not None and earlier is not directory:
-                self._on(earlier, partial(self._gone.sync, earlier))
-            self._on(directory, partial(directory.forget, key))
+                self.failures.attempt(earlier, partial(self._gone.sync, earlier))
+            self.failures.attempt(directory, partial(directory.forget, key))
             try:
                 if directory.failure is None:
                     return self._open_or_fail(directory, key, topic_id, config)
@@ -322,7 +300,7 @@ class LogManager(LogUpkeep):
         try:
             return self._open(directory, key, topic_id, config)
         except (OSError, CorruptSegment) as error:
-            self._offline(directory, error)
+            self.failures.offline(directory, error)
             state = "is offline" if directory.failure is not None else "cannot be written"
             raise KafkaStorageError(f"{directory.path} {state}: {error}") from error
 
@@ -346,9 +324,9 @@ class LogManager(LogUpkeep):
     def _claim(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes | None) -> int:
         """As `directory_scan.claim`, but raises KafkaError in place of OSError."""
         try:
-            return claim(self._disk, directory, key, topic_id)
+            return claim(self.context.disk, directory, key, topic_id)
         except OSError as error:
-            self._offline(directory, error)
+            self.failures.offline(directory, error)
             raise KafkaStorageError(f"the topic id of {directory.path}/{key} cannot be read: {error}") from error
 
     @property
@@ -363,19 +341,19 @@ class LogManager(LogUpkeep):
     def _assign_topic_id(self, log: Log, topic_id: bytes) -> None:
         path = f"{log.directory}/{checkpoint_files.PARTITION_METADATA}"
         try:
-            checkpoint_files.write_topic_id(self._disk, path, topic_id, sync=False)
+            checkpoint_files.write_topic_id(self.context.disk, path, topic_id, sync=False)
         except OSError as error:
             raise log.fail(error) from error
-        log.unsynced_paths.append(path)
+        log.state.unflushed.paths.append(path)
         log.topic_id = topic_id
         log.has_lost_id = False
 
     def _has(self, directory: DataDirectory, key: TopicPartition) -> bool:
         """Whether a directory has a log; False if the directory fails. Raises KafkaError for a passing error."""
         try:
-            return self._disk.exists(f"{directory.path}/{key}")
+            return self.context.disk.exists(f"{directory.path}/{key}")
         except OSError as error:
-            self._offline(directory, error)
+            self.failures.offline(directory, error)
             if directory.failure is None:
                 raise KafkaStorageError(f"{directory.path} cannot be read: {error}") from error
             return False
@@ -390,7 +368,7 @@ class LogManager(LogUpkeep):
         Only the log of the topic with this id, open or not, is deleted; None deletes all. Raises KafkaError.
         """
         log = self.logs.get(key)
-        config = log.config if log is not None else self.config_of(key.topic)
+        config = log.config if log is not None else self._config_of(key.topic)
         if topic_id is None or self.futures.is_of(key, topic_id):
             self.futures.discard(key, config.file_delete_delay_ms)
         for directory in self.directories:
@@ -427,15 +405,13 @@ class LogManager(LogUpkeep):
             log.close(clean=False)
         if log is not None and self.logs.get(key) is log:
             del self.logs[key]
-        if key in directory.corrupt:
-            directory.corrupt.discard(key)
-            self.corrupt.pop(key, None)
+        self.failures.forget_corrupt(directory, key)
 
     def _rename(self, directory: DataDirectory, key: TopicPartition, suffix: str) -> str:
         try:
             return self._gone.rename(directory, key, suffix, directory.logs.get(key))
         except OSError as error:
-            self._offline(directory, error)
+            self.failures.offline(directory, error)
             raise KafkaStorageError(f"cannot rename {directory.path}/{key}: {error}") from error
 
     def high_watermark(self, key: TopicPartition) -> int:
@@ -448,37 +424,25 @@ class LogManager(LogUpkeep):
                 return min(max(found, log.start_offset), log.end_offset)
         return log.start_offset
 
-    def _on(self, directory: DataDirectory, action: Callable[[], None]) -> bool:
-        """Runs an action on a directory; returns whether it succeeded. An OSError may take the directory offline."""
-        if directory.failure is None:
-            try:
-                action()
-            except OSError as error:
-                self._offline(directory, error)
-            else:
-                return True
-        return False
-
-    def _log_damage(self, log: Log, error: Exception) -> None:
-        """Logs the first corrupt batch of a log. The readers receive each error."""
-        if log.topic_partition not in self._damaged:
-            self._damaged.add(log.topic_partition)
-            self._logger.critical("corrupt batch in log", partition=str(log.topic_partition), error=str(error))
-
-    def _offline(self, directory: DataDirectory, error: Exception) -> None:
-        """Takes a failed directory and all its logs offline, unless the error is passing."""
-        if directory.failure is not None:
-            return
-        if is_passing(error):
-            directory.room.refused(error, self._now_ms())
-            return
-        directory.failure = without_frames(error)
-        self.clean, self.previous_broker_epoch = False, -1
-        self._logger.critical("log directory offline", directory=directory.path, error=str(error))
-        for key in directory.corrupt:
-            self.corrupt.pop(key, None)
-        for key, log in directory.logs.items():
-            self.logs.pop(key, None)
-            log.fail(error)
+    def _went_offline(self, directory: DataDirectory, error: Exception) -> None:
         self.futures.offline(directory, error)
         self._on_offline(directory.path, error)
+
+    def set_producer_expiration(self, expiration_ms: int) -> None:
+        """Changes `producer.id.expiration.ms` of all logs."""
+        self.context.producer_expiration_ms = expiration_ms
+
+    def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
+        """Flushes and closes all logs, writes the checkpoints, and unlocks the directories. Blocking.
+
+        Last, the clean-shutdown file is written in each directory without errors.
+        """
+        in_line(self.upkeep.closing(high_watermarks, broker_epoch))
+        self.context.disk.unlock_all()
+
+    async def close_async(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
+        """As `close`, but with the fsyncs in worker threads, and without unlocking the directories.
+
+        The logs must not be used meanwhile. After cancellation the shutdown is not clean.
+        """
+        await off_loop(self.context.disk, self.upkeep.closing(high_watermarks, broker_epoch))

@@ -1,4 +1,4 @@
-"""`LogUpkeep`, the base class of `LogManager`: periodic work on all logs, checkpoints, and the shutdown.
+"""`LogUpkeep`: periodic work on all logs of a node, checkpoints, and the shutdown.
 
 A node may have tens of thousands of logs. Work on all logs pauses regularly, so that other tasks run.
 """
@@ -14,10 +14,10 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.data_directory import DataDirectory, Prepared, nothing_to_write
 from minikafka.storage.directories.future_logs import FutureLogs
 from minikafka.storage.directories.log_closing import close_logs
+from minikafka.storage.directories.log_failures import LogFailures
 from minikafka.storage.directories.renamed_logs import RenamedLogs
 from minikafka.storage.disks.disk import Disk
 from minikafka.storage.disks.off_loop import Blocking, in_line, off_loop
-from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 
 __all__ = ["LogUpkeep"]
@@ -29,21 +29,27 @@ SEGMENTS_AT_ONCE, LOGS_AT_ONCE = 32, 256
 class LogUpkeep:
     """The periodic work on the logs of a node, and their shutdown.
 
-    Attributes:
-        directories: the data directories of the node.
+    Args:
         logs: the open logs by partition, except logs in failed directories.
         futures: copies of logs in other directories, which are to replace the logs.
-        config_of: returns the config of a topic's logs.
-        producer_expiration_ms: `producer.id.expiration.ms`.
+        gone: the deleted logs.
     """
 
-    directories: list[DataDirectory]
-    logs: dict[TopicPartition, Log]
-    futures: FutureLogs
-    config_of: Callable[[str], LogConfig]
-    producer_expiration_ms: int
-    _disk: Disk
-    _gone: RenamedLogs
+    def __init__(
+        self,
+        disk: Disk,
+        directories: list[DataDirectory],
+        logs: dict[TopicPartition, Log],
+        futures: FutureLogs,
+        gone: RenamedLogs,
+        failures: LogFailures,
+    ) -> None:
+        self._disk = disk
+        self._directories = directories
+        self._logs = logs
+        self._futures = futures
+        self._gone = gone
+        self._failures = failures
 
     async def flush_due(self) -> int:
         """Flushes the logs that need it (`Log.flush_wanted`), for example because `flush.ms` has passed.
@@ -59,15 +65,15 @@ class LogUpkeep:
                 try:
                     await log.flush_async(all_segments=False)
                 except KafkaError:
-                    pass  # The log and its directory are offline now, which `_offline` has logged.
+                    pass  # The log and its directory are offline now, which `LogFailures` has logged.
         return flushed
 
     def _each(self) -> Iterator[Log | None]:
         """Yields the present logs, and None where the caller should pause. Logs deleted meanwhile are left out."""
-        for number, (key, log) in enumerate(list(self.logs.items()), 1):
+        for number, (key, log) in enumerate(list(self._logs.items()), 1):
             if number % LOGS_AT_ONCE == 0:
                 yield None
-            if self.logs.get(key) is log:
+            if self._logs.get(key) is log:
                 yield log
 
     def run_retention(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> Generator[None, None, int]:
@@ -81,7 +87,7 @@ class LogUpkeep:
             high_watermark_of: returns the high watermark of a partition; None for a partition to skip.
         """
         deleted = 0
-        for number, (key, log) in enumerate([*self.logs.items(), *self.futures.logs.items()], 1):
+        for number, (key, log) in enumerate([*self._logs.items(), *self._futures.logs.items()], 1):
             again = True
             while again:
                 found = self._delete_segments(key, log, high_watermark_of(key))
@@ -93,13 +99,13 @@ class LogUpkeep:
 
     def _delete_segments(self, key: TopicPartition, log: Log, high_watermark: int | None) -> int:
         """Deletes about `SEGMENTS_AT_ONCE` segments of a log, if the log still exists; returns their number."""
-        is_there = self.logs.get(key) is log or self.futures.logs.get(key) is log
+        is_there = self._logs.get(key) is log or self._futures.logs.get(key) is log
         if high_watermark is None or log.failure is not None or not is_there:
             return 0
         try:
             return log.delete_old_segments(min(high_watermark, log.end_offset), at_most=SEGMENTS_AT_ONCE)
         except KafkaError:
-            return 0  # Logged by `_offline` or `_log_damage`.
+            return 0  # Logged by `LogFailures`.
 
     async def remove_deleted(self) -> None:
         """Removes the deleted logs and segments whose `file.delete.delay.ms` has passed, in a worker thread.
@@ -114,7 +120,7 @@ class LogUpkeep:
         for log in self._each():
             if log is None:
                 await trio.lowlevel.checkpoint()
-            elif log.deleted_files:
+            elif log.state.deleted_files:
                 with suppress(KafkaError):
                     await off_loop(self._disk, log.removing_deleted())
 
@@ -126,31 +132,13 @@ class LogUpkeep:
             else:
                 log.expire_producers()
 
-    def update_config(self, topic: str) -> None:
-        """Applies the changed configs of a topic to the logs of the topic."""
-        config = self.config_of(topic)
-        for key, log in self.logs.items():
-            if key.topic == topic:
-                log.update_config(config)
-
-    def set_producer_expiration(self, expiration_ms: int) -> None:
-        """Changes `producer.id.expiration.ms` of all logs."""
-        if expiration_ms != self.producer_expiration_ms:
-            self.producer_expiration_ms = expiration_ms
-            for log in self.logs.values():
-                log.producers.expiration_ms = expiration_ms
-
     def check_room(self) -> bool:
         """Tries to write to each directory whose disk was full; returns whether a directory has room again."""
         found = False
-        for directory in self.directories:
+        for directory in self._directories:
             if directory.failure is None and directory.room.is_full:
-                try:
-                    directory.room.check(self._disk)
-                except OSError as error:
-                    self._offline(directory, error)
-                else:
-                    found |= not directory.room.is_full
+                self._failures.attempt(directory, partial(directory.room.check, self._disk))
+                found |= not directory.room.is_full
         return found
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
@@ -161,18 +149,18 @@ class LogUpkeep:
 
     async def write_checkpoints_async(self) -> None:
         """As `write_checkpoints` without high watermarks, in worker threads. `write_high_watermarks` may overlap."""
-        for directory in self.directories:
+        for directory in self._directories:
             for part in self._checkpoints_of(directory):
                 await off_loop(self._disk, part)
                 await trio.lowlevel.checkpoint()
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes the high watermarks in worker threads."""
-        for directory in self.directories:
+        for directory in self._directories:
             await off_loop(self._disk, self._watermarks(directory, high_watermarks))
 
     def _checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None) -> Blocking[None]:
-        for directory in self.directories:
+        for directory in self._directories:
             for part in self._checkpoints_of(directory):
                 yield from part
             if high_watermarks is not None:
@@ -187,7 +175,7 @@ class LogUpkeep:
         try:
             yield from self._gone.syncing(directory)
         except OSError as error:
-            self._offline(directory, error)
+            self._failures.offline(directory, error)
 
     def _watermarks(self, directory: DataDirectory, found: Mapping[TopicPartition, int]) -> Blocking[bool]:
         return self._written(directory, partial(directory.prepare_high_watermarks, found))
@@ -200,30 +188,16 @@ class LogUpkeep:
                 if write is not nothing_to_write:
                     yield write
             except OSError as error:
-                self._offline(directory, error)
+                self._failures.offline(directory, error)
             else:
                 return True
         return False
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
-        """Flushes and closes all logs, writes the checkpoints, and unlocks the directories. Blocking.
-
-        Last, the clean-shutdown file is written in each directory without errors.
-        """
-        in_line(self._closing(high_watermarks, broker_epoch))
-        self._disk.unlock_all()
-
-    async def close_async(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
-        """As `close`, but with the fsyncs in worker threads, and without unlocking the directories.
-
-        The logs must not be used meanwhile. After cancellation the shutdown is not clean.
-        """
-        await off_loop(self._disk, self._closing(high_watermarks, broker_epoch))
-
-    def _closing(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> Blocking[None]:
-        for directory in self.directories:
+    def closing(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> Blocking[None]:
+        """Closes all logs and writes the checkpoints, as `LogManager.close` says."""
+        for directory in self._directories:
             succeeded = directory.failure is None and not directory.unopened
             succeeded &= yield from close_logs(self._disk, [*directory.logs.values(), *directory.futures.values()])
             sync = partial(self._disk.sync_directory, directory.path)
@@ -235,11 +209,8 @@ class LogUpkeep:
                 yield from self._written(directory, partial(_ready, partial(directory.write_marker, broker_epoch)))
             directory.logs.clear()
             directory.futures.clear()
-        self.logs.clear()
-        self.futures.logs.clear()
-
-    def _offline(self, directory: DataDirectory, error: Exception) -> None:
-        raise NotImplementedError
+        self._logs.clear()
+        self._futures.logs.clear()
 
 
 def _ready(write: Callable[[], None]) -> Prepared:

@@ -4,8 +4,11 @@
 retention, truncation, and recovery, which opens a log after a crash.
 
     log.py                 the log of one partition: append, read, roll, flush, close
-    guarded_log.py         the base class of Log: takes a log offline after a failed write or fsync
-    log_state.py           the part of a log that flush, retention and truncation work on (a Protocol)
+    log_guard.py           takes a log offline after a failed write or fsync
+    log_state.py           the segments, offsets and caches of a log, on which flush, retention and truncation work
+    log_context.py         what a log receives from its node and from its data directory
+    unflushed.py           what of a log is not on the device yet
+    producer_replay.py     brings the producer state up to date from batches
     log_results.py         the result of an append, OffsetOutOfRange, UnexpectedOffset
     log_lookup.py          lookups across segments: by offset, by timestamp, aborted transactions, producers' batches
     flush.py               fsync of a log's files, in order

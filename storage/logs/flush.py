@@ -17,7 +17,7 @@ class Flush:
     """One flush of a log. It holds the files open for a worker thread, which calls `sync` and nothing else.
 
     A flush includes up to `segments_max` segments (`FlushTurns`). It also includes the touched segments
-    (`LogState.touched`) below the offset that the flush reaches: all of them must be on the device before the recovery
+    (`Unflushed.touched`) below the offset that the flush reaches: all of them must be on the device before the recovery
     point advances to that offset. The other segments are left to the next flush: while a flush waits for the disk, any
     number of segments may be rolled.
 
@@ -33,11 +33,12 @@ class Flush:
 
     def __init__(self, log: LogState, offset: int) -> None:
         self.offset = offset
-        self.truncations = log.truncations
+        unflushed = log.unflushed
+        self.truncations = unflushed.truncations
         self.directory = log.directory
         self._disk = log.disk
         segments = log.segments
-        first = max(0, segments.floor(log.recovery_point))
+        first = max(0, segments.floor(unflushed.recovery_point))
         until = segments.floor(max(offset - 1, segments.bases[0])) + 1
         at_most = log.disk.flush_turns.segments_max
         if until > first + at_most:
@@ -48,9 +49,9 @@ class Flush:
         self._epochs = log.epochs.unsynced and log.end_offset > 0
         if self._epochs:
             log.epochs.complete()
-        self._touched = _below(log.touched, end, room)
+        self._touched = _below(unflushed.touched, end, room)
         self._snapshots = dict.fromkeys(takewhile(lambda one: one <= self.offset, log.snapshots.unsynced))
-        self._small, self._names = log.unsynced_paths, log.directory_unsynced
+        self._small, self._names = unflushed.paths, unflushed.names
         frozen = log.snapshots.pending
         self._frozen = frozen if frozen is not None and frozen.end_offset <= self.offset else None
         self._write_snapshot = log.snapshots.write
@@ -66,14 +67,14 @@ class Flush:
             self._paths.append(log.epochs.path)
         has_names = self._names or self._paths or self._new_indexes
         self.parent = log.directory.rpartition("/")[0] or "/" if has_names else None
-        self._settle = log.unsettled
+        self._settle = unflushed.settle
         for segment in self._touched:
-            del log.touched[segment]
+            del unflushed.touched[segment]
         for snapshot in self._snapshots:
             del log.snapshots.unsynced[snapshot]
-        log.unsynced_paths = []
+        unflushed.paths = []
         log.epochs.unsynced &= not self._epochs
-        log.directory_unsynced = False
+        unflushed.names = False
         self._set_created(False)
 
     def _hold(self, files: Iterable[File]) -> None:
@@ -87,11 +88,12 @@ class Flush:
 
     def give_back(self, log: LogState) -> None:
         """Undoes the beginning of this flush after a failed `sync`, so that the next flush does all of its work."""
-        log.touched = {one: None for one in (self._touched | log.touched) if not one.is_deleted}
+        unflushed = log.unflushed
+        unflushed.touched = {one: None for one in (self._touched | unflushed.touched) if not one.is_deleted}
         log.snapshots.unsynced = self._snapshots | log.snapshots.unsynced
-        log.unsynced_paths = [*self._small, *log.unsynced_paths]
+        unflushed.paths = [*self._small, *unflushed.paths]
         log.epochs.unsynced |= self._epochs
-        log.directory_unsynced |= self._names
+        unflushed.names |= self._names
         self._set_created(True)
 
     def _set_created(self, created: bool) -> None:

@@ -92,7 +92,7 @@ class ProducerSnapshots:
         elif offset not in self.offsets and self._disk.exists(self.path(offset)):
             self._disk.remove(self.path(offset))
 
-    def load(self, producers: ProducerStates, *, start_offset: int, end_offset: int, now_ms: int) -> None:
+    def load(self, producers: ProducerStates, *, start_offset: int, end_offset: int, expired_ms: int) -> None:
         """Loads the newest snapshot up to `end_offset`, and removes damaged snapshots.
 
         Without a snapshot the state is empty, at `start_offset`, where the first segment begins. Producers of deleted
@@ -105,7 +105,7 @@ class ProducerSnapshots:
         while self.offsets and self.offsets[-1] >= start_offset:
             offset = self.offsets[-1]
             try:
-                producers.load_snapshot(self._disk.read_bytes(self.path(offset)), offset, now_ms)
+                producers.load_snapshot(self._disk.read_bytes(self.path(offset)), offset, expired_ms)
                 return
             except (CorruptSnapshot, FileNotFoundError):
                 self._remove(offset)

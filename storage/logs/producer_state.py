@@ -25,7 +25,6 @@ from minikafka.protocol.errors import error_for
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.control import ControlType, parse_end_transaction
-from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS
 from minikafka.storage.segments.batch_scan import Header
 
 BATCHES_KEPT = 5
@@ -167,20 +166,16 @@ class FrozenProducers:
 class ProducerStates:
     """All producers of one log.
 
-    Args:
-        expiration_ms: `producer.id.expiration.ms`.
-
     Attributes:
         end_offset: the offset before which all batches are included in the state.
         histories: returns the batches before an offset in the log, by producer id and epoch, oldest first.
     """
 
-    def __init__(self, topic_partition: TopicPartition, *, expiration_ms: int = PRODUCER_EXPIRATION_MS) -> None:
+    def __init__(self, topic_partition: TopicPartition) -> None:
         self._topic_partition = topic_partition
         self._producers: dict[int, Producer] = {}
         self._ongoing: dict[int, int] = {}  # First offset → producer id, ascending.
         self._unreplicated: dict[int, int] = {}  # First offset → offset of the marker.
-        self.expiration_ms = expiration_ms
         self._frozen: FrozenProducers | None = None
         self.end_offset = 0
         self.histories: Callable[[int], Histories] | None = None
@@ -373,9 +368,9 @@ class ProducerStates:
         self.high_watermark_advanced(start_offset)
         self.end_offset = max(self.end_offset, start_offset)
 
-    def expire(self, now_ms: int) -> None:
-        """Removes the producers without appends for `expiration_ms` and without an open transaction."""
-        expired = [producer.producer_id for producer in self if self._is_expired(producer, now_ms)]
+    def expire(self, expired_ms: int) -> None:
+        """Removes the producers without appends since `expired_ms` and without an open transaction."""
+        expired = [producer.producer_id for producer in self if _is_expired(producer, expired_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
         if self._restored:
@@ -386,10 +381,6 @@ class ProducerStates:
         known = self._producers
         restored = {(key, known[key].epoch) for key, _ in histories if key in known and known[key].restored}
         return {key: batches for key, batches in histories.items() if key in restored}
-
-    def _is_expired(self, producer: Producer, now_ms: int) -> bool:
-        idle_ms = now_ms - producer.last_timestamp
-        return producer.transaction_first_offset < 0 and idle_ms >= self.expiration_ms
 
     def clear(self, end_offset: int) -> None:
         """Removes all producers and sets `end_offset`."""
@@ -411,17 +402,21 @@ class ProducerStates:
         """Returns the content of a `.snapshot` file, sorted by producer id."""
         return FrozenProducers(self, self.end_offset).encode()
 
-    def load_snapshot(self, data: bytes, end_offset: int, now_ms: int) -> None:
+    def load_snapshot(self, data: bytes, end_offset: int, expired_ms: int) -> None:
         """Replaces the state by a snapshot taken at `end_offset`, without expired producers.
 
         Raises CorruptSnapshot, and leaves the state unchanged then.
         """
-        producers = [producer for producer in _decode(data) if not self._is_expired(producer, now_ms)]
+        producers = [producer for producer in _decode(data) if not _is_expired(producer, expired_ms)]
         self.clear(end_offset)
         self._producers = {producer.producer_id: producer for producer in producers}
         open_ones = [(one.transaction_first_offset, one.producer_id) for one in producers]
         self._ongoing = dict(sorted(one for one in open_ones if one[0] >= 0))
         self._restored, self._restored_offset = None, end_offset
+
+
+def _is_expired(producer: Producer, expired_ms: int) -> bool:
+    return producer.transaction_first_offset < 0 and producer.last_timestamp <= expired_ms
 
 
 def _id_of(producer: Producer) -> int:

@@ -25,18 +25,18 @@ from minikafka.storage.disks.checkpoint_files import (
     read_topic_id,
     write_topic_id,
 )
-from minikafka.storage.disks.disk import Disk
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.leader_epochs import LeaderEpochs
+from minikafka.storage.logs.log_context import Checkpointed, LogContext, LogOwner
+from minikafka.storage.logs.log_state import LogState
+from minikafka.storage.logs.producer_replay import replay, update_producer
 from minikafka.storage.logs.producer_snapshots import SUFFIX as SNAPSHOT
 from minikafka.storage.logs.producer_snapshots import ProducerSnapshots
-from minikafka.storage.logs.producer_state import ProducerStates
 from minikafka.storage.segments.batch_scan import Header, headers
 from minikafka.storage.segments.segment import OFFSET_DELTA_MAX, Segment
 from minikafka.storage.segments.segment_names import CorruptSegment
 from minikafka.storage.segments.segments import Segments
 from minikafka.storage.segments.temporary_files import clean_up
-from minikafka.storage.segments.transaction_index import AbortedTransaction
 
 DAMAGED = ".damaged"
 _SCAN_SIZE = 1 << 20
@@ -70,134 +70,135 @@ class Recovery:
     damage: str = ""
 
 
+def load(
+    context: LogContext,
+    directory: str,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    checkpointed: Checkpointed,
+    topic_id: bytes | None,
+    owner: LogOwner,
+) -> "Loader":
+    """Opens a log, as `Log.open` says. After an error no file is left open. Raises CorruptLog, OSError."""
+    disk, is_new = context.disk, False
+    try:
+        names = clean_up(disk, directory)
+    except FileNotFoundError:
+        disk.make_directory(directory)
+        is_new, names = True, {}
+    bases = sorted(int(text) for text in names.get(".log", ()) if text.isdigit())
+    segments = Segments(disk, directory, config, bases)
+    snapshots = ProducerSnapshots(disk, directory, names.get(SNAPSHOT, []))
+    log = LogState(context, topic_partition, segments, snapshots, checkpointed, owner)
+    loader = Loader(log, topic_id, checkpointed.cleaner_offset, is_new)
+    loaded = False
+    try:
+        loader.load(clean=checkpointed.clean)
+        loaded = True
+    except (CorruptSegment, CorruptRecords) as error:
+        raise CorruptLog(topic_partition, directory, log.end_offset, str(error)) from error
+    finally:
+        if not loaded:
+            for segment in segments.opened():
+                segment.close()
+    return loader
+
+
 @dataclass(slots=True)
 class Loader:
-    """Opens one log. After `load`, the attributes are the state of the log.
+    """Opens one log: after `load`, `log` is its state.
 
     Attributes:
-        recovery_point: everything before this offset was flushed.
-        start_offset: the log start offset, at first that of the checkpoint.
-        cleaner_offset: the offset in the cleaner's checkpoint; None if the directory has no checkpoints.
         topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
-        unsynced_paths: small files to include in the next flush.
-        touched: segments below the recovery point to include in the next flush.
+        cleaner_offset: the offset in the cleaner's checkpoint; None if the directory has no checkpoints.
+        is_new: whether the directory was just made. Saves lookups: a cluster creates thousands of logs at once.
+        created: whether the log had no segments.
     """
 
-    disk: Disk
-    directory: str
-    topic_partition: TopicPartition
-    config: LogConfig
-    now_ms: int
-    recovery_point: int
-    start_offset: int
-    producers: ProducerStates
+    log: LogState
     topic_id: bytes | None
-    cleaner_offset: int | None = None
-    end_offset: int = 0
+    cleaner_offset: int | None
+    is_new: bool
     created: bool = False
-    is_new: bool = False  # Saves lookups: a cluster creates thousands of logs at once.
-    unsynced_paths: list[str] = field(default_factory=list[str])
-    touched: dict[Segment, None] = field(default_factory=dict[Segment, None])
     report: Recovery = field(default_factory=Recovery)
-    segments: Segments = field(init=False)
-    epochs: LeaderEpochs = field(init=False)
-    snapshots: ProducerSnapshots = field(init=False)
     _epoch: int = field(init=False, default=-1)
     _is_compacted: bool = field(init=False, default=False)
     _has_earlier: bool = field(init=False, default=False)
 
     def load(self, *, clean: bool) -> None:
-        """Opens the log. After an error no file is left open. Raises CorruptLog, OSError."""
-        self._list_files()
-        loaded = False
-        try:
-            self._load(clean=clean)
-            loaded = True
-        except (CorruptSegment, CorruptRecords) as error:
-            raise CorruptLog(self.topic_partition, self.directory, self.end_offset, str(error)) from error
-        finally:
-            if not loaded:
-                for segment in self.segments.opened():
-                    segment.close()
-
-    def _list_files(self) -> None:
-        """Finds segments and snapshots by name, or creates the directory."""
-        try:
-            names = clean_up(self.disk, self.directory)
-        except FileNotFoundError:
-            self.disk.make_directory(self.directory)
-            self.is_new, names = True, {}
-        bases = sorted(int(text) for text in names.get(".log", ()) if text.isdigit())
-        self.segments = Segments(self.disk, self.directory, self.config, bases)
-        self.snapshots = ProducerSnapshots(self.disk, self.directory, names.get(SNAPSHOT, []))
-
-    def _load(self, *, clean: bool) -> None:
+        log = self.log
         self._load_epochs(clean=clean)
-        if not self.segments:
-            self._create(self.start_offset)
+        if not log.segments:
+            self._create(log.start_offset)
         elif not (clean and self._open_clean()):
             self._recover()
-        if self.end_offset < self.start_offset:
+        if log.end_offset < log.start_offset:
             self._discard_all()
-        self.start_offset = max(self.start_offset, self.segments.bases[0])
-        self.recovery_point = self.end_offset if self.report.clean else min(self.recovery_point, self.end_offset)
-        self.epochs.truncate_from_end(self.end_offset)
-        self.epochs.truncate_from_start(self.start_offset)
-        self.snapshots.remove_strays(self.segments.bases)
+        log.start_offset = max(log.start_offset, log.segments.bases[0])
+        flushed_offset = log.end_offset if self.report.clean else log.unflushed.recovery_point
+        log.unflushed.recovery_point = min(flushed_offset, log.end_offset)
+        log.epochs.truncate_from_end(log.end_offset)
+        log.epochs.truncate_from_start(log.start_offset)
+        log.snapshots.remove_strays(log.segments.bases)
         if self.report.clean:
-            replay(self, self.end_offset)
-        self.snapshots.take(self.producers)
+            replay(log, log.end_offset)
+        log.snapshots.take(log.producers)
         self._load_topic_id()
-        self.epochs.unsynced |= not self.report.clean
+        log.epochs.unsynced |= not self.report.clean
 
     @property
     def may_be_unsynced(self) -> bool:
         """Whether the names of the log's files, and its small files, may not have been flushed: the previous process
         was killed, or the log has no records. A clean shutdown, too, flushes these only together with records."""
-        return self.created or not self.report.clean or self.end_offset == self.start_offset
+        log = self.log
+        return self.created or not self.report.clean or log.end_offset == log.start_offset
 
     def _load_topic_id(self) -> None:
         """Reads the topic id, or writes it. The next flush includes a file that may be unsynced (`may_be_unsynced`)."""
-        path = f"{self.directory}/{PARTITION_METADATA}"
+        log = self.log
+        path = f"{log.directory}/{PARTITION_METADATA}"
         try:
-            found = None if self.is_new else read_topic_id(self.disk, path)
+            found = None if self.is_new else read_topic_id(log.disk, path)
         except BrokenCheckpoint:  # It was written without a flush, see below.
             found = None
         if found is None and self.topic_id is not None:
-            write_topic_id(self.disk, path, self.topic_id, sync=False)
-            self.unsynced_paths.append(path)
+            write_topic_id(log.disk, path, self.topic_id, sync=False)
+            log.unflushed.paths.append(path)
         elif self.may_be_unsynced:
-            self.unsynced_paths.append(path)
+            log.unflushed.paths.append(path)
         self.topic_id = found or self.topic_id
 
     def _load_epochs(self, *, clean: bool) -> None:
         """Reads the leader epochs. Rebuilds the epochs of records whose deletion did not survive a crash, since the log
         start offset is stored later than the epochs. Otherwise the leader could not tell a follower where these epochs
         end, and the follower would keep its records of these epochs."""
-        path = f"{self.directory}/{EPOCHS}"
+        log = self.log
+        path = f"{log.directory}/{EPOCHS}"
         try:
-            entries = None if self.is_new else read_epochs(self.disk, path)
-            start = max([self.start_offset, *self.segments.bases[:1]])
+            entries = None if self.is_new else read_epochs(log.disk, path)
+            start = max([log.start_offset, *log.segments.bases[:1]])
             if not clean and entries is not None and (not entries or entries[0][1] > start):
                 entries = None
-            self.epochs = LeaderEpochs(self.disk, path, entries or [])
-            missing = entries is None and len(self.segments) > 0
+            log.epochs = LeaderEpochs(log.disk, path, entries or [])
+            missing = entries is None and len(log.segments) > 0
         except (BrokenCheckpoint, ValueError):
-            self.epochs = LeaderEpochs(self.disk, path, [])
+            log.epochs = LeaderEpochs(log.disk, path, [])
             missing = True
-        if missing and (clean or self.recovery_point > self.segments.bases[0]):  # Otherwise the scan finds them.
+        is_flushed = missing and log.unflushed.recovery_point > log.segments.bases[0]
+        if missing and (clean or is_flushed):  # Otherwise the scan finds them.
             self._rebuild_epochs()
 
     def _rebuild_epochs(self) -> None:
         """Rebuilds the epochs from the batches. Epochs increase with offsets, so a segment with the same first epoch as
         the next segment need not be read."""
+        log = self.log
         found: list[tuple[int, int]] = []
-        firsts = [self._first(index) for index in range(len(self.segments))]
+        firsts = [self._first(index) for index in range(len(log.segments))]
         for index, first in enumerate(firsts):
             if first is None:
                 continue
             follower = firsts[index + 1] if index + 1 < len(firsts) else None
-            segment = self.segments[index]
+            segment = log.segments[index]
             same = follower is not None and follower.leader_epoch == first.leader_epoch
             expected = segment.base_offset
             for header in [first] if same else headers(segment.log, 0, segment.log.size_bytes):
@@ -205,11 +206,11 @@ class Loader:
                     break
                 expected = header.last_offset + 1
                 if header.leader_epoch > (found[-1][0] if found else -1):  # See `_assign_epoch` for the first one.
-                    found.append((header.leader_epoch, header.base_offset if found else self.segments.bases[0]))
-        self.epochs.replace(found)
+                    found.append((header.leader_epoch, header.base_offset if found else log.segments.bases[0]))
+        log.epochs.replace(found)
 
     def _first(self, index: int) -> Header | None:
-        segment = self.segments[index]
+        segment = self.log.segments[index]
         try:
             found = next(headers(segment.log, 0, segment.log.size_bytes), None)
         except CorruptSegment:
@@ -217,72 +218,78 @@ class Loader:
         return found if found is not None and found.base_offset >= segment.base_offset else None
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:
-        latest = self.epochs.latest
+        log = self.log
+        latest = log.epochs.latest
         if epoch >= 0 and (latest is None or epoch > latest):
             # Compaction may have removed records before the first batch, so its epoch starts at the base offset.
             is_first = latest is None and not self._has_earlier
-            self.epochs.assign(epoch, self.segments.bases[0] if is_first else offset)
+            log.epochs.assign(epoch, log.segments.bases[0] if is_first else offset)
 
     def _create(self, base_offset: int) -> None:
-        self.segments.append(
-            Segment.create(self.disk, self.directory, base_offset, self.config, now_ms=self.now_ms, in_new=self.is_new)
+        log = self.log
+        now_ms = log.context.now_ms()
+        log.segments.append(
+            Segment.create(log.disk, log.directory, base_offset, log.config, now_ms=now_ms, in_new=self.is_new)
         )
-        self.end_offset = base_offset
+        log.end_offset = base_offset
         self.created = True
-        self.producers.clear(base_offset)
-        self.snapshots.restart(base_offset)
+        log.producers.clear(base_offset)
+        log.snapshots.restart(base_offset)
 
     def _open_clean(self) -> bool:
         """Opens the active segment without a scan; returns whether it is consistent with a clean shutdown."""
-        active = self.segments[-1]
+        log = self.log
+        active = log.segments.active
         try:
             if not self._is_consistent(active):
                 return False
         except CorruptSegment:
             return False
-        active.created_ms = self.now_ms
+        active.created_ms = log.context.now_ms()
         return active.latest is not None
 
     def _is_consistent(self, active: Segment) -> bool:
+        log = self.log
         entry = active.offsets.last
-        position, self.end_offset = entry.position, active.base_offset
+        position, log.end_offset = entry.position, active.base_offset
         for header in headers(active.log, entry.position, active.log.size_bytes):
             if header.position == entry.position and entry.position and header.last_offset != entry.offset:
                 return False
-            if header.base_offset < self.end_offset:
+            if header.base_offset < log.end_offset:
                 return False
-            position, self.end_offset = header.position + header.size_bytes, header.last_offset + 1
+            position, log.end_offset = header.position + header.size_bytes, header.last_offset + 1
         active.bytes_since_entry = position - entry.position
-        return position == active.log.size_bytes and self.end_offset >= self.recovery_point
+        return position == active.log.size_bytes and log.end_offset >= log.unflushed.recovery_point
 
     def _recover(self) -> None:
+        log = self.log
         self.report.clean = False
-        index = max(0, self.segments.floor(self.recovery_point))
-        if index and self.segments.bases[index] == self.recovery_point:
-            self.segments[index - 1].reseal(self.recovery_point)
-            self.touched[self.segments[index - 1]] = None
+        index = max(0, log.segments.floor(log.unflushed.recovery_point))
+        if index and log.segments.bases[index] == log.unflushed.recovery_point:
+            log.segments[index - 1].reseal(log.unflushed.recovery_point)
+            log.unflushed.touched[log.segments[index - 1]] = None
         first = index
-        while index < len(self.segments):
-            segment = self.segments[index]
+        while index < len(log.segments):
+            segment = log.segments[index]
             if index > first and self._is_out_of_order(index):
-                reason = f"the next segment starts at offset {segment.base_offset}, expected {self.end_offset}"
-                self._end_log(index - 1, self.segments[index - 1].size_bytes, reason)
+                reason = f"the next segment starts at offset {segment.base_offset}, expected {log.end_offset}"
+                self._end_log(index - 1, log.segments[index - 1].size_bytes, reason)
                 break
-            self.end_offset = segment.base_offset
+            log.end_offset = segment.base_offset
             segment.open_unchecked()
             start = self._resume(segment) if index == first else self._reset(segment)
             if index == first:
-                self.epochs.truncate_from_end(self.end_offset)  # The file may be newer or older than the batches.
-                self._has_earlier = self.end_offset > self.segments.bases[0]
+                log.epochs.truncate_from_end(log.end_offset)  # The file may be newer or older than the batches.
+                self._has_earlier = log.end_offset > log.segments.bases[0]
             position, reason = self._scan(segment, start)
             self.report.scanned_bytes += position - start
             if reason:
                 self._end_log(index, position, reason)
                 break
-            self._finish(segment, last=index == len(self.segments) - 1)
+            self._finish(segment, last=index == len(log.segments) - 1)
             index += 1
-        if self.end_offset < self.recovery_point:
-            lost = f"flushed offsets {self.end_offset} to {self.recovery_point - 1} are missing"
+        if log.end_offset < log.unflushed.recovery_point:
+            lost = f"flushed offsets {log.end_offset} to {log.unflushed.recovery_point - 1} are missing"
             self.report.damage = self.report.damage or lost
 
     def _is_out_of_order(self, index: int) -> bool:
@@ -293,32 +300,35 @@ class Loader:
         leader has a gap larger than a segment. Any other gap is data lost in a power failure: if the gap were accepted,
         the log end offset would not change, and no leader would send the lost records again.
         """
-        base_offset = self.segments.bases[index]
-        may_be_cleaned = self._is_compacted or self.config.compacts  # The configs may be older than the log.
-        if base_offset <= self.end_offset or not may_be_cleaned:
-            return base_offset != self.end_offset
+        log = self.log
+        base_offset = log.segments.bases[index]
+        may_be_cleaned = self._is_compacted or log.config.compacts  # The configs may be older than the log.
+        if base_offset <= log.end_offset or not may_be_cleaned:
+            return base_offset != log.end_offset
         first = self._first(index)
-        is_large = first is not None and first.last_offset + 1 - self.end_offset > OFFSET_DELTA_MAX
+        is_large = first is not None and first.last_offset + 1 - log.end_offset > OFFSET_DELTA_MAX
         is_cleaned = self.cleaner_offset is None or base_offset <= self.cleaner_offset
         return not (is_cleaned or is_large)
 
     def _resume(self, segment: Segment) -> int:
         """Prepares the segment of the recovery point: returns the position to scan from, and restores the producer
         state at that position."""
-        start = segment.keep_flushed_entries(self.recovery_point)
+        log = self.log
+        start = segment.keep_flushed_entries(log.unflushed.recovery_point)
         first = next(headers(segment.log, start, segment.log.size_bytes), None) if start else None
-        self.end_offset = first.base_offset if first is not None else segment.base_offset
+        log.end_offset = first.base_offset if first is not None else segment.base_offset
         # Flushed entries stay: rewritten ones would be lost in the next power failure.
-        segment.transactions.truncate_to(max(self.end_offset, self.recovery_point))
-        replay(self, self.end_offset)
+        segment.transactions.truncate_to(max(log.end_offset, log.unflushed.recovery_point))
+        replay(log, log.end_offset)
         return start
 
     def _reset(self, segment: Segment) -> int:
         """Prepares a segment beyond the recovery point, whose indexes are rebuilt."""
+        log = self.log
         segment.clear_indexes()
         segment.transactions.truncate_to(segment.base_offset)
-        self.producers.end_offset = segment.base_offset
-        self.snapshots.take(self.producers)
+        log.producers.end_offset = segment.base_offset
+        log.snapshots.take(log.producers)
         return 0
 
     def _scan(self, segment: Segment, position: int) -> tuple[int, str]:
@@ -349,8 +359,9 @@ class Loader:
         return chunk
 
     def _check(self, segment: Segment, batch: Batch) -> None:
-        if batch.base_offset < self.end_offset or batch.last_offset_delta < 0:
-            raise CorruptRecords(f"offset {batch.base_offset}, expected {self.end_offset} or higher")
+        log = self.log
+        if batch.base_offset < log.end_offset or batch.last_offset_delta < 0:
+            raise CorruptRecords(f"offset {batch.base_offset}, expected {log.end_offset} or higher")
         if 0 <= batch.leader_epoch < self._epoch:
             # A crash restored a batch that had been truncated, behind its replacement.
             raise CorruptRecords(f"leader epoch {batch.leader_epoch} after {self._epoch}")
@@ -358,99 +369,67 @@ class Loader:
             raise CorruptRecords(f"offset {batch.last_offset} does not belong to this segment")
 
     def _apply(self, segment: Segment, position: int, batch: Batch) -> None:
-        if batch.base_offset != self.end_offset or batch.record_count <= batch.last_offset_delta:
+        log = self.log
+        if batch.base_offset != log.end_offset or batch.record_count <= batch.last_offset_delta:
             self._is_compacted = True
-        self.end_offset = batch.next_offset
+        log.end_offset = batch.next_offset
         segment.index_batches([_header_of(batch, position)])
         self._epoch = max(self._epoch, batch.leader_epoch)
         self._assign_epoch(batch.leader_epoch, batch.base_offset)
         if batch.producer_id >= 0:
-            update_producer(self.producers, segment, batch)
-        self.producers.end_offset = self.end_offset
+            update_producer(log.producers, segment, batch)
+        log.producers.end_offset = log.end_offset
 
     def _finish(self, segment: Segment, *, last: bool) -> None:
         segment.seal()
         if last:
-            segment.activate(now_ms=self.now_ms)
+            segment.activate(now_ms=self.log.context.now_ms())
 
     def _end_log(self, index: int, position: int, reason: str) -> None:
         """Truncates the log at a position of a segment, before an invalid batch."""
-        segment = self.segments[index]
-        if self.end_offset < self.recovery_point:
-            raise self._corrupt(segment, self.end_offset, f"{reason} (at byte {position})")
+        log = self.log
+        segment = log.segments[index]
+        if log.end_offset < log.unflushed.recovery_point:
+            raise self._corrupt(segment, log.end_offset, f"{reason} (at byte {position})")
         self.report.truncated_bytes += segment.log.size_bytes - position
-        rest = self.segments.take(index + 1, len(self.segments))
+        rest = log.segments.take(index + 1, len(log.segments))
         later = [one for one in rest if one.size]
-        if later or valid_batch_after(segment, position, self.end_offset):
+        if later or valid_batch_after(segment, position, log.end_offset):
             self.report.damage = (
                 f"{segment.path} is corrupt at byte {position} ({reason}), and valid batches follow; the log was"
-                f" truncated to offset {self.end_offset}, the rest was saved in files named {DAMAGED}"
+                f" truncated to offset {log.end_offset}, the rest was saved in files named {DAMAGED}"
             )
             self._save_damaged(segment, position, later)
         for one in rest:
             one.mark_deleted()
-        clean_up(self.disk, self.directory)
+        clean_up(log.disk, log.directory)
         segment.truncate_at(position)
         self._finish(segment, last=True)
 
     def _save_damaged(self, segment: Segment, position: int, later: list[Segment]) -> None:
+        log = self.log
         path = f"{segment.path}{DAMAGED}"
-        copy = self.disk.open(path, create=True)
+        copy = log.disk.open(path, create=True)
         copy.truncate(0)
         for start in range(position, segment.log.size_bytes, _SCAN_SIZE):
             copy.append(segment.log.pread(start, _SCAN_SIZE))
         copy.sync()
         copy.close()
         for one in later:
-            self.disk.rename(one.path, one.path + DAMAGED)
+            log.disk.rename(one.path, one.path + DAMAGED)
 
     def _corrupt(self, segment: Segment, offset: int, reason: str) -> CorruptLog:
-        return CorruptLog(self.topic_partition, segment.path, offset, reason)
+        return CorruptLog(self.log.topic_partition, segment.path, offset, reason)
 
     def _discard_all(self) -> None:
         """Empties a log that ends before its log start offset, because segments were removed."""
-        self.report.damage = f"the log ends at offset {self.end_offset}, before its start offset {self.start_offset}"
-        for segment in self.segments.take(0, len(self.segments)):
+        log = self.log
+        self.report.damage = f"the log ends at offset {log.end_offset}, before its start offset {log.start_offset}"
+        for segment in log.segments.take(0, len(log.segments)):
             segment.mark_deleted()
-        self.touched.clear()
-        self.epochs.clear()
-        self._create(self.start_offset)
-
-
-def replay(log: Loader, end_offset: int) -> None:
-    """Restores the producer state at `end_offset` from the newest snapshot and the batches since."""
-    first = log.segments.bases[0]
-    log.snapshots.load(log.producers, start_offset=first, end_offset=end_offset, now_ms=log.now_ms)
-    replay_headers(log.producers, log.segments, end_offset)
-
-
-def replay_headers(producers: ProducerStates, segments: Segments, end_offset: int) -> None:
-    """Applies the batch headers from `producers.end_offset` to `end_offset`."""
-    for index in range(max(0, segments.floor(producers.end_offset)), len(segments)):
-        segment = segments[index]
-        if segment.base_offset >= end_offset or producers.end_offset >= end_offset:
-            break
-        for header in segment.scan(producers.end_offset):
-            if header.base_offset >= end_offset:
-                break
-            if header.producer_id >= 0:
-                batch = segment.batch(header) if header.attributes & 0x20 else header
-                completed = producers.apply(batch)
-                if completed is not None:
-                    producers.complete(completed)
-    producers.end_offset = end_offset
-
-
-def update_producer(producers: ProducerStates, segment: Segment, batch: Batch) -> None:
-    """Applies a batch of `segment` with a producer id, and adds an aborted transaction to the index."""
-    completed = producers.apply(batch)
-    if completed is not None:
-        if completed.aborted:
-            stable = producers.last_stable_offset(completed)
-            segment.transactions.append(
-                AbortedTransaction(completed.producer_id, completed.first_offset, completed.last_offset, stable)
-            )
-        producers.complete(completed)
+        log.unflushed.touched.clear()
+        log.epochs.clear()
+        self._create(log.start_offset)
 
 
 def valid_batch_after(segment: Segment, position: int, next_offset: int) -> bool:

@@ -11,6 +11,7 @@ from functools import partial
 
 from minikafka.storage.disks.disk import Disk
 from minikafka.storage.disks.off_loop import Blocking
+from minikafka.storage.logs.log_guard import LogGuard
 from minikafka.storage.logs.log_state import LogState
 from minikafka.storage.segments.segment import Segment
 
@@ -33,7 +34,7 @@ def delete_old_segments(log: LogState, high_watermark: int, at_most: int = ALL) 
 
 
 def _exceeds_size(log: LogState) -> Predicate:
-    excess = log.size_bytes - log.config.retention_bytes
+    excess = log.segments.size_bytes - log.config.retention_bytes
 
     def is_deletable(segment: Segment) -> bool:
         nonlocal excess
@@ -46,7 +47,7 @@ def _exceeds_size(log: LogState) -> Predicate:
 
 
 def _exceeds_time(log: LogState) -> Predicate:
-    now_ms = log.now_ms()
+    now_ms = log.context.now_ms()
 
     def is_deletable(segment: Segment) -> bool:
         latest_ms = segment.latest.timestamp
@@ -78,7 +79,7 @@ def delete_first(log: LogState, count: int) -> None:
     advance_start(log, log.segments.bases[count])
     # In ascending order: after a crash, the remaining segments have no gap.
     for segment in log.segments.take(0, count):
-        log.drop([segment], size_bytes=segment.size)
+        log.drop([segment])
     log.delete_later(log.snapshots.mark_deleted_below(log.segments.bases[0], log.producers))
 
 
@@ -94,18 +95,18 @@ def advance_start(log: LogState, offset: int) -> bool:
     return True
 
 
-def remove_due(log: LogState) -> Blocking[None]:
+def remove_due(log: LogState, guard: LogGuard) -> Blocking[None]:
     """Removes the deleted files whose delay has passed. Raises KafkaError."""
-    now_ms = log.now_ms()
+    now_ms = log.context.now_ms()
     due = [one for one in log.deleted_files if one[0] <= now_ms]
-    if not due or log.failure is not None:
+    if not due or guard.failure is not None:
         return
     log.deleted_files = [one for one in log.deleted_files if one[0] > now_ms]
     try:
         yield partial(_remove, log.disk, [path for _, path in due])
     except OSError as error:
         log.deleted_files += due
-        raise log.fail(error) from error
+        raise guard.fail(error) from error
 
 
 def _remove(disk: Disk, paths: list[str]) -> None:

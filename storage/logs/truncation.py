@@ -2,7 +2,7 @@
 
 from minikafka.storage.disks.disk_errors import not_half
 from minikafka.storage.logs.log_state import LogState
-from minikafka.storage.logs.recovery import replay_headers
+from minikafka.storage.logs.producer_replay import replay
 from minikafka.storage.segments.segment import Segment
 
 
@@ -21,10 +21,10 @@ def truncate_to(log: LogState, offset: int) -> bool:
     with not_half():
         keep = log.segments.floor(offset) + 1
         log.drop(log.segments.take(keep, len(log.segments)))
-        log.active = log.segments[-1]
-        log.active.truncate_to(offset)
-        log.touched[log.active] = None
-        log.active.activate(now_ms=log.now_ms())
+        active = log.segments.active
+        active.truncate_to(offset)
+        log.unflushed.touched[active] = None
+        active.activate(now_ms=log.context.now_ms())
         log.end_offset = offset
         log.start_offset = min(log.start_offset, offset)
         log.epochs.truncate_from_end(offset)
@@ -34,10 +34,7 @@ def truncate_to(log: LogState, offset: int) -> bool:
 
 def _rebuild_producers(log: LogState) -> None:
     if len(log.producers) or log.snapshots.offsets:
-        log.snapshots.load(
-            log.producers, start_offset=log.segments.bases[0], end_offset=log.end_offset, now_ms=log.now_ms()
-        )
-        replay_headers(log.producers, log.segments, log.end_offset)
+        replay(log, log.end_offset)
     log.producers.end_offset = log.end_offset
 
 
@@ -50,8 +47,7 @@ def truncate_fully(log: LogState, offset: int) -> None:
     log.lower_recovery_point(min(offset, log.segments.bases[0]))
     with not_half():
         log.drop(log.segments.take(0, len(log.segments)))
-        log.segments.append(Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.now_ms()))
-        log.active = log.segments[-1]
+        log.segments.append(Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.context.now_ms()))
         log.start_offset = log.end_offset = offset
         log.epochs.clear()
         log.producers.clear(offset)

@@ -22,6 +22,7 @@ class Segments:
         self.directory = directory
         self.config = config
         self.bases = bases
+        self._sealed_bytes: int | None = None  # The size of all segments but the last, filled on demand.
 
     def __len__(self) -> int:
         return len(self.bases)
@@ -36,6 +37,18 @@ class Segments:
             found = Segment(self._disk, self.directory, base, self.config, next_base=next_base)
             self._known[base] = found
         return found
+
+    @property
+    def active(self) -> Segment:
+        """The last segment, to which records are appended."""
+        return self[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all batches. The first call reads the file sizes of the sealed segments."""
+        if self._sealed_bytes is None:
+            self._sealed_bytes = sum(self[index].size for index in range(len(self.bases) - 1))
+        return self._sealed_bytes + self.active.size_bytes
 
     def floor(self, offset: int) -> int:
         """Returns the index of the last segment with a base offset up to `offset`; -1 if there is none."""
@@ -59,19 +72,25 @@ class Segments:
     def append(self, segment: Segment) -> None:
         assert not self.bases or self.bases[-1] < segment.base_offset, "base offsets must ascend"
         if self.bases:
-            self[-1].next_base = segment.base_offset
+            self.active.next_base = segment.base_offset
+            if self._sealed_bytes is not None:
+                self._sealed_bytes += self.active.size_bytes
         self.bases.append(segment.base_offset)
         self._known[segment.base_offset] = segment
 
     def take(self, first: int, last: int) -> list[Segment]:
         """Removes and returns the segments first..last-1."""
         taken = [self[index] for index in range(first, last)]
+        if last == len(self.bases):
+            self._sealed_bytes = None
+        elif self._sealed_bytes is not None:
+            self._sealed_bytes -= sum(segment.size for segment in taken)
         for segment in taken:
             del self._known[segment.base_offset]
         del self.bases[first:last]
         self._latest.clear()
         if self.bases and last > len(self.bases):
-            self[-1].next_base = -1
+            self.active.next_base = -1
         return taken
 
     def insert(self, index: int, segment: Segment) -> None:
@@ -79,6 +98,7 @@ class Segments:
         self.bases.insert(index, segment.base_offset)
         self._known[segment.base_offset] = segment
         self._latest.clear()
+        self._sealed_bytes = None
 
     def opened(self) -> list[Segment]:
         """Returns the segments that have been accessed so far."""

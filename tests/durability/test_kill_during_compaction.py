@@ -24,6 +24,7 @@ from support.oracle import Oracle, needs_oracle, tool
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.logs.log import Log, LogConfig
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 
 KILLS = int(os.environ.get("MINIKAFKA_COMPACTION_KILLS", "3"))
 TOPIC = "table"
@@ -177,7 +178,9 @@ def test_the_last_value_of_each_key_survives_kills_of_a_node_that_compacts(kille
     assert killed.interrupted or KILLS < 10, "no kill hit a cleaning"
     directory, _ = killed.closed
     config = LogConfig(cleanup_policy=("compact",))
-    log = Log.open(RealDisk(), str(directory), TopicPartition(TOPIC, 0), config, now_ms=lambda: 0, clean=True)
+    log = Log.open(
+        LogContext(RealDisk(), lambda: 0), str(directory), TopicPartition(TOPIC, 0), config, Checkpointed(clean=True)
+    )
     assert log.report.damage == ""
     check_indexes(log)
 

@@ -27,6 +27,7 @@ from support.oracle import Oracle, needs_oracle
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.logs.log import Log, LogConfig
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 
 TOPIC = "ledger"
 PARTITIONS = 3
@@ -45,9 +46,7 @@ class Ledger:
     """The records passed to the producer, and the results."""
 
     sent: dict[int, list[Value]] = field(default_factory=lambda: {n: [] for n in range(PARTITIONS)})
-    acknowledged: dict[int, dict[Offset, Value]] = field(
-        default_factory=lambda: {n: {} for n in range(PARTITIONS)}
-    )
+    acknowledged: dict[int, dict[Offset, Value]] = field(default_factory=lambda: {n: {} for n in range(PARTITIONS)})
     refused: list[str] = field(default_factory=list)
 
     def unanswered(self) -> int:
@@ -178,9 +177,11 @@ def check_recovery(directory: Path, partition: int, count: int) -> None:
     for path in [*directory.glob("*.index"), *directory.glob("*.timeindex")][::2]:
         path.unlink()
     log = Log.open(
-        *(RealDisk(), str(directory), TopicPartition(TOPIC, partition), LogConfig(segment_bytes=SEGMENT_BYTES)),
-        now_ms=lambda: time.time_ns() // 1_000_000,
-        clean=False,
+        LogContext(RealDisk(), lambda: time.time_ns() // 1_000_000),
+        str(directory),
+        TopicPartition(TOPIC, partition),
+        LogConfig(segment_bytes=SEGMENT_BYTES),
+        Checkpointed(),
     )
     assert (log.start_offset, log.end_offset) == (0, count)
     log.close()

@@ -25,7 +25,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a search reads a log that was deleted meanwhile",
-        "storage/logs/guarded_log.py",
+        "storage/logs/log_guard.py",
         "        if self.is_closed:\n",
         "        if False:\n",
         ("tests/storage/segments/test_timestamp_search.py",),

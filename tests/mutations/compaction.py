@@ -136,7 +136,7 @@ MUTATIONS = (
     Mutation(
         "the checkpoint of the cleaner survives a truncation",
         "storage/directories/data_directory.py",
-        "        self.lower_cleaner_offset(log.topic_partition, log.recovery_point)\n",
+        "        self.lower_cleaner_offset(key, recovery_point)\n",
         "",
         (f"{_STORIES}::test_what_replaces_truncated_records_is_cleaned_too",),
         seeds=STORY_ONLY,
@@ -176,7 +176,7 @@ MUTATIONS = (
     Mutation(
         "a log is rolled behind a gap of the leader's log",
         "storage/logs/log.py",
-        "                self.roll(first_offset if end_offset - self.end_offset > OFFSET_DELTA_MAX else None)\n",
+        "                self.roll(first_offset if end_offset - state.end_offset > OFFSET_DELTA_MAX else None)\n",
         "                self.roll(first_offset)\n",
         ("tests/storage/test_gaps.py::test_a_follower_rolls_where_its_log_ends_not_behind_a_gap",),
     ),

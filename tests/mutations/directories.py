@@ -56,7 +56,7 @@ MUTATIONS = (
     Mutation(
         "a log that is found corrupt while the node serves counts as one that is not",
         _LOG_MANAGER,
-        "            self._found_corrupt(directory, key, error)\n            raise\n",
+        "            self.failures.found_corrupt(directory, key, error)\n            raise\n",
         "            raise\n",
         ("tests/broker/partitions/test_topic_made_anew.py",),
         seeds=TEST_ONLY,
@@ -64,7 +64,7 @@ MUTATIONS = (
     Mutation(
         "the corrupt log of a topic that was deleted while the node was down stays among the logs",
         "broker/partitions/stray_logs.py",
-        "for key in (*logs.corrupt, *logs.futures.partitions)",
+        "for key in (*logs.failures.corrupt, *logs.futures.partitions)",
         "for key in logs.futures.partitions",
         ("tests/broker/partitions/test_topic_made_anew.py::test_no_log_of_a_deleted_topic_stays_among_the_logs",),
         seeds=TEST_ONLY,
@@ -191,11 +191,11 @@ MUTATIONS = (
     ),
     Mutation(
         "a directory that fails at start does not count as an unclean shutdown",
-        _LOG_MANAGER,
-        "all(directory.failure is None and directory.clean for directory in self.directories)\n"
-        "        epochs = {directory.broker_epoch for directory in self.directories}\n",
-        "all(directory.clean for directory in self.healthy)\n"
-        "        epochs = {directory.broker_epoch for directory in self.healthy}\n",
+        "storage/directories/log_failures.py",
+        "all(directory.failure is None and directory.clean for directory in directories)\n"
+        "        epochs = {directory.broker_epoch for directory in directories}\n",
+        "all(directory.clean for directory in directories if directory.failure is None)\n"
+        "        epochs = {directory.broker_epoch for directory in directories if directory.failure is None}\n",
         (_AT_START,),
         seeds=STORY_ONLY,
     ),

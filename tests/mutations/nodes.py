@@ -172,9 +172,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a crash is not followed by log recovery",
-        _LOG_MANAGER,
-        "            clean=directory.clean,\n",
-        "            clean=True,\n",
+        "storage/directories/data_directory.py",
+        "        return Checkpointed(self.clean, recovery_point, start_offset, cleaner_offset)\n",
+        "        return Checkpointed(True, recovery_point, start_offset, cleaner_offset)\n",
         (f"{_NODES}::test_a_batch_with_a_hole_is_found_when_a_node_starts_after_a_crash",),
         seeds=4,
     ),
@@ -289,9 +289,9 @@ MUTATIONS = (
     ),
     Mutation(
         "the log start offset is lost in a restart",
-        _LOG_MANAGER,
-        "            log_start_offset=directory.start_offsets.get(key, 0),\n",
-        "            log_start_offset=0,\n",
+        "storage/directories/data_directory.py",
+        "        return Checkpointed(self.clean, recovery_point, start_offset, cleaner_offset)\n",
+        "        return Checkpointed(self.clean, recovery_point, 0, cleaner_offset)\n",
         (f"{_NODES}::test_deleted_records_stay_deleted_after_a_restart",),
         seeds=STORY_ONLY,
     ),
@@ -315,16 +315,16 @@ MUTATIONS = (
         "followers do not track the sequences of producers",
         _LOG,
         "                if batch.producer_id >= 0:\n"
-        "                    update_producer(producers, self.active, batch)\n",
+        "                    update_producer(state.producers, active, batch)\n",
         "                if batch.producer_id >= 0 and assign_offsets:\n"
-        "                    update_producer(producers, self.active, batch)\n",
+        "                    update_producer(state.producers, active, batch)\n",
         (f"{_NODES}::test_a_batch_that_is_sent_again_to_the_next_leader_is_known",),
         seeds=4,
     ),
     Mutation(
         "the sequences of producers are lost in a clean restart",
         "storage/logs/recovery.py",
-        "        if self.report.clean:\n            replay(self, self.end_offset)\n",
+        "        if self.report.clean:\n            replay(log, log.end_offset)\n",
         "",
         (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
         seeds=STORY_ONLY,
@@ -332,7 +332,7 @@ MUTATIONS = (
     Mutation(
         "a truncation that recovery completes is not flushed",
         "storage/logs/recovery.py",
-        "            self.touched[self.segments[index - 1]] = None\n",
+        "            log.unflushed.touched[log.segments[index - 1]] = None\n",
         "",
         (f"{_CRASH}::test_a_truncation_to_the_recovery_point_is_completed_after_power_failures",),
         seeds=TEST_ONLY,
@@ -349,7 +349,7 @@ MUTATIONS = (
     Mutation(
         "the sequences of producers are lost in a crash",
         "storage/logs/recovery.py",
-        "        if batch.producer_id >= 0:\n            update_producer(self.producers, segment, batch)\n",
+        "        if batch.producer_id >= 0:\n            update_producer(log.producers, segment, batch)\n",
         "",
         (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
         seeds=STORY_ONLY,
@@ -365,7 +365,7 @@ MUTATIONS = (
     Mutation(
         "a failed append is not undone",
         "storage/logs/log.py",
-        "                self.active.undo_append(self.end_offset)\n",
+        "                self.segments.active.undo_append(self.end_offset)\n",
         "                assert self.end_offset >= 0\n",
         ("tests/storage/test_passing_errors.py",),
         seeds=TEST_ONLY,

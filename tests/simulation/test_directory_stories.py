@@ -90,7 +90,7 @@ def test_a_directory_that_fails_at_start_means_an_unclean_start_and_no_log_is_ma
         stop(story, 1)
     host.disk.fail_directory(failed)
     story.start()
-    assert story.node(1).parts.logs.previous_broker_epoch == -1
+    assert story.node(1).parts.logs.failures.previous_broker_epoch == -1
     story.wait(10)
     assert sorted(story.state("t").isr) == [2, 3]
     story.produce("t", "after", acks="all")

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.logs.log_context import LogContext
 from simulation.disk_operations import changes, disk_of, fails, reads, written
 from simulation.world.disk_faults import ProcessEnded, path_of
 from simulation.world.process_disk import ProcessDisk
@@ -175,7 +176,7 @@ def test_a_flush_of_a_log_and_the_write_of_high_watermarks_are_as_slow_as_their_
     slow = {"/data/a": 0.0, "/data/b": 0.0}
     for directory in slow:
         disk.slow(directory, lambda random, directory=directory: slow[directory])  # type: ignore[misc]
-    manager = LogManager(disk.attach(), ["/data/a"], now_ms=lambda: 0, random=Random(1), node_id=1, cluster_id="one")
+    manager = LogManager(LogContext(disk.attach(), lambda: 0, Random(1)), ["/data/a"], node_id=1, cluster_id="one")
     manager.load()
     append(manager.create(key, topic_id=bytes(16)), b"x")
 
@@ -185,7 +186,7 @@ def test_a_flush_of_a_log_and_the_write_of_high_watermarks_are_as_slow_as_their_
             slow[directory] = seconds
             started = trio.current_time()
             await manager.logs[key].flush_async()
-            await manager.write_high_watermarks({key: len(times)})
+            await manager.upkeep.write_high_watermarks({key: len(times)})
             times.append(trio.current_time() - started)
             append(manager.logs[key], b"y")
         return times

@@ -74,7 +74,7 @@ def test_a_node_that_stops_before_it_is_registered_is_still_clean(tell: Tell) ->
     story.until(lambda: not node.is_running)
     story.start()
     assert epoch >= 0
-    assert story.node(3).parts.logs.previous_broker_epoch == epoch
+    assert story.node(3).parts.logs.failures.previous_broker_epoch == epoch
 
 
 def test_a_log_that_lost_its_end_begins_to_commit_there(tell: Tell) -> None:

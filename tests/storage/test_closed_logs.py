@@ -15,6 +15,7 @@ from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.disks.disk import MemoryDisk
 from minikafka.storage.disks.flush_turns import FlushTurns
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogContext
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 TOPIC_ID = bytes(range(16))
@@ -22,7 +23,7 @@ TOPIC_ID = bytes(range(16))
 
 def manage(disk: MemoryDisk, clock: Clock) -> LogManager:
     found = LogManager(
-        disk, ["/one", "/two"], now_ms=clock, random=Random(1), config_of=lambda topic: SMALL, node_id=1, cluster_id="c"
+        LogContext(disk, clock, Random(1)), ["/one", "/two"], config_of=lambda topic: SMALL, node_id=1, cluster_id="c"
     )
     found.load()
     return found

@@ -95,7 +95,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
     @rule()
     def delete_old_files(self) -> None:
         self.clock.ms += 60_000
-        at_once(self.cleaned.manager.run_retention(lambda key: self.end))
+        at_once(self.cleaned.manager.upkeep.run_retention(lambda key: self.end))
 
     @precondition(lambda self: not self.open)
     @rule(clean=st.booleans())
@@ -114,7 +114,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
         end = self.end
         cleaned.log.roll()
         cleaned.log.flush()
-        cleaned.manager.write_checkpoints()
+        cleaned.manager.upkeep.write_checkpoints()
         cleaned.disk.lose_power_after(operations)
         with suppress(PowerLoss):
             cleaned.clean()
@@ -129,7 +129,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
     def delete_records(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.cleaned.log.start_offset, self.end))
         self.cleaned.log.advance_start_offset(offset)
-        self.cleaned.manager.write_checkpoints()
+        self.cleaned.manager.upkeep.write_checkpoints()
         self.rows = [row for row in self.rows if row.offset >= offset]
 
     @invariant()

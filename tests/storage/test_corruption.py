@@ -21,6 +21,7 @@ from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.disks.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.disks.off_loop import in_line
+from minikafka.storage.logs.log_context import LogContext
 from minikafka.storage.logs.recovery import CorruptLog
 
 COUNT = 60
@@ -38,10 +39,8 @@ class Node:
 
     def start(self) -> LogManager:
         self.manager = LogManager(
-            RealDisk(),
+            LogContext(RealDisk(), self.clock, Random(1)),
             [str(self.path)],
-            now_ms=self.clock,
-            random=Random(1),
             config_of=lambda topic: SMALL,
             node_id=1,
             cluster_id="c",
@@ -55,7 +54,7 @@ class Node:
         else:
             for log in self.manager.logs.values():
                 log.close(clean=False)
-            self.manager._disk.unlock_all()
+            self.manager.context.disk.unlock_all()
 
     def fill(self) -> Rows:
         """Appends idempotent, transactional and plain records to several segments; returns all records."""
@@ -150,20 +149,20 @@ def test_a_flipped_bit_in_flushed_data_keeps_the_log_closed(node: Node, field: i
     node.fill()
     log = node.manager.logs[PARTITION]
     log.flush()
-    node.manager.write_checkpoints()
+    node.manager.upkeep.write_checkpoints()
     node.stop(clean=False)
     segment = node.segments[-1]
     flip(segment, batch_positions(segment)[-1] + field)
     size = segment.stat().st_size
     manager = node.start()
     assert PARTITION not in manager.logs
-    assert isinstance(manager.corrupt[PARTITION], CorruptLog)
+    assert isinstance(manager.failures.corrupt[PARTITION], CorruptLog)
     assert segment.stat().st_size == size
     with pytest.raises(CorruptLog, match="corrupt at offset"):
         manager.create(PARTITION)
     manager.close({})
     manager = node.start()
-    assert PARTITION in manager.corrupt, "its recovery point is kept"
+    assert PARTITION in manager.failures.corrupt, "its recovery point is kept"
     node.stop(clean=False)
     (node.path / RECOVERY_POINTS).unlink()
     (node.path / CLEAN_SHUTDOWN).unlink(missing_ok=True)
@@ -176,7 +175,7 @@ def test_a_cleanly_closed_log_with_a_missing_end_is_detected(node: Node, size: i
     node.stop(clean=True)
     segment = node.segments[-1]
     segment.write_bytes(segment.read_bytes()[:-size])
-    assert PARTITION in node.start().corrupt
+    assert PARTITION in node.start().failures.corrupt
 
 
 def test_missing_batches_at_the_end_are_reported(node: Node) -> None:
@@ -255,7 +254,7 @@ def test_lost_indexes_and_snapshots_cost_no_record(
 @pytest.mark.parametrize("clean", [True, False])
 def test_an_invalid_checkpoint_costs_no_record(node: Node, name: str, content: bytes | None, clean: bool) -> None:
     rows = node.fill()
-    node.manager.write_checkpoints({PARTITION: COUNT})
+    node.manager.upkeep.write_checkpoints({PARTITION: COUNT})
     node.stop(clean=clean)
     path = node.path / name
     if content is None:
@@ -269,7 +268,7 @@ def test_an_invalid_checkpoint_costs_no_record(node: Node, name: str, content: b
 def test_a_stale_recovery_point_only_costs_time(node: Node) -> None:
     rows = node.fill()
     node.manager.logs[PARTITION].flush()
-    node.manager.write_checkpoints()
+    node.manager.upkeep.write_checkpoints()
     stale = (node.path / RECOVERY_POINTS).read_bytes()
     append(node.manager.logs[PARTITION], b"one more")
     node.stop(clean=True)

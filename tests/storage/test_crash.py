@@ -24,12 +24,14 @@ from support.logs import (
     read_batches,
 )
 
+from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import batches
 from minikafka.protocol.records.control import ControlType
 from minikafka.storage.disks.checkpoint_files import RECOVERY_POINTS, read_offsets, write_offsets
 from minikafka.storage.disks.disk import MemoryDisk
 from minikafka.storage.disks.memory_disk import PowerLoss
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogOwner
 
 CHECKPOINT = f"/data/{RECOVERY_POINTS}"
 
@@ -56,12 +58,19 @@ class Life:
     def open(self, *, clean: bool = False) -> Log:
         point = read_offsets(self.disk, CHECKPOINT).get(PARTITION, 0)
         self.log = open_log(
-            self.disk, clean=clean, recovery_point=point, now_ms=self.clock, on_truncation=self.checkpoint
+            self.disk,
+            clean=clean,
+            recovery_point=point,
+            now_ms=self.clock,
+            owner=LogOwner(on_truncation=self.write_checkpoint),
         )
         return self.log
 
+    def write_checkpoint(self, key: TopicPartition, recovery_point: int) -> None:
+        write_offsets(self.disk, CHECKPOINT, {key: recovery_point})
+
     def checkpoint(self, log: Log) -> None:
-        write_offsets(self.disk, CHECKPOINT, {PARTITION: log.recovery_point})
+        self.write_checkpoint(PARTITION, log.recovery_point)
 
     def step(self) -> None:
         log = self.log

@@ -22,6 +22,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogContext
 
 KEYS = [TopicPartition("t", number) for number in range(4)]
 GONE = TopicPartition("gone", 0)
@@ -97,9 +98,13 @@ class Life:
 
     def _new_manager(self) -> LogManager:
         return LogManager(
-            self.disk, DIRECTORIES, now_ms=self.clock, random=self.random, node_id=1, cluster_id="c",
-            config_of=lambda topic: SMALL, on_offline=lambda path, error: self.offline.append(path),
-        )  # fmt: skip
+            LogContext(self.disk, self.clock, self.random),
+            DIRECTORIES,
+            node_id=1,
+            cluster_id="c",
+            config_of=lambda topic: SMALL,
+            on_offline=lambda path, error: self.offline.append(path),
+        )
 
     def start(self) -> None:
         self.offline.clear()
@@ -124,12 +129,12 @@ class Life:
         self._try(self.flush, KEYS[1])
         self._try(self.truncate, KEYS[1])
         self._try(self.write, KEYS[0], 30)
-        self._try(self.manager.write_checkpoints, dict.fromkeys(KEYS, 0))
+        self._try(self.manager.upkeep.write_checkpoints, dict.fromkeys(KEYS, 0))
         self._try(self.delete, GONE)
         self._try(self.move, KEYS[2])
         self.clock.ms += 100_000
-        self._try(trio.run, self.manager.flush_due)
-        self._try(trio.run, self.manager.remove_deleted)
+        self._try(trio.run, self.manager.upkeep.flush_due)
+        self._try(trio.run, self.manager.upkeep.remove_deleted)
 
     def _try(self, step: Callable[..., object], *args: object) -> None:
         with suppress(KafkaError):
@@ -183,7 +188,7 @@ class Life:
         """After the next start: what was acknowledged is there, or with a power failure what was flushed."""
         self.start()
         assert not self.offline
-        assert not self.manager.corrupt
+        assert not self.manager.failures.corrupt
         for key, values in self.written.items():
             log = self.manager.create(key, topic_id=TOPIC_ID, is_new=False)
             found = [value for _, value in read_all(log)]

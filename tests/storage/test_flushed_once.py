@@ -14,6 +14,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogContext
 
 TOPIC_ID = bytes(range(16))
 MANY = 40
@@ -37,7 +38,7 @@ class CountingDisk(MemoryDisk):
 
 def manager_of(disk: MemoryDisk) -> LogManager:
     made = LogManager(
-        disk, ["/data"], now_ms=Clock(), random=Random(1), node_id=1, cluster_id="c", config_of=lambda topic: SMALL
+        LogContext(disk, Clock(), Random(1)), ["/data"], node_id=1, cluster_id="c", config_of=lambda topic: SMALL
     )
     made.load()
     return made
@@ -150,13 +151,13 @@ def test_what_was_closed_cleanly_survives_a_power_failure(prepare: Callable[[Log
     manager.close({})
     disk.crash()
     again = manager_of(disk)
-    assert again.clean
+    assert again.failures.clean
     for key, found in expected.items():
         log = again.logs.get(key) or again.create(key, topic_id=TOPIC_ID)
         assert (read_all(log), log.start_offset, log.end_offset) == found
         assert epochs_with_records(log) == epochs[key]
         if log.end_offset == log.segments.bases[-1]:
-            assert (log.active.offsets.count, log.active.times.count) == (0, 0), "of an empty segment"
+            assert (log.segments.active.offsets.count, log.segments.active.times.count) == (0, 0), "of an empty segment"
         if log.end_offset > 0:
             assert log.topic_id == TOPIC_ID
 
@@ -179,8 +180,8 @@ def test_entries_that_come_back_for_an_empty_segment_are_not_used(suffix: str) -
     disk.write_atomically(first.prefix + suffix, kept)
     again = open_log(disk, clean=True)
     assert again.report.clean
-    assert (again.active.offsets.count, again.active.times.count) == (0, 0)
-    assert again.active.latest.timestamp == -1
+    assert (again.segments.active.offsets.count, again.segments.active.times.count) == (0, 0)
+    assert again.segments.active.latest.timestamp == -1
 
 
 @pytest.mark.slow
@@ -208,10 +209,10 @@ def survived_the_stop(prepare: Callable[[Log], None], seed: str, operation: int)
         stopped = True
     disk.crash()
     again = manager_of(disk)
-    assert again.clean or not stopped
+    assert again.failures.clean or not stopped
     points = {key: again.directories[0].recovery_points.get(key, 0) for key in keys}
     logs = {key: again.create(key, topic_id=TOPIC_ID) for key in keys}
     for key, log in logs.items():
         assert points[key] <= log.end_offset
-        assert not again.clean or read_all(log) == expected[key]
+        assert not again.failures.clean or read_all(log) == expected[key]
     return stopped

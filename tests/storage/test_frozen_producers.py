@@ -82,13 +82,13 @@ def test_a_roll_encodes_few_producers_and_leaves_many_to_the_flush(monkeypatch: 
         for number in range(3):
             log.roll()
             append(log, b"later", producer_id=number, producer_epoch=0, base_sequence=1)
-    assert log.snapshots.offsets == []
+    assert log.state.snapshots.offsets == []
     trio.run(log.flush_async)
-    assert log.disk.read_bytes(log.snapshots.path(MANY)) == expected
-    assert log.snapshots.offsets == [MANY]
+    assert log.disk.read_bytes(log.state.snapshots.path(MANY)) == expected
+    assert log.state.snapshots.offsets == [MANY]
     log.roll()
     trio.run(log.flush_async)
-    assert log.snapshots.offsets == [MANY, MANY + 3]
+    assert log.state.snapshots.offsets == [MANY, MANY + 3]
     assert not log.flush_wanted
 
 
@@ -115,7 +115,7 @@ def test_a_snapshot_that_was_truncated_away_before_it_was_written_does_not_come_
     expected = log.producers.encode_snapshot()
     log.close()
     names = log.disk.list("/data/flights-0")
-    assert [int(name[:20]) for name in names if name.endswith(".snapshot")] == log.snapshots.offsets
+    assert [int(name[:20]) for name in names if name.endswith(".snapshot")] == log.state.snapshots.offsets
     again = open_log(log.disk, clean=True)
     assert again.producers.encode_snapshot() == expected
 
@@ -133,7 +133,7 @@ def test_a_clean_stop_and_a_kill_keep_the_producers(rolled: int, is_flushed: boo
         expected = log.producers.encode_snapshot()
         if is_clean:
             log.close()
-            assert log.snapshots.offsets[-1] == log.end_offset
+            assert log.state.snapshots.offsets[-1] == log.end_offset
         again = open_log(log.disk, clean=is_clean, recovery_point=log.recovery_point)
         assert again.producers.encode_snapshot() == expected
 
@@ -146,7 +146,7 @@ def test_producers_whose_records_are_deleted_before_the_snapshot_was_written_sur
         append(log, b"b")
     log.update_config(LogConfig(retention_bytes=0))
     log.delete_old_segments(log.end_offset)
-    again = open_log(log.disk, log_start_offset=log.start_offset, recovery_point=log.recovery_point)
+    again = open_log(log.disk, start_offset=log.start_offset, recovery_point=log.recovery_point)
     assert [one.producer_id for one in again.producers] == list(range(MANY))
 
 
@@ -174,10 +174,10 @@ def test_entries_of_producers_are_kept_only_while_a_snapshot_is_to_be_written(se
     log, random = filled(seed), Random(seed)
     log.update_config(LogConfig(retention_bytes=100))
     log.roll()
-    assert log.snapshots.pending is not None
+    assert log.state.snapshots.pending is not None
     for _ in range(150):
         step(log, random)
-        assert log.producers._frozen is log.snapshots.pending
+        assert log.producers._frozen is log.state.snapshots.pending
 
 
 def test_a_copy_that_takes_the_place_of_a_log_keeps_no_entries_for_the_snapshot_of_that() -> None:
@@ -186,4 +186,4 @@ def test_a_copy_that_takes_the_place_of_a_log_keeps_no_entries_for_the_snapshot_
     assert log.producers._frozen is not None
     copy.take_over(log)
     assert copy.producers is log.producers
-    assert copy.producers._frozen is copy.snapshots.pending is None
+    assert copy.producers._frozen is copy.state.snapshots.pending is None

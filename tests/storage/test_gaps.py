@@ -11,6 +11,7 @@ from support.logs import Clock, append_bytes, memory_disk
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 
 
 @pytest.fixture
@@ -41,9 +42,12 @@ def test_a_segment_that_a_power_failure_emptied_ends_the_log(cleaned: Cleaned, c
     emptied.truncate(0)
     emptied.close()
     log = Log.open(
-        disk, directory, cleaned.log.topic_partition, COMPACTED, now_ms=cleaned.clock, clean=False,
-        cleaner_offset=cleaner_offset,
-    )  # fmt: skip
+        LogContext(disk, cleaned.clock),
+        directory,
+        cleaned.log.topic_partition,
+        COMPACTED,
+        Checkpointed(cleaner_offset=cleaner_offset),
+    )
     assert log.end_offset == (1 if cleaner_offset == 0 else 42)
     assert ("valid batches follow" in log.report.damage) == (cleaner_offset == 0)
     log.close(clean=False)
@@ -57,7 +61,11 @@ def test_a_copy_of_a_cleaned_log_without_checkpoints_is_whole(cleaned: Cleaned) 
     cleaned.put((b"c", b"after"))
     cleaned.log.close(clean=False)
     copied = Log.open(
-        cleaned.disk, cleaned.log.directory, cleaned.log.topic_partition, COMPACTED, now_ms=cleaned.clock, clean=False
+        LogContext(cleaned.disk, cleaned.clock),
+        cleaned.log.directory,
+        cleaned.log.topic_partition,
+        COMPACTED,
+        Checkpointed(),
     )
     assert (copied.end_offset, copied.report.damage) == (cleaned.log.end_offset, "")
     copied.close(clean=False)

@@ -101,7 +101,7 @@ def test_states_without_a_log_know_what_the_snapshot_has() -> None:
     log, sent = filled(Random(2), 20)
     states = ProducerStates(PARTITION)
     states.load_snapshot(log.producers.encode_snapshot(), log.end_offset, 0)
-    log.producers = states
+    log.state.producers = states
     for producer, batches in sent.items():
         assert retried(log, producer, *batches[-1][:2]) is not None
         assert retried(log, producer, *batches[-2][:2]) is None

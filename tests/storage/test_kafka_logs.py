@@ -21,6 +21,7 @@ from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 from minikafka.storage.segments.batch_scan import headers
 
 LOGS = SHARED / "kafka-logs"
@@ -52,14 +53,15 @@ def open_copy(root: Path, topic: str, *, clean: bool, recovery_point: int | None
     points = read_offsets(disk, f"{root}/{RECOVERY_POINTS}")
     starts = read_offsets(disk, f"{root}/{LOG_START_OFFSETS}")
     log = Log.open(
-        disk,
+        LogContext(disk, lambda: NOW_MS),
         f"{root}/{topic}-0",
         key,
         config_of(topic),
-        now_ms=lambda: NOW_MS,
-        clean=clean,
-        recovery_point=points.get(key, 0) if recovery_point is None else recovery_point,
-        log_start_offset=starts.get(key, 0),
+        Checkpointed(
+            clean=clean,
+            recovery_point=points.get(key, 0) if recovery_point is None else recovery_point,
+            start_offset=starts.get(key, 0),
+        ),
     )
     log.high_watermark_advanced(log.end_offset)
     return log

@@ -40,7 +40,7 @@ class LogMachine(RuleBasedStateMachine):
             clean=clean,
             now_ms=self.clock,
             recovery_point=self.point,
-            log_start_offset=self.start,
+            start_offset=self.start,
         )
 
     @rule(count=st.integers(1, 4), size=st.integers(0, 300), later_ms=st.integers(-3000, 6000))

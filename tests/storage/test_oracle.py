@@ -16,6 +16,7 @@ from minikafka.protocol.records.control import ControlType
 from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 
 pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.timeout(300)]
 NOW_MS = 1_700_000_000_000
@@ -26,7 +27,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Log:
     """A cleanly closed log of several segments: all codecs, producers, committed and aborted transactions."""
     path = tmp_path_factory.mktemp("dump") / str(PARTITION)
     config = LogConfig(segment_bytes=65_536, index_interval_bytes=1024, segment_index_bytes=8192)
-    log = Log.open(RealDisk(), str(path), PARTITION, config, now_ms=lambda: NOW_MS, clean=False)
+    log = Log.open(LogContext(RealDisk(), lambda: NOW_MS), str(path), PARTITION, config, Checkpointed())
     random = Random(3)
     for number in range(300):
         values = [random.randbytes(random.randint(0, 300)) for _ in range(random.randint(1, 5))]
@@ -84,7 +85,7 @@ def test_indexes_have_no_mismatch(written: Log, suffix: str) -> None:
     for path, lines in dump(written, suffix, "--verify-index-only").items():
         assert all("Mismatches" not in line and "Found" not in line for line in lines), (path, lines)
     plain = dump(written, suffix)
-    indexes = [written.segments[index] for index in range(written.segment_count)]
+    indexes = [written.segments[index] for index in range(len(written.segments))]
     for segment, lines in zip(indexes, plain.values(), strict=True):
         numbers = [tuple(map(int, re.findall(r": (-?\d+)", line))) for line in lines if ": " in line]
         base = segment.base_offset
@@ -115,7 +116,13 @@ def test_transaction_index_and_snapshots(written: Log) -> None:
 
 def test_a_closed_log_reads_the_same(written: Log) -> None:
     for clean in (True, False):
-        log = Log.open(RealDisk(), written.directory, PARTITION, written.config, now_ms=lambda: NOW_MS, clean=clean)
+        log = Log.open(
+            LogContext(RealDisk(), lambda: NOW_MS),
+            written.directory,
+            PARTITION,
+            written.config,
+            Checkpointed(clean=clean),
+        )
         assert log.end_offset == written.end_offset
         assert len(read_all(log)) > 800
         check_indexes(log)

@@ -19,6 +19,7 @@ from minikafka.storage.disks.disk_errors import FailedSync, is_full, is_passing
 from minikafka.storage.disks.memory_disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogContext
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=0, segment_index_bytes=240)
 CODES = [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM]
@@ -182,7 +183,7 @@ def test_a_truncation_is_not_left_half_done() -> None:
 
 
 def managed(disk: MemoryDisk, *paths: str) -> LogManager:
-    manager = LogManager(disk, [*paths], now_ms=Clock(), random=Random(1), node_id=1, cluster_id="one")
+    manager = LogManager(LogContext(disk, Clock(), Random(1)), [*paths], node_id=1, cluster_id="one")
     manager.load()
     return manager
 
@@ -220,10 +221,10 @@ def test_a_full_directory_gets_no_new_logs_until_it_has_room() -> None:
     for number in (1, 2, 3):
         manager.create(key(number), topic_id=b"1" * 16)
     assert len(other.logs) == 4
-    assert not manager.check_room()
+    assert not manager.upkeep.check_room()
     assert full.room.is_full
     disk.heal()
-    assert manager.check_room()
+    assert manager.upkeep.check_room()
     assert not full.room.is_full
     assert full.sizes() == (disk.total_bytes("/a"), disk.free_bytes("/a"))
     assert ".room" not in disk.list("/a")
@@ -236,7 +237,7 @@ def test_a_stop_whose_checkpoints_could_not_be_written_is_not_clean() -> None:
     disk.fail("write", path="recovery-point", code=errno.ENOSPC)
     manager.close({})
     again = managed(disk, "/data")
-    assert not again.clean
+    assert not again.failures.clean
     assert read_all(again.logs[key(0)]) == [(0, b"a")]
 
 
@@ -257,6 +258,6 @@ def test_a_directory_whose_marker_could_not_be_removed_is_not_used() -> None:
     disk = MemoryDisk()
     managed(disk, "/data").close({})
     disk.fail("sync", path="/data", code=errno.ENOSPC)
-    manager = LogManager(disk, ["/data"], now_ms=Clock(), random=Random(1), node_id=1, cluster_id="one")
+    manager = LogManager(LogContext(disk, Clock(), Random(1)), ["/data"], node_id=1, cluster_id="one")
     with pytest.raises(KafkaStorageError, match="no data directory is usable"):
         manager.load()

@@ -33,12 +33,13 @@ from minikafka.storage.disks.disk import MemoryDisk
 from minikafka.storage.disks.memory_disk import PowerLoss
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogContext, LogOwner
 from minikafka.storage.logs.log_results import UnexpectedOffset
 from minikafka.storage.logs.producer_state import Duplicate
 
 
 def manager_of(disk: MemoryDisk) -> LogManager:
-    found = LogManager(disk, ["/data"], now_ms=Clock(), random=Random(1), config_of=lambda topic: SMALL)
+    found = LogManager(LogContext(disk, Clock(), Random(1)), ["/data"], config_of=lambda topic: SMALL)
     found.load()
     return found
 
@@ -54,7 +55,7 @@ def test_kafka_9491_a_fully_truncated_log_starts_and_ends_at_its_new_start() -> 
     log = manager.create(PARTITION)
     for _ in range(50):
         append(log, b"x" * 200)
-    manager.write_checkpoints({PARTITION: 50})
+    manager.upkeep.write_checkpoints({PARTITION: 50})
     log.truncate_fully_and_start_at(500)
     assert (log.start_offset, log.end_offset, manager.high_watermark(PARTITION)) == (500, 500, 500)
     assert append(log, b"next").first_offset == 500
@@ -69,7 +70,7 @@ def test_kafka_5634_retention_stops_at_the_high_watermark() -> None:
         assert log.start_offset <= watermark
         assert read_all(log)[0][0] <= watermark
     log.delete_old_segments(30)
-    assert (log.start_offset, log.segment_count) == (30, 1)
+    assert (log.start_offset, len(log.segments)) == (30, 1)
 
 
 def test_kip_360_an_unknown_producer_continues_with_its_sequence() -> None:
@@ -148,7 +149,7 @@ def test_kafka_10471_a_crash_during_loading_leads_to_recovery_again() -> None:
     disk.crash()
     assert not disk.exists(f"/data/{CLEAN_SHUTDOWN}")
     manager = manager_of(disk)
-    assert not manager.clean
+    assert not manager.failures.clean
     assert not manager.logs[PARTITION].report.clean
 
 
@@ -230,7 +231,7 @@ def test_kafka_10778_after_an_io_error_nothing_is_appended(kind: str) -> None:
 def test_kafka_10778_a_failed_background_flush_takes_the_log_offline() -> None:
     disk = memory_disk()
     reported: list[str] = []
-    log = open_log(disk, on_failure=lambda log, error: reported.append(str(error)))
+    log = open_log(disk, owner=LogOwner(on_failure=lambda error: reported.append(str(error))))
     append(log, b"a")
     disk.fail("sync")
     with pytest.raises(KafkaStorageError):
@@ -283,7 +284,7 @@ def test_kafka_12153_truncation_truncates_producer_state() -> None:
     assert log.producers.end_offset == 17
     assert log.producers.check(parse(make_batch([b"y"], **sequenced(17)))) is None
     assert log.producers.check(parse(make_batch([b"y"], **sequenced(14)))) is not None
-    assert all(offset <= 17 for offset in log.snapshots.offsets)
+    assert all(offset <= 17 for offset in log.state.snapshots.offsets)
 
 
 def test_kafka_12520_interrupted_swaps_are_completed_or_undone() -> None:
@@ -344,13 +345,13 @@ def test_kafka_9133_the_log_start_may_lie_within_the_active_segment() -> None:
     append(log, b"a", b"b", b"c")
     log.advance_start_offset(2)
     log.delete_old_segments(3)
-    assert (log.segment_count, read_all(log)) == (1, [(2, b"c")])
+    assert (len(log.segments), read_all(log)) == (1, [(2, b"c")])
     log.close()
-    log = open_log(disk, clean=True, log_start_offset=2)
+    log = open_log(disk, clean=True, start_offset=2)
     assert read_all(log) == [(2, b"c")]
     log.delete_old_segments(3)
     log.close()
-    assert open_log(disk, clean=True, log_start_offset=9).start_offset == 9, "a start beyond the end empties the log"
+    assert open_log(disk, clean=True, start_offset=9).start_offset == 9, "a start beyond the end empties the log"
 
 
 def test_kafka_6492_truncation_may_empty_a_segment() -> None:
@@ -429,7 +430,7 @@ def test_aborted_transactions_of_a_range_are_listed_once_and_in_order() -> None:
         append_marker(log, kind, producer_id=producer)
     everything = log.aborted_transactions(0, log.end_offset)
     assert [first for _, first in everything] == [2 * number for number in range(12) if number % 4 != 0]
-    assert log.segment_count > 1
+    assert len(log.segments) > 1
     for start in range(0, 24):
         for end in range(start + 1, 25):
             expected = [one for one in everything if one[1] + 1 >= start and one[1] < end]

@@ -20,6 +20,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.disks.checkpoint_files import write_topic_id
 from minikafka.storage.disks.memory_disk import MemoryDisk
+from minikafka.storage.logs.log_context import LogContext
 
 KEY = TopicPartition("a", 0)
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
@@ -55,10 +56,8 @@ class FaultyDisk(MemoryDisk):
 
 def manage(disk: MemoryDisk, *more: str) -> LogManager:
     found = LogManager(
-        disk,
+        LogContext(disk, Clock(), Random(1)),
         [ONE, TWO, *more],
-        now_ms=Clock(),
-        random=Random(1),
         config_of=lambda topic: SMALL,
         node_id=1,
         cluster_id="c",
@@ -73,7 +72,7 @@ def started(disk: MemoryDisk) -> LogManager:
     for _, value in VALUES:
         append(manager.logs[KEY], value)
     manager.logs[KEY].flush()
-    manager.write_checkpoints()
+    manager.upkeep.write_checkpoints()
     return manager
 
 

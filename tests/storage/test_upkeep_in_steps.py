@@ -13,8 +13,9 @@ from support.logs import SMALL, Clock, memory_disk
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.data_directory import DataDirectory
 from minikafka.storage.directories.log_manager import LogManager
-from minikafka.storage.directories.log_upkeep import LOGS_AT_ONCE
+from minikafka.storage.directories.log_upkeep import LOGS_AT_ONCE, LogUpkeep
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogContext
 
 KEYS = [TopicPartition("t", index) for index in range(3 * LOGS_AT_ONCE + 1)]
 
@@ -31,26 +32,26 @@ class Steps(trio.abc.Instrument):
 
 @pytest.fixture(scope="module")
 def manager() -> LogManager:
-    made = LogManager(memory_disk(), ["/data"], now_ms=Clock(), random=Random(1), config_of=lambda topic: SMALL)
+    made = LogManager(LogContext(memory_disk(), Clock(), Random(1)), ["/data"], config_of=lambda topic: SMALL)
     made.load()
     for key in KEYS:
-        made.create(key, topic_id=bytes(16)).delete_later(["/data/none"])
+        made.create(key, topic_id=bytes(16)).state.delete_later(["/data/none"])
     return made
 
 
 @pytest.mark.parametrize(
     ("looked_at", "work"),
     [
-        ("flush_wanted", LogManager.flush_due),
-        ("expire_producers", LogManager.expire_producers),
-        ("removing_deleted", LogManager.remove_deleted),
+        ("flush_wanted", LogUpkeep.flush_due),
+        ("expire_producers", LogUpkeep.expire_producers),
+        ("removing_deleted", LogUpkeep.remove_deleted),
     ],
 )
 def test_no_step_looks_at_all_logs(
     manager: LogManager,
     monkeypatch: pytest.MonkeyPatch,
     looked_at: str,
-    work: Callable[[LogManager], Awaitable[object]],
+    work: Callable[[LogUpkeep], Awaitable[object]],
 ) -> None:
     steps = Steps()
     original = getattr(Log, looked_at)
@@ -60,7 +61,7 @@ def test_no_step_looks_at_all_logs(
         return original.fget(log) if isinstance(original, property) else original(log)
 
     monkeypatch.setattr(Log, looked_at, property(counted) if isinstance(original, property) else counted)
-    trio.run(lambda: work(manager), instruments=[steps])
+    trio.run(lambda: work(manager.upkeep), instruments=[steps])
     assert sum(steps.looks) == len(KEYS)
     assert max(steps.looks) <= LOGS_AT_ONCE
 
@@ -76,5 +77,5 @@ def test_each_checkpoint_is_gathered_in_a_step_of_its_own(manager: LogManager, m
 
     monkeypatch.setattr(DataDirectory, "_prepare", counted)
     for _ in range(2):
-        trio.run(manager.write_checkpoints_async, instruments=[steps])
+        trio.run(manager.upkeep.write_checkpoints_async, instruments=[steps])
     assert (sum(steps.looks), max(steps.looks)) == (4, 1)

@@ -14,6 +14,7 @@ from minikafka.storage.compaction.compaction import Compaction, CompactionSettin
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogContext
 from support.logs import Clock, append_bytes, read_batches
 
 Result = TypeVar("Result")
@@ -58,9 +59,12 @@ class Cleaned:
     def open(self) -> Log:
         """Opens the logs, as at the start of a node."""
         self.manager = LogManager(
-            self.disk, [self.path], now_ms=self.clock, random=Random(0), config_of=lambda topic: self.config,
-            node_id=1, cluster_id="c",
-        )  # fmt: skip
+            LogContext(self.disk, self.clock, Random(0)),
+            [self.path],
+            config_of=lambda topic: self.config,
+            node_id=1,
+            cluster_id="c",
+        )
         self.manager.load()
         self.log = self.manager.create(KEY)
         self.compaction = Compaction(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from minikafka.protocol.records.record import Record
 from minikafka.storage.disks.disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import UNOWNED, Checkpointed, LogContext, LogOwner
 from minikafka.storage.logs.log_results import Appended
 
 PARTITION = TopicPartition("flights", 0)
@@ -38,11 +40,19 @@ def memory_disk(seed: object = 0) -> MemoryDisk:
 
 
 def open_log(
-    disk: Any, *, clean: bool = False, config: LogConfig = SMALL, directory: str = DIRECTORY, **options: Any
+    disk: Any,
+    *,
+    config: LogConfig = SMALL,
+    directory: str = DIRECTORY,
+    now_ms: Callable[[], int] | None = None,
+    random: Random | None = None,
+    topic_id: bytes | None = None,
+    owner: LogOwner = UNOWNED,
+    **known: Any,
 ) -> Log:
-    """A log; options are those of `Log.open`."""
-    options.setdefault("now_ms", Clock())
-    return Log.open(disk, directory, PARTITION, config, clean=clean, **options)
+    """A log; `known` is the parameters of `Checkpointed`."""
+    context = LogContext(disk, now_ms or Clock(), random or Random(0))
+    return Log.open(context, directory, PARTITION, config, Checkpointed(**known), topic_id=topic_id, owner=owner)
 
 
 def make_batch(values: list[bytes], *, timestamp: int = 1_700_000_000_000, **options: Any) -> bytearray:

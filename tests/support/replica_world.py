@@ -49,6 +49,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import batches, encode_batch
 from minikafka.protocol.records.record import Record as DataRecord
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
+from minikafka.storage.logs.log_context import LogContext
 from support.images import CLUSTER_ID, broker, static
 
 TOPIC, TOPIC_ID = "t", b"topic-id-of-16-b"
@@ -97,7 +98,7 @@ class Node:
         self.alive, self.applied, self.image, self.fetch_states = True, 0, Image(), {}
         self.random = Random(f"{self.node_id}/{self.world.now_ms}")
         self.logs = LogManager(
-            self.disk, ["/data"], now_ms=self.world.clock, random=self.random, config_of=lambda topic: self.world.config
+            LogContext(self.disk, self.world.clock, self.random), ["/data"], config_of=lambda topic: self.world.config
         )
         self.logs.load()
         self.partitions = Partitions(self.image)
@@ -115,7 +116,7 @@ class Node:
         )
         self.leader_throttle = throttle_of(LEADER, self.node_id, self.image, 10, 1000)
         self.follower_throttle = throttle_of(FOLLOWER, self.node_id, self.image, 10, 1000)
-        self.broker_epoch = self.world.register(self.node_id, self.logs.previous_broker_epoch)
+        self.broker_epoch = self.world.register(self.node_id, self.logs.failures.previous_broker_epoch)
         for record in self.world.log:
             self.image.apply(record)
         self.applied = len(self.world.log)

@@ -18,11 +18,12 @@ from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.logs.log_context import LogContext
 
 
 def described(held_by: str, *directories: LogDirectory) -> dict[str, tuple[int, list[str]]]:
     """Error code and topics by directory, of a node whose only partition is in `held_by`."""
-    logs = LogManager(memory_disk(), [held_by], now_ms=Clock(), random=Random(1), node_id=1, cluster_id="c" * 22)
+    logs = LogManager(LogContext(memory_disk(), Clock(), Random(1)), [held_by], node_id=1, cluster_id="c" * 22)
     logs.load()
     partition = SimpleNamespace(topic_partition=PARTITION, log=logs.create(PARTITION), high_watermark=0)
     held = {one.path: one.logs for one in logs.directories}

@@ -37,6 +37,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Codec, encode_batch
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 from minikafka.storage.waits import Rest
 
 NODE, OTHER = 1, 2
@@ -69,7 +70,12 @@ class World:
         self.disk = MemoryDisk()
         name = TopicPartition(TOPIC, 0)
         self.log = Log.open(
-            self.disk, "/data/orders-0", name, config or LogConfig(), now_ms=self.now_ms, clean=True, topic_id=TOPIC_ID
+            LogContext(self.disk, self.now_ms),
+            "/data/orders-0",
+            name,
+            config or LogConfig(),
+            Checkpointed(clean=True),
+            topic_id=TOPIC_ID,
         )
         self.partition = Partition(NODE, TOPIC_ID, name, self.log)
         self.partition.become(self.image.topics[TOPIC].partitions[0])

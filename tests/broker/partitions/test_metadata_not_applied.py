@@ -32,6 +32,7 @@ from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
 from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.logs.log_context import LogContext
 
 NODE, FIRST, SECOND = 1, b"f" * 16, b"s" * 16
 BROKER = BrokerRecord(node_id=NODE, epoch=1, incarnation_id=b"i" * 16, endpoints=(), rack=None, fenced=False)
@@ -54,7 +55,7 @@ def test_a_record_that_meets_a_bug_keeps_no_other_from_being_applied(
     image = Image()
     for record in (BROKER, TopicRecord(FIRST, "first"), partition(FIRST)):
         image.apply(record)
-    logs = LogManager(MemoryDisk(), ["/data"], now_ms=lambda: 0, random=Random(1), config_of=lambda _: LogConfig())
+    logs = LogManager(LogContext(MemoryDisk(), lambda: 0, Random(1)), ["/data"], config_of=lambda _: LogConfig())
     logs.load()
     partitions = Partitions(image)
     follower = MetadataFollower(

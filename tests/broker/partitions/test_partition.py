@@ -25,6 +25,7 @@ from minikafka.protocol.records.batch import Codec, batches, encode_batch
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 
 NODE, OTHER = 1, 2
 NOW_MS = 1_700_000_000_000
@@ -36,7 +37,9 @@ def led_by(leader: int, epoch: int) -> PartitionState:
 
 
 def partition(leader: int = NODE, epoch: int = 3, config: LogConfig | None = None) -> Partition:
-    log = Log.open(MemoryDisk(), "/data/t-0", NAME, config or LogConfig(), now_ms=lambda: NOW_MS, clean=True)
+    log = Log.open(
+        LogContext(MemoryDisk(), lambda: NOW_MS), "/data/t-0", NAME, config or LogConfig(), Checkpointed(clean=True)
+    )
     made = Partition(NODE, b"0123456789abcdef", NAME, log)
     made.become(led_by(leader, epoch))
     return made

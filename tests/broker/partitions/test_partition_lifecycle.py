@@ -23,6 +23,7 @@ from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
 from minikafka.storage.disks.checkpoint_files import read_topic_id
+from minikafka.storage.logs.log_context import LogContext
 
 NODE = 1
 FIRST, SECOND = b"f" * 16, b"s" * 16
@@ -39,7 +40,7 @@ class Cluster:
         self.max_bytes: dict[str, int] = {}
         self.led: list[str] = []
         self.gone: list[TopicPartition] = []
-        self.logs = LogManager(self.disk, ["/data"], now_ms=lambda: 0, random=Random(1), config_of=self.config)
+        self.logs = LogManager(LogContext(self.disk, lambda: 0, Random(1)), ["/data"], config_of=self.config)
         self.logs.load()
         self.partitions = Partitions(self.image)
         self.follower = MetadataFollower(
@@ -176,7 +177,7 @@ def without_topic_id(*, flushed: bool) -> MemoryDisk:
     append(log, b"of the first topic")
     if flushed:
         log.flush()
-        before.logs.write_checkpoints()
+        before.logs.upkeep.write_checkpoints()
     before.disk.remove("/data/t-0/partition.metadata")
     before.disk.unlock_all()
     return before.disk

@@ -25,6 +25,7 @@ from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
 from minikafka.storage.disks.checkpoint_files import read_topic_id
+from minikafka.storage.logs.log_context import LogContext
 
 NODE, KEY = 1, TopicPartition("t", 0)
 FIRST, SECOND = b"f" * 16, b"s" * 16
@@ -53,9 +54,12 @@ class Life:
     def __init__(self, disk: MemoryDisk, records: list[Record]) -> None:
         self.disk, self.image = disk, Image()
         self.logs = LogManager(
-            disk, DIRECTORIES, now_ms=lambda: 0, random=Random(len(records)), config_of=self.config,
-            node_id=NODE, cluster_id="c",
-        )  # fmt: skip
+            LogContext(disk, lambda: 0, Random(len(records))),
+            DIRECTORIES,
+            config_of=self.config,
+            node_id=NODE,
+            cluster_id="c",
+        )
         self.logs.load()
         self.partitions = Partitions(self.image)
         self.follower = MetadataFollower(
@@ -275,7 +279,7 @@ def test_a_topic_that_is_not_deleted_has_its_records_when_they_can_be_read_again
     assert Life(disk, topic(FIRST)).values() == ([b"old"] * 3 if CASES[name].is_readable else None)
     assert strays(disk) == []
     if not CASES[name].is_readable:
-        assert KEY in {**life.logs.corrupt, **life.logs.futures.unusable}, "or a stop would be clean"
+        assert KEY in {**life.logs.failures.corrupt, **life.logs.futures.unusable}, "or a stop would be clean"
 
 
 @pytest.mark.parametrize("deleted", ["down", "served"])

@@ -20,6 +20,7 @@ from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 
 NOW_MS = 1_700_000_000_000
 TP = TopicPartition("flights", 0)
@@ -27,7 +28,7 @@ PRODUCER = 7
 
 
 def partition() -> Partition:
-    log = Log.open(MemoryDisk(), "log", TP, LogConfig(), now_ms=lambda: NOW_MS, clean=False)
+    log = Log.open(LogContext(MemoryDisk(), lambda: NOW_MS), "log", TP, LogConfig(), Checkpointed())
     found = Partition(1, bytes(16), TP, log)
     found.become(state(leader=1, epoch=0))
     return found

@@ -28,6 +28,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, assign, encode_batch
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 
 NODE, LEADER, EPOCH = 1, 2, 4
 FIRST, SECOND = b"first-topic-id-1", b"secondtopic-id-2"
@@ -37,7 +38,13 @@ NOW_MS = 1000
 def follower(topic_id: bytes = FIRST, index: int = 0, *, epoch: int = EPOCH, **settings: int) -> Partition:
     name = TopicPartition(KEY.topic, index)
     config = LogConfig(**{"segment_bytes": 1 << 20, **settings})
-    log = Log.open(MemoryDisk(), f"/data/{topic_id.hex()}-{index}", name, config, now_ms=lambda: NOW_MS, clean=True)
+    log = Log.open(
+        LogContext(MemoryDisk(), lambda: NOW_MS),
+        f"/data/{topic_id.hex()}-{index}",
+        name,
+        config,
+        Checkpointed(clean=True),
+    )
     made = Partition(NODE, topic_id, name, log)
     made.become(PartitionState(LEADER, epoch, 0, (NODE, LEADER), (NODE, LEADER)))
     return made
@@ -295,7 +302,7 @@ def test_one_response_is_appended_over_several_segments() -> None:
     asked(made)
     handled(made, response(answer(one, b"".join(batch(offset, b"x" * 40) for offset in range(9)))), NOW_MS)
     assert one.log.end_offset == 9
-    assert one.log.segment_count > 3
+    assert len(one.log.segments) > 3
 
 
 def damaged() -> Iterator[tuple[str, bytes]]:

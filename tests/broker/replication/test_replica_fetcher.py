@@ -21,6 +21,7 @@ from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResp
 from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import Log, LogConfig, MemoryDisk
+from minikafka.storage.logs.log_context import Checkpointed, LogContext
 
 NODE, LEADER = 1, 2
 API_VERSIONS, FETCH = 18, 1
@@ -78,7 +79,7 @@ class Wire:
 
 def partition(index: int = 0) -> Partition:
     name = TopicPartition("t", index)
-    log = Log.open(MemoryDisk(), f"/data/t-{index}", name, LogConfig(), now_ms=lambda: 0, clean=True)
+    log = Log.open(LogContext(MemoryDisk(), lambda: 0), f"/data/t-{index}", name, LogConfig(), Checkpointed(clean=True))
     made = Partition(NODE, b"topic-id-of-16-b", name, log)
     made.become(PartitionState(LEADER, 3, 0, (LEADER, NODE), (LEADER, NODE)))
     return made
@@ -137,7 +138,7 @@ def test_a_partition_whose_log_is_offline_can_be_unfollowed_after_the_others() -
         offline.log.fail(OSError("the disk has failed"))
         (fetcher,) = replication._fetchers.values()
         (state,) = (one for one in fetcher.state.partitions.values() if one.partition is offline)
-        fetcher.state.delay(state, 0, offline.log.offline())
+        fetcher.state.delay(state, 0, offline.log.guard.offline())
         replication.unfollow(other)
         replication.follow(third)
         replication.unfollow(offline)

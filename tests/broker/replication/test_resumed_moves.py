@@ -17,6 +17,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.disks.checkpoint_files import write_topic_id
 from minikafka.storage.disks.memory_disk import MemoryDisk
+from minikafka.storage.logs.log_context import LogContext
 
 KEY = TopicPartition("a", 0)
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
@@ -26,9 +27,12 @@ STATES = ["complete", "corrupt", "without topic id", "of another topic"]
 
 def manage(disk: MemoryDisk, *more: str) -> LogManager:
     found = LogManager(
-        disk, [ONE, TWO, *more], now_ms=Clock(), random=Random(1 + len(more)), config_of=lambda topic: SMALL,
-        node_id=1, cluster_id="c",
-    )  # fmt: skip
+        LogContext(disk, Clock(), Random(1 + len(more))),
+        [ONE, TWO, *more],
+        config_of=lambda topic: SMALL,
+        node_id=1,
+        cluster_id="c",
+    )
     found.load()
     found.create(KEY, topic_id=TOPIC_ID, is_new=False)
     return found
@@ -69,9 +73,7 @@ def damage(disk: MemoryDisk, path: str) -> None:
 def resume(manager: LogManager) -> ReplicaMoves:
     partition = SimpleNamespace(topic_partition=KEY, topic_id=TOPIC_ID, log=manager.logs[KEY])
     partitions = SimpleNamespace(get=lambda *key: partition)
-    moves = ReplicaMoves(
-        1, Image(), lambda: manager, cast(Any, partitions), cast(Any, None), lambda *placed: None
-    )
+    moves = ReplicaMoves(1, Image(), lambda: manager, cast(Any, partitions), cast(Any, None), lambda *placed: None)
     moves.resume(cast(Any, partition))
     return moves
 
@@ -112,12 +114,12 @@ def test_a_copy_that_cannot_be_opened_now_is_continued_or_made_anew_later(code: 
     disk.fail("open", path=f"{TWO}/{before[0]}", code=code, times=2)
     manager = manage(disk)
     moves = resume(manager)
-    manager.check_room()
+    manager.upkeep.check_room()
     moves.resume_waiting()
     assert (manager.futures.waiting, copies_on(disk)) == ([KEY], before)
     if is_damaged:
         damage(disk, f"{TWO}/{before[0]}")
-    manager.check_room()
+    manager.upkeep.check_room()
     moves.resume_waiting()
     assert manager.futures.logs[KEY].end_offset == (0 if is_damaged else 3)
     assert (copies_on(disk) == before) != is_damaged

@@ -298,7 +298,7 @@ def test_a_reader_that_holds_an_old_segment_reads_on(cleaned: Cleaned) -> None:
     clock = cleaned.clock
     assert isinstance(clock, Clock)
     clock.ms += 60_000
-    trio.run(cleaned.manager.remove_deleted)
+    trio.run(cleaned.manager.upkeep.remove_deleted)
     assert not [name for name in cleaned.disk.list(cleaned.log.directory) if name.endswith(".deleted")]
 
 
@@ -398,7 +398,7 @@ def test_a_policy_that_deletes_as_well(cleaned: Cleaned) -> None:
     assert [row.offset for row in cleaned.rows()] == [1, 2]
     clock.ms += 10_001
     cleaned.put((b"c", b"1"))
-    at_once(cleaned.manager.run_retention(lambda key: cleaned.log.end_offset))
+    at_once(cleaned.manager.upkeep.run_retention(lambda key: cleaned.log.end_offset))
     assert [row.key for row in cleaned.rows()] == [b"c"]
     cleaned.log.roll()
     assert cleaned.clean() == 1
@@ -460,7 +460,7 @@ def test_recovery_removes_all_files_of_a_replaced_segment(cleaned: Cleaned) -> N
     cleaned.log.roll()
     cleaned.put((b"b", b"1"))
     cleaned.log.close()
-    cleaned.manager.write_checkpoints()
+    cleaned.manager.upkeep.write_checkpoints()
     prefix = cleaned.log.segments[0].prefix
     assert cleaned.disk.exists(f"{prefix}.txnindex")
     for suffix in (".log", ".index", ".timeindex"):

@@ -18,18 +18,17 @@ from minikafka.storage.disks.disk import MemoryDisk
 from minikafka.storage.disks.disk_errors import is_passing
 from minikafka.storage.disks.memory_disk import PowerLoss
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import LogContext
 
 KEY = TopicPartition("a", 0)
 TOPIC_ID = bytes(range(16))
 ONE, TWO = "/one", "/two"
 
 
-def manage(disk: MemoryDisk, *directories: str) -> LogManager:
+def manage(disk: MemoryDisk, *directories: str, clock: Clock | None = None) -> LogManager:
     found = LogManager(
-        disk,
+        LogContext(disk, clock or Clock(), Random(1)),
         list(directories or (ONE, TWO)),
-        now_ms=Clock(),
-        random=Random(1),
         config_of=lambda topic: SMALL,
         node_id=1,
         cluster_id="c",
@@ -96,7 +95,7 @@ def test_a_copy_takes_the_place_of_the_log() -> None:
     append(future, b"more", leader_epoch=3)
     manager.close({KEY: 101})
     again = manage(disk)
-    assert again.clean
+    assert again.failures.clean
     assert read_all(again.logs[KEY])[-1] == (100, b"more")
 
 
@@ -218,12 +217,12 @@ class Scenario:
             swap(manager, settle=False)
             self.append(manager.logs[KEY], 1)
             self.flush(manager.logs[KEY])
-            unsettled = manager.logs[KEY].unsettled
+            unsettled = manager.logs[KEY].state.unflushed.settle
             assert unsettled is not None
             unsettled()
-            manager.logs[KEY].unsettled = None
+            manager.logs[KEY].state.unflushed.settle = None
             self.append(manager.logs[KEY], 1)
-        manager.write_checkpoints()
+        manager.upkeep.write_checkpoints()
         manager.close({KEY: len(self.appended)})
 
     def append(self, log: Log, count: int) -> None:
@@ -282,7 +281,7 @@ def copied(disk: MemoryDisk, end_offset: int) -> tuple[str, bytes, bytes]:
     copy(log, future, end_offset)
     log.flush()
     future.flush()
-    manager.write_checkpoints()
+    manager.upkeep.write_checkpoints()
     disk.unlock_all()
     return future.directory, manager.directories[1].id, manager.directories[0].id
 
@@ -293,9 +292,7 @@ def lose(disk: MemoryDisk) -> None:
 
 
 @pytest.mark.parametrize("is_needed", [True, False], ids=["needed", "not needed"])
-@pytest.mark.parametrize(
-    "assigned", ["its directory", "the lost directory", "LOST", "UNASSIGNED", "MIGRATING"]
-)
+@pytest.mark.parametrize("assigned", ["its directory", "the lost directory", "LOST", "UNASSIGNED", "MIGRATING"])
 def test_a_copy_without_its_log_is_used_if_it_has_all_records_or_others_have_them(
     assigned: str, *, is_needed: bool
 ) -> None:
@@ -309,9 +306,7 @@ def test_a_copy_without_its_log_is_used_if_it_has_all_records_or_others_have_the
         manager = manage(disk)
 
         def create(manager: LogManager = manager) -> Log:
-            return manager.create(
-                KEY, topic_id=TOPIC_ID, assigned=ids[assigned], is_new=False, is_needed=is_needed
-            )
+            return manager.create(KEY, topic_id=TOPIC_ID, assigned=ids[assigned], is_new=False, is_needed=is_needed)
 
         if is_needed and "LOST" in assigned.upper():
             with pytest.raises(KafkaStorageError, match=f"its copy {path} may lack acknowledged records: bring back"):
@@ -356,10 +351,10 @@ def test_a_corrupt_copy_without_its_log_is_neither_trusted_nor_truncated_at_any_
         if is_clean:
             manager.close({})
         else:
-            manager.write_checkpoints()
+            manager.upkeep.write_checkpoints()
             disk.unlock_all()
     assert disk.file_size(f"{path}/00000000000000000000.log") == size_bytes
-    assert not manage(disk).clean
+    assert not manage(disk).failures.clean
 
 
 @pytest.mark.parametrize("what", ["log", "copy"])
@@ -377,7 +372,7 @@ def test_what_was_not_opened_since_the_start_is_checked_at_the_next(what: str) -
     manager.close({})
     disk.heal()
     again = manage(disk)
-    assert not again.clean
+    assert not again.failures.clean
     log = again.futures.logs[KEY] if what == "copy" else again.logs[KEY]
     assert (log.report.truncated_bytes, log.end_offset, log.recovery_point) == (30, 3, 3)
 
@@ -411,3 +406,15 @@ def test_a_copy_that_cannot_be_opened_at_the_start_is_opened_later(code: int, *,
         manager.futures.reopen(KEY)
         assert read_all(manager.futures.logs[KEY]) == [(0, b"a")]
     assert manager.futures.waiting == []
+
+
+def test_a_copy_that_is_open_already_gets_a_changed_producer_expiration() -> None:
+    clock = Clock()
+    manager = manage(memory_disk(), clock=clock)
+    append_bytes(opened(manager), make_batch([b"a"], producer_id=7, producer_epoch=0, base_sequence=0))
+    future = begin(manager)
+    copy(manager.logs[KEY], future)
+    manager.set_producer_expiration(1000)
+    clock.ms += 2000
+    future.expire_producers()
+    assert len(future.producers) == 0

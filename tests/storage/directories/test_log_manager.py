@@ -21,6 +21,7 @@ from minikafka.storage.disks import checkpoint_files
 from minikafka.storage.disks.checkpoint_files import read_clean_shutdown, read_offsets, read_properties
 from minikafka.storage.disks.disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.logs.log_context import LogContext
 
 A, B = TopicPartition("a", 0), TopicPartition("b.c-d", 12)
 TOPIC_ID = bytes(range(16))
@@ -30,10 +31,8 @@ def manage(
     disk: MemoryDisk, *directories: str, clock: Clock | None = None, load: bool = True, **options: object
 ) -> LogManager:
     found = LogManager(
-        disk,
+        LogContext(disk, clock or Clock(), Random(1)),
         list(directories or ("/data",)),
-        now_ms=clock or Clock(),
-        random=Random(1),
         config_of=lambda topic: SMALL,
         node_id=1,
         cluster_id="c",
@@ -53,7 +52,7 @@ def test_a_new_directory_gets_the_identity_of_the_node() -> None:
     assert (found["node.id"], found["cluster.id"], len(found["directory.id"])) == ("1", "c", 22)
     again = manage(disk)
     assert again.directories[0].directory_id == found["directory.id"]
-    other = LogManager(disk, ["/data"], now_ms=Clock(), random=Random(1), node_id=2, cluster_id="c")
+    other = LogManager(LogContext(disk, Clock(), Random(1)), ["/data"], node_id=2, cluster_id="c")
     with pytest.raises(WrongDirectory, match=r"belongs to node\.id 1, not 2"):
         other.load()
 
@@ -80,7 +79,7 @@ def test_a_clean_restart_restores_logs_and_checkpoints() -> None:
     assert disk.read_bytes("/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":11}'
     manager = manage(disk)
     assert not disk.exists("/data/.kafka_cleanshutdown")
-    assert (manager.clean, manager.previous_broker_epoch) == (True, 11)
+    assert (manager.failures.clean, manager.failures.previous_broker_epoch) == (True, 11)
     assert [manager.high_watermark(key) for key in (A, B)] == [40, 50]
     assert [log.start_offset for log in manager.logs.values()] == [7, 0]
     assert all(log.report.clean and log.topic_id == TOPIC_ID for log in manager.logs.values())
@@ -96,14 +95,14 @@ def test_checkpoints_have_kafkas_format() -> None:
     manager.create(B)
     log.advance_start_offset(1)
     log.flush()
-    manager.write_checkpoints({A: 2, B: 0})
+    manager.upkeep.write_checkpoints({A: 2, B: 0})
     assert disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n2\na 0 2\nb.c-d 12 0\n"
     assert disk.read_bytes("/data/replication-offset-checkpoint") == b"0\n2\na 0 2\nb.c-d 12 0\n"
     assert disk.read_bytes("/data/log-start-offset-checkpoint") == b"0\n1\na 0 1\n"
     writes = disk.calls["write"]
-    manager.write_checkpoints({A: 2, B: 0})
+    manager.upkeep.write_checkpoints({A: 2, B: 0})
     assert disk.calls["write"] == writes, "nothing changed"
-    trio.run(manager.write_high_watermarks, {A: 1, B: 0})
+    trio.run(manager.upkeep.write_high_watermarks, {A: 1, B: 0})
     assert read_offsets(disk, "/data/replication-offset-checkpoint") == {A: 1, B: 0}
 
 
@@ -115,7 +114,7 @@ def test_a_log_that_is_not_served_yet_keeps_its_high_watermark() -> None:
         append(manager.create(key), b"x", b"y")
     manager.close({A: 2, B: 1})
     manager = manage(disk)
-    trio.run(manager.write_high_watermarks, {A: 1})
+    trio.run(manager.upkeep.write_high_watermarks, {A: 1})
     assert read_offsets(disk, "/data/replication-offset-checkpoint") == {A: 1, B: 1}
     manager.close({})
     assert read_offsets(disk, "/data/replication-offset-checkpoint") == {A: 1, B: 1}
@@ -145,7 +144,7 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later() -> None:
     assert len(part.read()) == len(part)
     assert read_all(manager.create(A)) == [], "a new log with the same name is empty"
     clock.ms += SMALL.file_delete_delay_ms
-    trio.run(manager.remove_deleted)
+    trio.run(manager.upkeep.remove_deleted)
     assert not [name for name in disk.list("/data") if name.endswith("-delete")]
 
 
@@ -156,7 +155,7 @@ def test_deleted_logs_are_removed_after_a_crash() -> None:
     manager.delete(A)
     manager = manage(disk)
     assert manager.get(A) is None
-    trio.run(manager.remove_deleted)
+    trio.run(manager.upkeep.remove_deleted)
     assert not [name for name in disk.list("/data") if name.endswith("-delete")]
 
 
@@ -168,7 +167,7 @@ def test_a_log_that_is_created_again_does_not_inherit_checkpoints() -> None:
         append(log, b"x")
     log.advance_start_offset(5)
     log.flush()
-    manager.write_checkpoints({A: 20})
+    manager.upkeep.write_checkpoints({A: 20})
     manager.delete(A)
     append(manager.create(A), b"new")
     assert manager.high_watermark(A) == 0
@@ -188,7 +187,7 @@ def test_new_logs_are_created_in_the_directory_with_the_fewest() -> None:
     manager.close({}, broker_epoch=4)
     manager = manage(disk, "/data", "/other")
     assert len(manager.logs) == 6
-    assert manager.previous_broker_epoch == 4
+    assert manager.failures.previous_broker_epoch == 4
 
 
 def test_a_partition_in_two_directories_is_refused() -> None:
@@ -255,8 +254,8 @@ def test_a_new_data_directory_survives_a_power_failure() -> None:
     [
         lambda manager: manager.create(A),
         lambda manager: manager.delete(A),
-        lambda manager: manager.write_checkpoints({A: 1}),
-        lambda manager: trio.run(manager.write_high_watermarks, {A: 1}),
+        lambda manager: manager.upkeep.write_checkpoints({A: 1}),
+        lambda manager: trio.run(manager.upkeep.write_high_watermarks, {A: 1}),
     ],
 )
 def test_a_log_that_cannot_be_looked_at_does_not_count_as_missing(action: Any) -> None:
@@ -293,7 +292,7 @@ def test_a_failed_directory_takes_only_its_logs_offline() -> None:
     assert read_clean_shutdown(disk, "/data/.kafka_cleanshutdown") is None
     assert read_clean_shutdown(disk, "/other/.kafka_cleanshutdown") == -1
     manager = manage(disk, "/data", "/other")
-    assert not manager.clean
+    assert not manager.failures.clean
     assert [directory.clean for directory in manager.directories] == [False, True]
 
 
@@ -301,11 +300,11 @@ def test_a_failed_directory_takes_only_its_logs_offline() -> None:
     ("kind", "path", "action"),
     [
         ("rename", "/data/a-0", lambda manager: manager.delete(A)),
-        ("sync", "/data/a-0/", lambda manager: trio.run(manager.flush_due)),
+        ("sync", "/data/a-0/", lambda manager: trio.run(manager.upkeep.flush_due)),
         ("sync", "/data/a-0/", lambda manager: manager.close({})),
-        ("rename", "/data/recovery", lambda manager: manager.write_checkpoints({})),
-        ("rename", "/data/replication", lambda manager: trio.run(manager.write_high_watermarks, {A: 1})),
-        ("rename", "/data/a-0/", lambda manager: at_once(manager.run_retention(lambda key: 60))),
+        ("rename", "/data/recovery", lambda manager: manager.upkeep.write_checkpoints({})),
+        ("rename", "/data/replication", lambda manager: trio.run(manager.upkeep.write_high_watermarks, {A: 1})),
+        ("rename", "/data/a-0/", lambda manager: at_once(manager.upkeep.run_retention(lambda key: 60))),
         ("open", "/data/c-0", lambda manager: manager.create(TopicPartition("c", 0))),
     ],
 )
@@ -352,7 +351,7 @@ def test_the_recovery_point_checkpoint_is_lowered_before_flushed_data_is_truncat
     for _ in range(20):
         append(log, b"x")
     log.flush()
-    manager.write_checkpoints()
+    manager.upkeep.write_checkpoints()
     log.truncate_to(5)
     assert read_offsets(disk, f"/data/{checkpoint_files.RECOVERY_POINTS}") == {A: 5}
 
@@ -360,10 +359,8 @@ def test_the_recovery_point_checkpoint_is_lowered_before_flushed_data_is_truncat
 def test_retention_covers_all_logs_and_flushes_those_that_are_due() -> None:
     disk, clock = memory_disk(), Clock()
     manager = LogManager(
-        disk,
+        LogContext(disk, clock, Random(1)),
         ["/data"],
-        now_ms=clock,
-        random=Random(1),
         config_of=lambda topic: LogConfig(segment_bytes=2048, retention_bytes=4096, retention_ms=-1),
     )
     manager.load()
@@ -371,21 +368,18 @@ def test_retention_covers_all_logs_and_flushes_those_that_are_due() -> None:
         log = manager.create(key)
         for _ in range(60):
             append(log, b"x" * 200)
-    assert trio.run(manager.flush_due) == 2
-    assert trio.run(manager.flush_due) == 0
-    assert at_once(manager.run_retention(lambda key: 60 if key == A else None)) > 3
+    assert trio.run(manager.upkeep.flush_due) == 2
+    assert trio.run(manager.upkeep.flush_due) == 0
+    assert at_once(manager.upkeep.run_retention(lambda key: 60 if key == A else None)) > 3
     assert manager.logs[A].size_bytes < 4096 + 2048
     assert manager.logs[B].start_offset == 0
-    trio.run(manager.expire_producers)
-    manager.update_config("a")
+    trio.run(manager.upkeep.expire_producers)
 
 
 def test_retention_deletes_some_segments_at_a_time_and_passes_over_a_log_that_is_gone() -> None:
     manager = LogManager(
-        memory_disk(),
+        LogContext(memory_disk(), lambda: 0, Random(1)),
         ["/data"],
-        now_ms=lambda: 0,
-        random=Random(1),
         config_of=lambda topic: LogConfig(segment_bytes=300, retention_bytes=0, retention_ms=-1),
     )
     manager.load()
@@ -393,7 +387,7 @@ def test_retention_deletes_some_segments_at_a_time_and_passes_over_a_log_that_is
         log = manager.create(key)
         for _ in range(100):
             append(log, b"x" * 200)
-    steps = manager.run_retention(lambda key: 100)
+    steps = manager.upkeep.run_retention(lambda key: 100)
     next(steps)
     assert manager.logs[A].start_offset == SEGMENTS_AT_ONCE
     assert manager.logs[B].start_offset == 0
@@ -406,9 +400,7 @@ def test_retention_deletes_some_segments_at_a_time_and_passes_over_a_log_that_is
 def test_retention_pauses_after_each_log_of_which_it_deletes_something(segments: int) -> None:
     """Not after those that it only looks at."""
     config = LogConfig(segment_bytes=300, retention_bytes=0, retention_ms=-1)
-    manager = LogManager(
-        memory_disk(), ["/data"], now_ms=lambda: 0, random=Random(1), config_of=lambda topic: config
-    )
+    manager = LogManager(LogContext(memory_disk(), lambda: 0, Random(1)), ["/data"], config_of=lambda topic: config)
     manager.load()
     logs = [manager.create(TopicPartition("a", index)) for index in range(LOGS_AT_ONCE)]
     old = logs[::16]
@@ -416,7 +408,7 @@ def test_retention_pauses_after_each_log_of_which_it_deletes_something(segments:
         for _ in range(segments):
             append(log, b"x" * 200)
     starts, pauses = [log.start_offset for log in logs], 0
-    for _ in manager.run_retention(lambda key: segments):
+    for _ in manager.upkeep.run_retention(lambda key: segments):
         found = [log.start_offset for log in logs]
         deleted = [after - before for before, after in zip(starts, found, strict=True) if after > before]
         assert len(deleted) <= 1

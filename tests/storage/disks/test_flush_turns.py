@@ -125,8 +125,8 @@ def test_a_flush_holds_few_segments_however_many_are_rolled_meanwhile(tmp_path: 
     trio.run(main)
     assert log.recovery_point == 601
     assert max(disk.held) <= 4 * (disk.flush_turns.segments_max + 1)
-    assert not log.touched
-    assert not log.snapshots.unsynced
+    assert not log.state.unflushed.touched
+    assert not log.state.snapshots.unsynced
     log.close()
 
 

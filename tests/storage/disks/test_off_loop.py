@@ -22,6 +22,7 @@ from minikafka.storage.disks import checkpoint_files
 from minikafka.storage.disks.checkpoint_files import read_offsets
 from minikafka.storage.disks.disk import MemoryDisk, RealDisk
 from minikafka.storage.disks.off_loop import Blocking, in_line, off_loop
+from minikafka.storage.logs.log_context import LogContext
 
 KEYS = [TopicPartition("t", index) for index in range(70)]
 RECOVERY_POINTS = "/data/recovery-point-offset-checkpoint"
@@ -53,7 +54,7 @@ class SlowDisk(MemoryDisk):
 
 def manage(disk: MemoryDisk, clock: Clock) -> LogManager:
     manager = LogManager(
-        disk, ["/data"], now_ms=clock, random=Random(1), config_of=lambda topic: SMALL, node_id=1, cluster_id="c"
+        LogContext(disk, clock, Random(1)), ["/data"], config_of=lambda topic: SMALL, node_id=1, cluster_id="c"
     )
     manager.load()
     return manager
@@ -65,7 +66,7 @@ def filled(disk: SlowDisk, clock: Clock) -> LogManager:
     for key in KEYS:
         append(manager.create(key, topic_id=bytes(16)), b"x")
     log = manager.logs[KEYS[0]]
-    while log.segment_count < 40:
+    while len(log.segments) < 40:
         data = make_batch([bytes(1500)] * 2)
         log.append(data, list(batches(data)), leader_epoch=0)
     disk.armed = True
@@ -105,7 +106,7 @@ def test_the_loop_goes_on_while_many_logs_are_closed_on_a_slow_disk() -> None:
     disk.armed = False
     disk.crash()
     again = manage(disk, clock)
-    assert (again.clean, again.previous_broker_epoch) == (True, 3)
+    assert (again.failures.clean, again.failures.previous_broker_epoch) == (True, 3)
     assert again.logs[KEYS[0]].end_offset == end
     assert [again.high_watermark(key) for key in KEYS] == [1] * len(KEYS)
 
@@ -115,14 +116,14 @@ def test_the_loop_goes_on_while_checkpoints_are_written_and_logs_are_removed_on_
     manager = filled(disk, clock)
 
     async def upkeep() -> None:
-        await manager.flush_due()
-        await manager.write_checkpoints_async()
-        await manager.write_high_watermarks(dict.fromkeys(KEYS, 1))
+        await manager.upkeep.flush_due()
+        await manager.upkeep.write_checkpoints_async()
+        await manager.upkeep.write_high_watermarks(dict.fromkeys(KEYS, 1))
         manager.logs[KEYS[0]].advance_start_offset(30)
         manager.logs[KEYS[0]].delete_old_segments(30)
         manager.delete(KEYS[1])
         clock.ms += 1 << 30
-        await manager.remove_deleted()
+        await manager.upkeep.remove_deleted()
         manager.create(KEYS[1], topic_id=bytes(16))  # What was known of the earlier log is forgotten already.
 
     beats, seconds = beats_during(upkeep)
@@ -137,8 +138,8 @@ def test_no_thread_is_called_for_checkpoints_that_have_not_changed() -> None:
     manager = filled(disk, clock)
 
     async def checkpoint() -> None:
-        await manager.write_checkpoints_async()
-        await manager.write_high_watermarks(dict.fromkeys(KEYS, 1))
+        await manager.upkeep.write_checkpoints_async()
+        await manager.upkeep.write_high_watermarks(dict.fromkeys(KEYS, 1))
 
     assert beats_during(checkpoint)[1] >= 2 * SYNC_S
     assert beats_during(checkpoint)[1] == 0
@@ -229,7 +230,7 @@ def _with_offsets(
 
     def start_offsets(offset: int) -> Prepared:
         for key in KEYS[:2]:
-            manager.logs[key].start_offset = offset
+            manager.logs[key].state.start_offset = offset
         return directory.prepare_start_offsets()
 
     file, prepare = {

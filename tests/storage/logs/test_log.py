@@ -101,7 +101,7 @@ def test_a_log_that_is_offline_does_not_roll() -> None:
 
 def test_segments_roll_by_size() -> None:
     log = filled(100)
-    sizes = [log.segments[index].size_bytes for index in range(log.segment_count)]
+    sizes = [log.segments[index].size_bytes for index in range(len(log.segments))]
     assert len(sizes) > 3
     assert all(3800 < size <= 4096 for size in sizes[:-1])
     assert log.size_bytes == sum(sizes)
@@ -113,7 +113,7 @@ def test_segments_roll_by_record_timestamps(later_ms: int, segments: int) -> Non
     append(log, b"first", timestamp=START_MS)
     append(log, b"early", timestamp=START_MS - 10**9)
     append(log, b"later", timestamp=START_MS + later_ms)
-    assert log.segment_count == segments
+    assert len(log.segments) == segments
 
 
 def test_records_without_timestamps_roll_by_the_clock() -> None:
@@ -122,7 +122,7 @@ def test_records_without_timestamps_roll_by_the_clock() -> None:
     append(log, b"x", timestamp=-1)
     clock.ms += 60_001
     append(log, b"x", timestamp=-1)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
 
 
 def test_jitter_makes_segments_roll_earlier_never_later() -> None:
@@ -131,7 +131,7 @@ def test_jitter_makes_segments_roll_earlier_never_later() -> None:
         config = LogConfig(segment_ms=1000, segment_jitter_ms=500)
         log = open_log(memory_disk(), config=config, random=Random(seed))
         age = 0
-        while log.segment_count == 1:
+        while len(log.segments) == 1:
             append(log, b"x", timestamp=START_MS + age)
             age += 20
         ages.add(age)
@@ -143,9 +143,9 @@ def test_segments_roll_when_an_index_is_full() -> None:
     log = open_log(memory_disk(), config=LogConfig(index_interval_bytes=0, segment_index_bytes=60))
     for number in range(20):
         append(log, b"x", timestamp=START_MS + number)
-    counts = [log.segments[index].times.count for index in range(log.segment_count)]
+    counts = [log.segments[index].times.count for index in range(len(log.segments))]
     assert max(counts) <= 5
-    assert log.segment_count >= 4
+    assert len(log.segments) >= 4
     check_indexes(log)
 
 
@@ -305,7 +305,7 @@ def test_rolled_segments_are_flushed_during_appends() -> None:
             append(log, b"meanwhile")
 
     trio.run(flush_and_append)
-    assert log.recovery_point == log.active.base_offset
+    assert log.recovery_point == log.segments.active.base_offset
     assert not log.flush_wanted
 
 
@@ -346,12 +346,12 @@ def test_a_segment_that_was_truncated_and_rolled_is_not_flushed_once_it_is_delet
 def test_a_flush_that_is_given_back_leaves_out_what_was_deleted_meanwhile() -> None:
     log = filled(30)
     log.roll()
-    flush = Flush(log, log.end_offset)
+    flush = Flush(log.state, log.end_offset)
     log.advance_start_offset(30)
     log.delete_old_segments(30)
     flush.release()
-    flush.give_back(log)
-    assert not any(segment.is_deleted for segment in log.touched)
+    flush.give_back(log.state)
+    assert not any(segment.is_deleted for segment in log.state.unflushed.touched)
 
 
 def test_a_flush_during_a_truncation_keeps_the_recovery_point() -> None:
@@ -377,7 +377,7 @@ def test_retention_by_time_uses_record_timestamps() -> None:
     assert kept == max(base for base in log.segments.bases if base <= 50)
     clock.ms += 1000
     log.delete_old_segments(100)
-    assert (log.start_offset, log.end_offset, log.segment_count) == (100, 100, 1)
+    assert (log.start_offset, log.end_offset, len(log.segments)) == (100, 100, 1)
 
 
 def test_retention_by_size_keeps_at_least_retention_bytes() -> None:
@@ -449,7 +449,7 @@ def test_changed_settings_take_effect() -> None:
     log.update_config(LogConfig(segment_bytes=1 << 20))
     append(log, b"x" * 3000)
     append(log, b"x" * 3000)
-    assert log.active.size_bytes > 6000
+    assert log.segments.active.size_bytes > 6000
 
 
 def calls_to_open(segments: int, *, clean: bool) -> dict[str, int]:
@@ -459,7 +459,7 @@ def calls_to_open(segments: int, *, clean: bool) -> dict[str, int]:
         append(log, b"x" * 900, producer_id=5, producer_epoch=0, base_sequence=number)
         if number % 3 == 2 and number < segments * 3 - 1:
             log.roll()
-    assert log.segment_count == segments
+    assert len(log.segments) == segments
     log.flush()
     point = log.recovery_point
     append(log, b"last", producer_id=5, producer_epoch=0, base_sequence=segments * 3)

@@ -15,6 +15,7 @@ from minikafka.protocol.records.record import Record
 from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.logs.log_context import UNOWNED, LogOwner
 
 START_MS = 1_700_000_000_000
 COUNT = 1_000
@@ -30,8 +31,8 @@ def long_batch(first_ms: int = START_MS, codec: Codec = Codec.GZIP) -> bytearray
     return bytearray(encode_batch(records, codec=codec))
 
 
-def a_log(*data: bytearray) -> Log:
-    log = open_log(memory_disk(), config=LogConfig(segment_bytes=20_000))
+def a_log(*data: bytearray, owner: LogOwner = UNOWNED) -> Log:
+    log = open_log(memory_disk(), owner=owner, config=LogConfig(segment_bytes=20_000))
     for one in data:
         append_bytes(log, one)
     return log
@@ -76,8 +77,7 @@ def test_a_corrupt_batch_fails_the_search_only(search: Search) -> None:
     batch = long_batch()
     batch[80:90] = bytes(10)
     damage: list[Exception] = []
-    log = a_log(batch)
-    log._on_damage = damage.append
+    log = a_log(batch, owner=LogOwner(on_damage=damage.append))
     with pytest.raises(KafkaError) as refused:
         in_line(search(log))
     assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
