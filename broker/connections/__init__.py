@@ -1,7 +1,8 @@
 """Client connections: from an accepted socket to a decoded request, and from a response to bytes.
 
-`Server` starts a `Connection` for each client that a bound listener (`Listening`) accepts. The connection reads frames
-from its `Transport` and passes them, one at a time, to the `Dispatcher`. A request passes these steps:
+`Server` starts a `Connection` for each client that a bound listener (`Listening`) accepts. The connection moves bytes
+between its `Transport` and its `Exchange`, which needs no socket: it cuts them into frames, passes these, one at a
+time, to the `Dispatcher`, and says what is to be done next. A request passes these steps:
 
     decode → principal → authorize → handle → throttle → encode → measure
 
@@ -21,7 +22,9 @@ of the requests waits, the responses to the requests before it are sent first.
     tcp_listening.py        TCP listeners
     server.py               accepts connections, within limits on their number
     idle_connections.py     closes connections after `connections.max.idle.ms`
-    connection.py           one connection: frames in, responses out in order, muting
+    connection.py           one connection: does what the states of its exchange ask for
+    exchange.py             the states of a connection, and their table: bytes in, responses out in order; no socket
+    activity.py             when bytes moved on a connection, and whether its client is too slow
     ready_sockets.py        calls the turns of connections that can be read, in one task
     long_polls.py           groups of equal requests that wait until partitions have grown
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream
@@ -29,6 +32,7 @@ of the requests waits, the responses to the requests before it are sent first.
     refusals.py             responses to requests that fail as a whole: one error for every item of the request
     request_steps.py        principal, authorizer, quotas, observer: Protocols
     request_times.py        counts, sizes and times (queue, local, remote, send) of answered requests, for the metrics
+    stopwatch.py            measures the requests of one connection
     request_log.py          the debug log of completed requests
     request_context.py      a handler's context: connection, principal, services; `Answer`, `Disconnect`
     request_memory.py       the bytes of requests in memory, of all connections together

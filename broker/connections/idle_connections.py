@@ -55,8 +55,9 @@ async def close_idle_connections(connections: Collection[Connection], idle_ms_ma
 
 def _reason_to_close(connection: Connection, idle_s_max: float) -> str:
     """Return why a connection is to be closed; "" if it stays open."""
-    if connection.is_idle(idle_s_max):
+    if connection.activity.is_idle(idle_s_max):
         return IDLE
-    if connection.is_in_the_way(IN_THE_WAY_S_MAX, IN_THE_WAY_RATE_MIN):
+    rooms = connection.rooms_in_transfer
+    if connection.activity.is_in_the_way(rooms, IN_THE_WAY_S_MAX, IN_THE_WAY_RATE_MIN):
         return IN_THE_WAY
     return GONE if connection.busy and connection.transport.peer_is_gone() else ""

@@ -73,6 +73,12 @@ class Parked:
         self.correlation_id = correlation_id
         self.deadline = deadline
 
+    @property
+    def frame(self) -> bytearray:
+        """The request."""
+        key = self._group.key
+        return bytearray(key[: CORRELATION_ID.start] + self.correlation_id + key[CORRELATION_ID.start :])
+
     def withdraw(self) -> None:
         """Leave the group: the connection is closed. No effect once the response was delivered."""
         self.receiver = None

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import structlog
 import trio
 
-from minikafka.broker.connections.connection import Connection, FrameHandler
+from minikafka.broker.connections.connection import Connection
+from minikafka.broker.connections.exchange import FrameHandler
 from minikafka.broker.connections.listening import Listening
 from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.request_times import RequestTimes

@@ -18,8 +18,8 @@ _LARGE_TESTS = "tests/broker/connections/test_large_messages.py"
 MUTATIONS = (
     Mutation(
         "requests that arrive together are all answered in one step",
-        "broker/connections/connection.py",
-        "done < len(frames) and self._current_time() - began_s > TURN_S",
+        "broker/connections/exchange.py",
+        "done < len(frames) and self._clock() - began_s > TURN_S",
         "False",
         ("tests/broker/connections/test_connection.py",),
     ),

@@ -7,6 +7,7 @@ _REQUESTS = "tests/broker/connections/test_request_memory.py"
 _FETCHING = "tests/broker/replication/test_fetching.py"
 _WAITERS = "broker/partitions/request_waiters.py"
 _CONNECTION = "broker/connections/connection.py"
+_EXCHANGE = "broker/connections/exchange.py"
 _USUAL = "broker/apis/usual_produce.py"
 _SHORTCUT = "tests/broker/apis/test_usual_produce.py"
 
@@ -63,30 +64,30 @@ MUTATIONS = (
     ),
     Mutation(
         "responses are held back while a later request waits",
-        _CONNECTION,
-        "            if ready:\n                self._send_now(ready)\n            return await begun\n",
-        "            return await begun\n",
+        _EXCHANGE,
+        "        if self._unsent:\n            return SENDING\n",
+        "        if self._unsent and self._begun is None:\n            return SENDING\n",
         (f"{_CONNECTIONS}::test_a_waiting_request_does_not_hold_back_earlier_responses",),
     ),
     Mutation(
         "a response does not wait for the rest of an earlier one",
         _CONNECTION,
-        "            await self._rest_sent.wait()\n",
-        "            pass\n",
+        "        await self.transport.send(self._exchange.take())\n",
+        "        trio.lowlevel.spawn_system_task(self.transport.send, self._exchange.take())\n",
         (f"{_CONNECTIONS}::test_what_the_kernel_does_not_take_is_sent_while_a_later_request_waits",),
     ),
     Mutation(
         "a malformed request discards the responses to those before it",
-        _CONNECTION,
-        "        except (MalformedMessage, Disconnect):\n            await self._send(ready)\n            raise\n",
-        "        except (MalformedMessage, Disconnect):\n            raise\n",
+        _EXCHANGE,
+        "        if self._unsent:\n            return SENDING\n",
+        "        if self._unsent and self.failure is None:\n            return SENDING\n",
         (f"{_CONNECTIONS}::test_requests_before_a_malformed_one_are_answered",),
     ),
     Mutation(
         "a turn sends while the task sends the rest of an earlier response",
         _CONNECTION,
-        "        if self._unsent or self._task_runs or size_bytes",
-        "        if size_bytes",
+        "        if before is PARKED and not self._sends_at_once():",
+        "        if not self._sends_at_once():",
         (f"{_CONNECTIONS}::test_a_delivered_response_follows_what_the_kernel_did_not_take",),
     ),
     Mutation(
@@ -162,22 +163,22 @@ MUTATIONS = (
     Mutation(
         "clients that send a large request too slowly keep others waiting",
         _CONNECTION,
-        "        in_transfer = self.info.unsent, self._room if self._is_transferring else None\n",
-        "        in_transfer = self.info.unsent, None\n",
+        "        rooms = self.info.unsent, self._room if is_transferring else None\n",
+        "        rooms = self.info.unsent, None\n",
         (_REQUESTS,),
     ),
     Mutation(
         "clients are disconnected for the time that their large request takes in the node",
         _CONNECTION,
-        "        in_transfer = self.info.unsent, self._room if self._is_transferring else None\n",
-        "        in_transfer = self.info.unsent, self._room\n",
+        "        rooms = self.info.unsent, self._room if is_transferring else None\n",
+        "        rooms = self.info.unsent, self._room\n",
         (_REQUESTS,),
     ),
     Mutation(
         "a few bytes of a request hold the room of all of it",
         _CONNECTION,
-        "            if received_bytes >= UNCOUNTED_SIZE_BYTES_MAX and self._room is None:\n",
-        "            if self._room is None:\n",
+        "        if received_bytes >= UNCOUNTED_SIZE_BYTES_MAX and self._room is None:\n",
+        "        if self._room is None:\n",
         (_REQUESTS,),
     ),
 )

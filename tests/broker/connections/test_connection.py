@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.connections import connection as connection_module
+from minikafka.broker.connections import exchange as exchange_module
 from minikafka.broker.connections.connection import Connection
 from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
 from minikafka.broker.connections.ready_sockets import ReadySockets, Turn
@@ -52,18 +52,19 @@ class NarrowTransport:
         return memoryview(self._unread.pop())
 
     async def send(self, parts: Sequence[bytes]) -> None:
-        assert not self._sending, "two tasks send"
+        left = self.send_now(parts)
         self._sending = True
         await self.writable.wait()
         self._sending = False
         if self.broken:
             raise ConnectionResetError
-        self.sent += b"".join(parts)
+        self.sent += b"".join(left)
 
     def send_now(self, parts: Sequence[bytes]) -> Sequence[bytes]:
-        data = b"".join(parts)
-        self.sent += data[:5]
-        return [data[5:]]
+        assert not self._sending, "two tasks send"
+        data, taken = b"".join(parts), 0 if self.sent else 5
+        self.sent += data[:taken]
+        return [data[taken:]]
 
     def close(self) -> None:
         pass
@@ -174,7 +175,7 @@ async def read_exactly(stream: trio.abc.Stream, size: int) -> bytes:
 @pytest.fixture(autouse=True, params=[[True], [False], [True, False], [False, True, True]])
 def requests_answered_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Echo, "at_once", itertools.cycle(request.param))
-    monkeypatch.setattr(connection_module, "TURN_S", TIMEOUT_S)  # Also on a machine that stands still for some time.
+    monkeypatch.setattr(exchange_module, "TURN_S", TIMEOUT_S)  # Also on a machine that stands still for some time.
 
 
 BY = pytest.mark.parametrize("by", [connected, connected_by_tcp, connected_by_epoll])
@@ -306,7 +307,7 @@ class Slow(Echo):
 def test_requests_that_arrive_together_leave_other_tasks_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many they are: by time, as some take longer than others."""
     monkeypatch.setitem(globals(), "Echo", Slow)
-    monkeypatch.setattr(connection_module, "TURN_S", 0.002)
+    monkeypatch.setattr(exchange_module, "TURN_S", 0.002)
 
     async def main() -> None:
         async with connected() as (client, echo, _):
@@ -383,7 +384,7 @@ def test_a_throttled_connection_was_active_when_its_response_was_sent() -> None:
             echo.released.set()
             await read_frame(client)
             assert connection.busy
-            assert trio.current_time() - connection.last_active < 0.5
+            assert trio.current_time() - connection.activity.last_s < 0.5
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
 

@@ -128,13 +128,11 @@ def is_large(part: object) -> bool:
 
 
 def held_by(connection: Connection) -> list[tuple[str, int]]:
-    """The large buffers of a connection, by the attribute that has them."""
-    return [
-        (name, len(part))
-        for name, value in vars(connection).items()
-        for part in (value, *gc.get_referents(value))
-        if is_large(part)
-    ]
+    """The large buffers of a connection, its exchange and its stopwatch, by the attribute that has them."""
+    exchange = connection._exchange
+    values = [*vars(connection).items(), *vars(exchange).items(), ("reader", exchange._reader)]
+    values += [] if exchange._stopwatch is None else vars(exchange._stopwatch).items()
+    return [(name, len(part)) for name, value in values for part in (value, *gc.get_referents(value)) if is_large(part)]
 
 
 Client = Callable[[trio.abc.Stream, Connection], Awaitable[None]]

@@ -61,14 +61,14 @@ def test_a_response_that_is_taken_slowly_is_activity() -> None:
             nursery.start_soon(transport.send, [bytes(8 * SIZE_BYTES)])
             await trio.testing.wait_all_tasks_blocked(0.01)
             clock.jump(IDLE_MS / 1000 + 1)
-            assert not connection.is_idle(IDLE_MS / 1000), "its first bytes were sent since the last look"
+            assert not connection.activity.is_idle(IDLE_MS / 1000), "its first bytes were sent since the last look"
             clock.jump(IDLE_MS / 1000 + 1)
-            assert connection.is_idle(IDLE_MS / 1000), "the client reads nothing"
+            assert connection.activity.is_idle(IDLE_MS / 1000), "the client reads nothing"
             taken = 0
             while taken < 4 * SIZE_BYTES:
                 taken += len(await client.receive_some(PART_BYTES))
             await trio.testing.wait_all_tasks_blocked(0.01)
-            assert not connection.is_idle(IDLE_MS / 1000)
+            assert not connection.activity.is_idle(IDLE_MS / 1000)
             nursery.cancel_scope.cancel()
         transport.close()
 

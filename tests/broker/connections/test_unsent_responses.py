@@ -11,8 +11,9 @@ import structlog.testing
 import trio
 import trio.testing
 
-from minikafka.broker.connections.connection import READY_BYTES_MAX, Connection
+from minikafka.broker.connections.connection import Connection
 from minikafka.broker.connections.dispatcher import Dispatcher
+from minikafka.broker.connections.exchange import READY_BYTES_MAX
 from minikafka.broker.connections.idle_connections import (
     CHECK_INTERVAL_S,
     IN_THE_WAY,

@@ -13,6 +13,7 @@ import trio.testing
 
 from minikafka.broker.apis import delete_records, describe_log_dirs, metadata, produce
 from minikafka.broker.apis.services import LogDirectory
+from minikafka.broker.connections.activity import Activity
 from minikafka.broker.connections.idle_connections import CHECK_INTERVAL_S, close_idle_connections
 from minikafka.broker.connections.pauses import EVERY, Pauses
 from minikafka.broker.replication.replica_moves import Move, ReplicaMoves
@@ -93,12 +94,11 @@ async def long_names() -> None:
 
 class QuietConnection:
     busy = False
+    rooms_in_transfer = ()
 
-    def is_idle(self, longer_than_s: float) -> bool:
-        return False
-
-    def is_in_the_way(self, longer_than_s: float, rate_min: float) -> bool:
-        return False
+    @property
+    def activity(self) -> Activity:
+        return Activity(SimpleNamespace(moved_bytes=0), trio.current_time)  # type: ignore[arg-type]
 
 
 WORK = [
