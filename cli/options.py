@@ -46,6 +46,8 @@ _CONTEXT = "minikafka.context"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONNECT_TIMEOUT_MS = 3_000
 """The connection timeout, shorter than the clients' 10 s, so that a user soon sees that no broker is reachable."""
+FIND_TOPIC_SILENTLY_MS = 500
+"""The time to wait for a topic before the user is told."""
 FIND_TOPIC_TIMEOUT_MS = 2_000
 """The time to wait until a broker has created a topic automatically or has applied its metadata."""
 
@@ -244,13 +246,18 @@ def _argument(option: str) -> str:
 
 
 async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: str) -> int:
-    """A topic's number of partitions.
+    """A topic's number of partitions. A topic that is unknown is awaited for a moment, and the user told.
 
     Raises click.ClickException if the topic does not exist, KafkaError for other errors.
     """
+    from anyio import move_on_after
+
     from minikafka.protocol.errors import UnknownTopicOrPartitionError
 
     try:
+        with move_on_after(FIND_TOPIC_SILENTLY_MS / 1000):
+            return len((await client.cluster.topic(name, FIND_TOPIC_TIMEOUT_MS)).partitions)
+        echo(f"Waiting for topic {name}, which {bootstrap_server} has not named yet.", err=True)
         return len((await client.cluster.topic(name, FIND_TOPIC_TIMEOUT_MS)).partitions)
     except UnknownTopicOrPartitionError:
         raise await no_topic(client, name, bootstrap_server) from None

@@ -1,6 +1,7 @@
 """`minikafka consume` prints records that confluent-kafka sent."""
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -153,6 +154,17 @@ def test_errors_are_reported_in_one_line(
     assert message in ran.err
     assert ran.err.startswith('{"errors": [' if "--json" in words else "Error: ")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("words", [["consume", "--timeout-ms", "1"], ["produce"], ["perf", "consume"]])
+def test_a_topic_that_is_awaited_is_named_before_it_is_given_up(
+    minikafka: Minikafka, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr("minikafka.cli.options.FIND_TOPIC_SILENTLY_MS", 0)
+    told, given_up = minikafka(*words, "nowhere").err.splitlines()
+    assert told == f"Waiting for topic nowhere, which {os.environ['MINIKAFKA_BOOTSTRAP_SERVER']} has not named yet."
+    assert "topic 'nowhere' does not exist" in given_up
 
 
 def first_line(process: "subprocess.Popen[bytes]", produce: Callable[[], object]) -> bytes:

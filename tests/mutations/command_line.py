@@ -7,6 +7,14 @@ _CONTROL = "tests/cli/test_cluster_control.py"
 
 MUTATIONS = (
     Mutation(
+        "a topic that does not exist is awaited in silence",
+        "cli/options.py",
+        "        with move_on_after(FIND_TOPIC_SILENTLY_MS / 1000):\n",
+        "        with move_on_after(60):\n",
+        ("tests/cli/test_consume.py::test_a_topic_that_is_awaited_is_named_before_it_is_given_up",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a cluster whose folder was moved goes on with the data at the old place",
         "cli/local_cluster.py",
         "            if before := moved_from(self.config(node_id)):\n",

@@ -36,6 +36,7 @@ PATIENT_MS = 60_000
 PATIENTLY = (
     "import sys; from minikafka.cli import main, options, top; "
     f"options.CONNECT_TIMEOUT_MS = options.FIND_TOPIC_TIMEOUT_MS = top.API_TIMEOUT_MS = {PATIENT_MS}; "
+    f"options.FIND_TOPIC_SILENTLY_MS = {PATIENT_MS}; "
     "main.main(sys.argv[1:])"
 )
 
