@@ -115,8 +115,9 @@ class QuorumController:
         self._now_ms = now_ms
         self._random = random
         self._set_log_level = set_log_level
-        self._cluster = ClusterIdentity(known_cluster_id(disk, data_directories(static), static.node_id))
         directory, named = metadata_directory(static), bool(settings.voters)
+        directories = list(dict.fromkeys((*data_directories(static), directory)))
+        self._cluster = ClusterIdentity(known_cluster_id(disk, directories, static.node_id))
         if settings.is_controller:
             check_metadata_directory(disk, directory, data_directories(static), has_fixed_voters=named)
         self._stored = StoredRaftLog.open(disk, directory, metadata_log_config(static), now_ms=now_ms)
@@ -126,6 +127,7 @@ class QuorumController:
         self._applier.subscribe(self._cluster.check_records)
         if self.image.cluster_id:
             self._cluster.check(self.image.cluster_id)
+        self._cluster.refuse_others(self._stored.first_records())
         self._peers = self._new_peers()
         find_id = partial(known_directory_id, disk, directory)
         voters = self._stored.history.latest

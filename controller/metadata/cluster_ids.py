@@ -53,7 +53,7 @@ def known_cluster_id(disk: Disk, directories: Sequence[str], node_id: int) -> st
         if stored is not None and cluster_id not in (None, stored):
             raise WrongDirectory(
                 f"{directory} belongs to cluster {stored}, other directories of this node to {cluster_id}: "
-                "set other log.dirs"
+                "set other log.dirs or metadata.log.dir"
             )
         cluster_id = stored or cluster_id
     return cluster_id

@@ -28,10 +28,9 @@ class ClusterIdentity:
         self.id = cluster_id
 
     async def check_records(self, records: Sequence[Record]) -> None:
-        """Call `check` for each cluster id in records of the metadata log."""
-        for record in records:
-            if isinstance(record, ClusterRecord):
-                self.check(record.cluster_id)
+        """Call `check` for each cluster id in committed records of the metadata log."""
+        for named in _named(records):
+            self.check(named)
 
     def check(self, named: str) -> None:
         """Check and take over the cluster id that the metadata log names.
@@ -39,9 +38,21 @@ class ClusterIdentity:
         Raises:
             WrongDirectory: the data directories belong to another cluster.
         """
+        self._refuse_other(named)
+        self.id = named
+
+    def refuse_others(self, records: Sequence[Record]) -> None:
+        """As `check_records`, but take over nothing: the records may not be committed."""
+        for named in _named(records):
+            self._refuse_other(named)
+
+    def _refuse_other(self, named: str) -> None:
         if self.id not in (None, named):
             raise WrongDirectory(
                 f"the data directories belong to cluster {self.id}, the metadata log to "
                 f"{named}: set other log.dirs or metadata.log.dir"
             )
-        self.id = named
+
+
+def _named(records: Sequence[Record]) -> list[str]:
+    return [record.cluster_id for record in records if isinstance(record, ClusterRecord)]

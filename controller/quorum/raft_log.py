@@ -10,8 +10,14 @@ Implements `RaftLog` (`raft/log_interface.py`). `Log.open` truncates a torn end;
 
 from collections.abc import Callable, Iterator, Sequence
 
-from minikafka.controller.metadata.metadata_log import NO_SNAPSHOT, claim_directory, delete_before, open_log
-from minikafka.controller.metadata.records import UnreadableRecord
+from minikafka.controller.metadata.metadata_log import (
+    NO_SNAPSHOT,
+    claim_directory,
+    decoded_records,
+    delete_before,
+    open_log,
+)
+from minikafka.controller.metadata.records import Record, UnreadableRecord
 from minikafka.controller.metadata.snapshot_encoding import snapshot_membership
 from minikafka.controller.metadata.snapshot_files import SnapshotFiles
 from minikafka.controller.metadata.synced_offset import SyncedOffset
@@ -26,6 +32,7 @@ from minikafka.controller.raft.election_state import (
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.raft.membership_records import MembershipRecord, UnreadableMembership, membership_in
 from minikafka.controller.raft.voter_history import Membership, VoterHistory
+from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.disks.checkpoint_files import EPOCHS
@@ -217,6 +224,16 @@ class StoredRaftLog:
                 snapshot_membership(data, snapshot.offset)  # Check that it can be read: else the next start would fail.
                 self._snapshots.install(snapshot, data)
                 self._prepared = snapshot
+
+    def first_records(self) -> list[Record]:
+        """The records of the first decision in the log, which may not be committed; none if there is no decision.
+
+        Raises:
+            UnreadableRecord: a record was not written by this version of minikafka or an earlier one.
+        """
+        found = (batch for batch in batches(self.read(self.start_offset, READ_SIZE)) if not batch.is_control)
+        first = next(found, None)
+        return [] if first is None else at_once(decoded_records(first))
 
     # -- for the driver and the applier --------------------------------------------------------------------------
 

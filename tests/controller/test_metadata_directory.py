@@ -4,6 +4,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from support import controllers
 from support.controllers import create, image_of, with_controller
 from support.quorum import first_of
 
@@ -60,12 +61,27 @@ def test_directories_of_two_clusters_are_refused() -> None:
         started(disk, log_dirs="/a,/b")
 
 
-def test_a_metadata_log_of_another_cluster_is_refused() -> None:
+@pytest.mark.parametrize("snapshots", [False, True])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_metadata_log_of_another_cluster_is_refused_before_anything_is_written(
+    snapshots: bool, is_named: bool
+) -> None:
     disk = MemoryDisk(Random(0))
-    started(disk)
+    every = "1" if snapshots else "1000000"
+    of_log = with_controller(disk, _two_topics, metadata_log_max_record_bytes_between_snapshots=every)[0].cluster_id
+    assert of_log is not None
+    if is_named:
+        add_directory(disk, "/data", cluster_id=of_log)
     add_directory(disk, "/other")
-    with pytest.raises(WrongDirectory, match=f"belong to cluster {CLUSTER}, the metadata log to"):
-        started(disk, log_dirs="/other", metadata_log_dir="/data")
+    before = files_of(disk)
+    with pytest.raises(WrongDirectory, match=rf"belongs? to cluster {CLUSTER if not is_named else of_log}, .*log.dir"):
+        controllers.started(disk, log_dirs="/other", metadata_log_dir="/data")
+    assert files_of(disk) == before
+
+
+def files_of(disk: MemoryDisk) -> dict[str, bytes]:
+    paths = [f"{directory}/{name}" for directory in ("/data", "/other", DIRECTORY) for name in disk.list(directory)]
+    return {path: disk.read_bytes(path) for path in paths if path.endswith((".log", "-state", ".checkpoint"))}
 
 
 def test_the_metadata_log_has_a_directory_of_its_own_if_it_is_named() -> None:

@@ -14,6 +14,22 @@ _ANEW = "tests/broker/partitions/test_topic_made_anew.py::test_a_topic_that_is_m
 
 MUTATIONS = (
     Mutation(
+        "the metadata directory of another cluster is noticed after the logs were loaded",
+        "controller/quorum_controller.py",
+        "        directories = list(dict.fromkeys((*data_directories(static), directory)))\n",
+        "        directories = data_directories(static)\n",
+        ("tests/controller/test_metadata_directory.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the metadata log of another cluster is noticed after the election",
+        "controller/quorum/cluster_identity.py",
+        "        for named in _named(records):\n            self._refuse_other(named)\n",
+        "        pass\n",
+        ("tests/controller/test_metadata_directory.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a move that is refused leaves a copy that is none",
         "storage/directories/future_logs.py",
         "            if is_passing(error) and self._disk.exists(path):\n",
