@@ -77,7 +77,8 @@ def checks_arguments(*, but: Iterable[str] = ()) -> Callable[[C], C]:
     def decorate(cls: C) -> C:
         for name, method in list(vars(cls).items()):
             if inspect.isfunction(method) and not name.startswith("_"):
-                setattr(cls, name, _shown(method) if name in but else _checking(method, _Parameters(method)))
+                checked = _shown(method) if name in but else _checking(method, _Parameters(method))
+                setattr(cls, name, _named_after(cls, checked))
         return cls
 
     return decorate
@@ -96,6 +97,16 @@ def knows_arguments(*, but: Iterable[str] = ()) -> Callable[[C], C]:
         return cls
 
     return decorate
+
+
+def _named_after(cls: type, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Show a method that is a function of another module as one that is written in the class."""
+    signature = inspect.signature(method)
+    first, *rest = signature.parameters.values()
+    shown = [first.replace(name="self", annotation=inspect.Parameter.empty), *rest]
+    method.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
+    return method
 
 
 def _shown(method: Callable[..., Any]) -> Callable[..., Any]:

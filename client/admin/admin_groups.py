@@ -1,4 +1,4 @@
-"""The part of `Admin` for consumer groups: listing, describing, deleting, and their committed offsets."""
+"""The methods of `Admin` for consumer groups: listing, describing, deleting, and their committed offsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from minikafka.client.admin.admin_types import GroupDescription, GroupListing, GroupMember
-from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.argument_kinds import Natural, PartitionArgument
 from minikafka.client.connections.answers import answer_to
 from minikafka.client.connections.base_client import ClusterClient
@@ -36,134 +35,140 @@ _MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError)
 """The errors after which the coordinator is looked up again."""
 
 
-@checks_arguments()
-class GroupAdmin(ClusterClient):
-    """The group methods of `Admin`."""
+async def list_groups(
+    admin: ClusterClient, *, states: Iterable[str] = (), types: Iterable[str] = ()
+) -> list[GroupListing]:
+    """The groups of all brokers, sorted by id; only groups in the given states ("Stable", …) and types, if given.
 
-    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """The groups of all brokers, sorted by id; only groups in the given states ("Stable", …) and types, if given.
+    Types are "classic" and "consumer". Raises UnsupportedVersionError if a broker is too old for a filter.
+    """
+    await admin.cluster.retry(admin.cluster.refresh, "finding brokers")
+    found: dict[str, GroupListing] = {}
+    for node_id in sorted(admin.cluster.metadata.brokers):
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        response = await admin.cluster.retry(partial(_listed, admin.cluster, request, node_id), "listing groups")
+        for one in response.groups:
+            found[one.group_id] = GroupListing(one.group_id, one.protocol_type, one.group_state, one.group_type)
+    return [found[group_id] for group_id in sorted(found)]
 
-        Types are "classic" and "consumer". Raises UnsupportedVersionError if a broker is too old for a filter.
-        """
-        await self.cluster.retry(self.cluster.refresh, "finding brokers")
-        found: dict[str, GroupListing] = {}
-        for node_id in sorted(self.cluster.metadata.brokers):
-            request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-            response = await self.cluster.retry(partial(_listed, self.cluster, request, node_id), "listing groups")
-            for one in response.groups:
-                found[one.group_id] = GroupListing(one.group_id, one.protocol_type, one.group_state, one.group_type)
-        return [found[group_id] for group_id in sorted(found)]
 
-    async def describe_group(self, group_id: str) -> GroupDescription:
-        """Describe a group of either protocol: its state and members. Raises GroupIdNotFoundError …"""
+async def describe_group(admin: ClusterClient, group_id: str) -> GroupDescription:
+    """Describe a group of either protocol: its state and members. Raises GroupIdNotFoundError …"""
 
-        async def attempt() -> GroupDescription:
-            try:
-                return await self._describe_consumer_group(group_id)
-            except (GroupIdNotFoundError, UnsupportedVersionError):
-                return await self._describe_classic_group(group_id)
-
-        return await self.cluster.retry(attempt, f"describing group {group_id!r}")
-
-    async def _describe_consumer_group(self, group_id: str) -> GroupDescription:
-        """Describe a group of the consumer protocol. Raises UnsupportedVersionError if the broker lacks it."""
-        request = ConsumerGroupDescribeRequest(group_ids=[group_id])
-        response, node_id = await self._coordinator(group_id, request)
-        group = answer_to(request, response)
-        if group.error_code:
-            raise self._error(group_id, group.error_code, group.error_message)
-        members = [
-            GroupMember(
-                one.member_id,
-                one.client_id,
-                one.client_host,
-                one.instance_id,
-                _assigned(one.assignment),
-                one.member_epoch,
-                _assigned(one.target_assignment),
-            )
-            for one in group.members
-        ]
-        return GroupDescription(
-            group_id,
-            group.group_state,
-            "consumer",
-            group.assignor_name,
-            node_id,
-            members,
-            group_type="consumer",
-            epoch=group.group_epoch,
-        )
-
-    async def _describe_classic_group(self, group_id: str) -> GroupDescription:
-        request = DescribeGroupsRequest(groups=[group_id])
-        response, node_id = await self._coordinator(group_id, request)
-        group = answer_to(request, response)
-        if group.error_code:
-            raise self._error(group_id, group.error_code, group.error_message)
-        if group.group_state == "Dead":
-            raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
-        members = [_member(one) for one in group.members]
-        state, kind, assignor = group.group_state, group.protocol_type, group.protocol_data
-        return GroupDescription(group_id, state, kind, assignor, node_id, members)
-
-    async def delete_group(self, group_id: str) -> None:
-        """Delete a group without members and its offsets. Raises NonEmptyGroupError, GroupIdNotFoundError …"""
-
-        async def attempt() -> None:
-            request = DeleteGroupsRequest(groups_names=[group_id])
-            response, _ = await self._coordinator(group_id, request)
-            code = answer_to(request, response).error_code
-            if code:
-                raise self._error(group_id, code)
-
-        await self.cluster.retry(attempt, f"deleting group {group_id!r}")
-
-    async def list_group_offsets(
-        self, group_id: str, partitions: Iterable[PartitionArgument] | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """A group's committed offsets of the given partitions (None: all partitions)."""
-        chosen = None if partitions is None else [TopicPartition(*one) for one in partitions]
-        return await self.cluster.retry(
-            lambda: committed_offsets(self.cluster, group_id, chosen, require_stable=False),
-            f"fetching the offsets of group {group_id!r}",
-        )
-
-    async def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, Natural | OffsetAndMetadata]
-    ) -> None:
-        """Set a group's committed offsets. Raises UnknownMemberIdError if the group has members."""
-        committed = {
-            TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
-            for tp, one in offsets.items()
-        }
-
-        async def attempt() -> None:
-            response, _ = await self._coordinator(group_id, commit_request(group_id, committed))
-            for topic in response.topics:
-                for one in topic.partitions:
-                    if one.error_code:
-                        partition = f"{topic.name}-{one.partition_index}"
-                        raise self._error(group_id, one.error_code, f"{partition}: {error_for(one.error_code)}")
-
-        await self.cluster.retry(attempt, f"altering the offsets of group {group_id!r}")
-
-    def _error(self, group_id: str, code: int, text: str | None = None) -> KafkaError:
-        """The error of a response. If the group has moved to another coordinator, the cached one is forgotten."""
-        error = error_for(code, f"group {group_id!r}: {text or error_for(code)}")
-        if isinstance(error, _MOVED):
-            self.cluster.forget_coordinator(group_id)
-        return error
-
-    async def _coordinator(self, group_id: str, request: Any) -> tuple[Any, int]:
-        """Send a request to the group's coordinator; return the response and the coordinator's node id."""
-        node_id = await self.cluster.coordinator(group_id)
-        highest = OFFSET_COMMIT_VERSION_MAX if isinstance(request, OffsetCommitRequest) else None
+    async def attempt() -> GroupDescription:
         try:
-            return await self.cluster.request(request, node_id, highest=highest), node_id
-        except _MOVED:
-            self.cluster.forget_coordinator(group_id)
-            raise
+            return await _describe_consumer_group(admin.cluster, group_id)
+        except (GroupIdNotFoundError, UnsupportedVersionError):
+            return await _describe_classic_group(admin.cluster, group_id)
+
+    return await admin.cluster.retry(attempt, f"describing group {group_id!r}")
+
+
+async def _describe_consumer_group(cluster: Cluster, group_id: str) -> GroupDescription:
+    """Describe a group of the consumer protocol. Raises UnsupportedVersionError if the broker lacks it."""
+    request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+    response, node_id = await _coordinator(cluster, group_id, request)
+    group = answer_to(request, response)
+    if group.error_code:
+        raise _error(cluster, group_id, group.error_code, group.error_message)
+    members = [
+        GroupMember(
+            one.member_id,
+            one.client_id,
+            one.client_host,
+            one.instance_id,
+            _assigned(one.assignment),
+            one.member_epoch,
+            _assigned(one.target_assignment),
+        )
+        for one in group.members
+    ]
+    return GroupDescription(
+        group_id,
+        group.group_state,
+        "consumer",
+        group.assignor_name,
+        node_id,
+        members,
+        group_type="consumer",
+        epoch=group.group_epoch,
+    )
+
+
+async def _describe_classic_group(cluster: Cluster, group_id: str) -> GroupDescription:
+    request = DescribeGroupsRequest(groups=[group_id])
+    response, node_id = await _coordinator(cluster, group_id, request)
+    group = answer_to(request, response)
+    if group.error_code:
+        raise _error(cluster, group_id, group.error_code, group.error_message)
+    if group.group_state == "Dead":
+        raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
+    members = [_member(one) for one in group.members]
+    state, kind, assignor = group.group_state, group.protocol_type, group.protocol_data
+    return GroupDescription(group_id, state, kind, assignor, node_id, members)
+
+
+async def delete_group(admin: ClusterClient, group_id: str) -> None:
+    """Delete a group without members and its offsets. Raises NonEmptyGroupError, GroupIdNotFoundError …"""
+
+    async def attempt() -> None:
+        request = DeleteGroupsRequest(groups_names=[group_id])
+        response, _ = await _coordinator(admin.cluster, group_id, request)
+        code = answer_to(request, response).error_code
+        if code:
+            raise _error(admin.cluster, group_id, code)
+
+    await admin.cluster.retry(attempt, f"deleting group {group_id!r}")
+
+
+async def list_group_offsets(
+    admin: ClusterClient, group_id: str, partitions: Iterable[PartitionArgument] | None = None
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """A group's committed offsets of the given partitions (None: all partitions)."""
+    chosen = None if partitions is None else [TopicPartition(*one) for one in partitions]
+    return await admin.cluster.retry(
+        lambda: committed_offsets(admin.cluster, group_id, chosen, require_stable=False),
+        f"fetching the offsets of group {group_id!r}",
+    )
+
+
+async def alter_group_offsets(
+    admin: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, Natural | OffsetAndMetadata]
+) -> None:
+    """Set a group's committed offsets. Raises UnknownMemberIdError if the group has members."""
+    committed = {
+        TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
+        for tp, one in offsets.items()
+    }
+
+    async def attempt() -> None:
+        response, _ = await _coordinator(admin.cluster, group_id, commit_request(group_id, committed))
+        for topic in response.topics:
+            for one in topic.partitions:
+                if one.error_code:
+                    partition = f"{topic.name}-{one.partition_index}"
+                    raise _error(admin.cluster, group_id, one.error_code, f"{partition}: {error_for(one.error_code)}")
+
+    await admin.cluster.retry(attempt, f"altering the offsets of group {group_id!r}")
+
+
+def _error(cluster: Cluster, group_id: str, code: int, text: str | None = None) -> KafkaError:
+    """The error of a response. If the group has moved to another coordinator, the cached one is forgotten."""
+    error = error_for(code, f"group {group_id!r}: {text or error_for(code)}")
+    if isinstance(error, _MOVED):
+        cluster.forget_coordinator(group_id)
+    return error
+
+
+async def _coordinator(cluster: Cluster, group_id: str, request: Any) -> tuple[Any, int]:
+    """Send a request to the group's coordinator; return the response and the coordinator's node id."""
+    node_id = await cluster.coordinator(group_id)
+    highest = OFFSET_COMMIT_VERSION_MAX if isinstance(request, OffsetCommitRequest) else None
+    try:
+        return await cluster.request(request, node_id, highest=highest), node_id
+    except _MOVED:
+        cluster.forget_coordinator(group_id)
+        raise
 
 
 async def _listed(cluster: Cluster, request: ListGroupsRequest, node_id: int) -> Any:

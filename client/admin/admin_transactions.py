@@ -1,21 +1,21 @@
-"""The part of `Admin` for transactions: lists and describes them, finds and aborts hanging transactions (KIP-664)."""
+"""The methods of `Admin` for transactions: list, describe, find and abort the hanging ones (KIP-664)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from minikafka.client.admin.admin_replicas import ReplicaAdmin
+from minikafka.client.admin.admin_requests import ask_about
 from minikafka.client.admin.admin_types import (
     HangingTransaction,
     ProducerState,
     TransactionDescription,
     TransactionListing,
 )
-from minikafka.client.argument_checks import checks_arguments
 from minikafka.client.argument_kinds import Int16, Int32, Natural, PartitionArgument
 from minikafka.client.connections.answers import answer_to
-from minikafka.client.connections.cluster_client import CoordinatorType
+from minikafka.client.connections.base_client import ClusterClient
+from minikafka.client.connections.cluster_client import Cluster, CoordinatorType
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
     KafkaError,
@@ -36,152 +36,158 @@ from minikafka.protocol.messages.write_txn_markers import (
 from minikafka.protocol.names import TopicPartition
 
 
-@checks_arguments()
-class TransactionAdmin(ReplicaAdmin):
-    """The transaction methods of `Admin`."""
+async def list_transactions(
+    admin: ClusterClient, *, states: Iterable[str] = (), producer_ids: Iterable[int] = ()
+) -> list[TransactionListing]:
+    """The transactional ids of all brokers, sorted by id.
 
-    async def list_transactions(
-        self, *, states: Iterable[str] = (), producer_ids: Iterable[int] = ()
-    ) -> list[TransactionListing]:
-        """The transactional ids of all brokers, sorted by id.
+    Args:
+        states: only ids in these states ("Ongoing", …), if any are given.
+        producer_ids: only ids with one of these producer ids, if any are given.
 
-        Args:
-            states: only ids in these states ("Ongoing", …), if any are given.
-            producer_ids: only ids with one of these producer ids, if any are given.
+    Raises KafkaError if a broker does not respond, because the list would be incomplete.
+    """
+    await admin.cluster.retry(admin.cluster.refresh, "finding brokers")
+    request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
+    found: list[TransactionListing] = []
+    for node_id in sorted(admin.cluster.metadata.brokers):
+        response = await ask_about(admin.cluster, request, f"listing transactions of broker {node_id}", node_id)
+        found += [
+            TransactionListing(one.transactional_id, one.producer_id, one.transaction_state, node_id)
+            for one in response.transaction_states
+        ]
+    return sorted(found, key=lambda one: one.transactional_id)
 
-        Raises KafkaError if a broker does not respond, because the list would be incomplete.
-        """
-        await self.cluster.retry(self.cluster.refresh, "finding brokers")
-        request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
-        found: list[TransactionListing] = []
-        for node_id in sorted(self.cluster.metadata.brokers):
-            response = await self._ask_about(request, f"listing transactions of broker {node_id}", node_id)
-            found += [
-                TransactionListing(one.transactional_id, one.producer_id, one.transaction_state, node_id)
-                for one in response.transaction_states
-            ]
-        return sorted(found, key=lambda one: one.transactional_id)
 
-    async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
-        """Describe the last transaction of a transactional id. Raises TransactionalIdNotFoundError …"""
+async def describe_transaction(admin: ClusterClient, transactional_id: str) -> TransactionDescription:
+    """Describe the last transaction of a transactional id. Raises TransactionalIdNotFoundError …"""
 
-        async def attempt() -> TransactionDescription:
-            node_id = await self.cluster.coordinator(transactional_id, CoordinatorType.TRANSACTION)
-            request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-            try:
-                response = await self.cluster.request(request, node_id)
-                one = answer_to(request, response)
-                if one.error_code:
-                    text = f"transactional id {transactional_id!r}: {error_for(one.error_code)}"
-                    raise error_for(one.error_code, text)
-            except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
-                self.cluster.forget_coordinator(transactional_id, CoordinatorType.TRANSACTION)
-                raise
-            partitions = [TopicPartition(topic.topic, index) for topic in one.topics for index in topic.partitions]
-            return TransactionDescription(
-                transactional_id,
-                one.transaction_state,
-                one.producer_id,
-                one.producer_epoch,
-                node_id,
-                one.transaction_timeout_ms,
-                one.transaction_start_time_ms,
-                sorted(partitions),
-            )
-
-        return await self.cluster.retry(attempt, f"describing transactional id {transactional_id!r}")
-
-    async def describe_producers(self, partition: PartitionArgument) -> list[ProducerState]:
-        """The producers that a partition's leader knows. Raises UnknownTopicOrPartitionError …"""
-        tp = TopicPartition(*partition)
-        request = DescribeProducersRequest(topics=[TopicRequest(name=tp.topic, partition_indexes=[tp.partition])])
-
-        async def attempt() -> list[ProducerState]:
-            response = await self._ask_leader(tp, request)
+    async def attempt() -> TransactionDescription:
+        node_id = await admin.cluster.coordinator(transactional_id, CoordinatorType.TRANSACTION)
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        try:
+            response = await admin.cluster.request(request, node_id)
             one = answer_to(request, response)
             if one.error_code:
-                self.cluster.refresh_soon()
-                raise error_for(one.error_code, tp.said_of(one.error_message or str(error_for(one.error_code))))
-            return [
-                ProducerState(
-                    state.producer_id,
-                    state.producer_epoch,
-                    state.last_sequence,
-                    state.last_timestamp,
-                    state.coordinator_epoch,
-                    None if state.current_txn_start_offset < 0 else state.current_txn_start_offset,
-                )
-                for state in one.active_producers
-            ]
-
-        return await self.cluster.retry(attempt, f"describing the producers of {tp}")
-
-    async def abort_transaction(
-        self, partition: PartitionArgument, producer_id: int, producer_epoch: Int16, coordinator_epoch: Int32
-    ) -> None:
-        """Write an abort marker into one partition without asking the coordinator; only for hanging transactions.
-
-        Raises InvalidProducerEpochError, TransactionCoordinatorFencedError …
-        """
-        tp = TopicPartition(*partition)
-        marker = WritableTxnMarker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            transaction_result=False,
-            topics=[WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])],
+                text = f"transactional id {transactional_id!r}: {error_for(one.error_code)}"
+                raise error_for(one.error_code, text)
+        except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
+            admin.cluster.forget_coordinator(transactional_id, CoordinatorType.TRANSACTION)
+            raise
+        partitions = [TopicPartition(topic.topic, index) for topic in one.topics for index in topic.partitions]
+        return TransactionDescription(
+            transactional_id,
+            one.transaction_state,
+            one.producer_id,
+            one.producer_epoch,
+            node_id,
+            one.transaction_timeout_ms,
+            one.transaction_start_time_ms,
+            sorted(partitions),
         )
 
-        async def attempt() -> None:
-            request = WriteTxnMarkersRequest(markers=[marker])
-            code = answer_to(request, await self._ask_leader(tp, request)).error_code
-            if code:
-                self.cluster.refresh_soon()
-                raise error_for(code, f"aborting the transaction in {tp}: {error_for(code)}")
+    return await admin.cluster.retry(attempt, f"describing transactional id {transactional_id!r}")
 
-        await self.cluster.retry(attempt, f"aborting the transaction in {tp}")
 
-    async def find_hanging_transactions(
-        self, partitions: Iterable[PartitionArgument], *, older_than_ms: Natural = 900_000
-    ) -> list[HangingTransaction]:
-        """The open transactions in these partitions that no coordinator knows, and that therefore never end.
+async def describe_producers(admin: ClusterClient, partition: PartitionArgument) -> list[ProducerState]:
+    """The producers that a partition's leader knows. Raises UnknownTopicOrPartitionError …"""
+    tp = TopicPartition(*partition)
+    request = DescribeProducersRequest(topics=[TopicRequest(name=tp.topic, partition_indexes=[tp.partition])])
 
-        Args:
-            older_than_ms: only transactions whose last record is at least this old, in ms; the brokers'
-                `transaction.max.timeout.ms`.
-        """
-        before_ms = self._seams.now_ms() - older_than_ms
-        candidates: list[HangingTransaction] = []
-        for tp in partitions:
-            for one in await self.describe_producers(tp):
-                if one.transaction_start_offset is not None and one.last_timestamp_ms <= before_ms:
-                    candidates.append(HangingTransaction(TopicPartition(*tp), one))
-        if not candidates:
-            return []
-        ids = {one.producer.producer_id for one in candidates}
-        known = {one.producer_id: one.transactional_id for one in await self.list_transactions(producer_ids=ids)}
-        return [one for one in candidates if not await self._is_coordinated(one, known)]
+    async def attempt() -> list[ProducerState]:
+        response = await _ask_leader(admin.cluster, tp, request)
+        one = answer_to(request, response)
+        if one.error_code:
+            admin.cluster.refresh_soon()
+            raise error_for(one.error_code, tp.said_of(one.error_message or str(error_for(one.error_code))))
+        return [
+            ProducerState(
+                state.producer_id,
+                state.producer_epoch,
+                state.last_sequence,
+                state.last_timestamp,
+                state.coordinator_epoch,
+                None if state.current_txn_start_offset < 0 else state.current_txn_start_offset,
+            )
+            for state in one.active_producers
+        ]
 
-    async def _is_coordinated(self, one: HangingTransaction, known: dict[int, str]) -> bool:
-        """Whether a coordinator's transaction of the producer includes the partition."""
-        transactional_id = known.get(one.producer.producer_id)
-        if transactional_id is None:
-            return False
-        try:
-            described = await self.describe_transaction(transactional_id)
-        except TransactionalIdNotFoundError:
-            return False
-        return described.producer_id == one.producer.producer_id and one.partition in described.partitions
+    return await admin.cluster.retry(attempt, f"describing the producers of {tp}")
 
-    async def _ask_leader(self, tp: TopicPartition, request: Any) -> Any:
-        """Send a request to a partition's leader. Raises KafkaError, LeaderNotAvailableError if there is no leader."""
-        await self.cluster.topic(tp.topic, self._client_options.default_api_timeout_ms)
-        leader = self.cluster.metadata.leader(*tp)
-        if leader < 0:
-            await self.cluster.refresh()
-            raise LeaderNotAvailableError(f"{tp} has no leader")
-        try:
-            return await self.cluster.request(request, leader)
-        except KafkaError:
-            self.cluster.refresh_soon()
-            raise
+
+async def abort_transaction(
+    admin: ClusterClient,
+    partition: PartitionArgument,
+    producer_id: int,
+    producer_epoch: Int16,
+    coordinator_epoch: Int32,
+) -> None:
+    """Write an abort marker into one partition without asking the coordinator; only for hanging transactions.
+
+    Raises InvalidProducerEpochError, TransactionCoordinatorFencedError …
+    """
+    tp = TopicPartition(*partition)
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])],
+    )
+
+    async def attempt() -> None:
+        request = WriteTxnMarkersRequest(markers=[marker])
+        code = answer_to(request, await _ask_leader(admin.cluster, tp, request)).error_code
+        if code:
+            admin.cluster.refresh_soon()
+            raise error_for(code, f"aborting the transaction in {tp}: {error_for(code)}")
+
+    await admin.cluster.retry(attempt, f"aborting the transaction in {tp}")
+
+
+async def find_hanging_transactions(
+    admin: ClusterClient, partitions: Iterable[PartitionArgument], *, older_than_ms: Natural = 900_000
+) -> list[HangingTransaction]:
+    """The open transactions in these partitions that no coordinator knows, and that therefore never end.
+
+    Args:
+        older_than_ms: only transactions whose last record is at least this old, in ms; the brokers'
+            `transaction.max.timeout.ms`.
+    """
+    before_ms = admin.cluster.seams.now_ms() - older_than_ms
+    candidates: list[HangingTransaction] = []
+    for tp in partitions:
+        for one in await describe_producers(admin, tp):
+            if one.transaction_start_offset is not None and one.last_timestamp_ms <= before_ms:
+                candidates.append(HangingTransaction(TopicPartition(*tp), one))
+    if not candidates:
+        return []
+    ids = {one.producer.producer_id for one in candidates}
+    known = {one.producer_id: one.transactional_id for one in await list_transactions(admin, producer_ids=ids)}
+    return [one for one in candidates if not await _is_coordinated(admin, one, known)]
+
+
+async def _is_coordinated(admin: ClusterClient, one: HangingTransaction, known: dict[int, str]) -> bool:
+    """Whether a coordinator's transaction of the producer includes the partition."""
+    transactional_id = known.get(one.producer.producer_id)
+    if transactional_id is None:
+        return False
+    try:
+        described = await describe_transaction(admin, transactional_id)
+    except TransactionalIdNotFoundError:
+        return False
+    return described.producer_id == one.producer.producer_id and one.partition in described.partitions
+
+
+async def _ask_leader(cluster: Cluster, tp: TopicPartition, request: Any) -> Any:
+    """Send a request to a partition's leader. Raises KafkaError, LeaderNotAvailableError if there is no leader."""
+    await cluster.topic(tp.topic, cluster.options.default_api_timeout_ms)
+    leader = cluster.metadata.leader(*tp)
+    if leader < 0:
+        await cluster.refresh()
+        raise LeaderNotAvailableError(f"{tp} has no leader")
+    try:
+        return await cluster.request(request, leader)
+    except KafkaError:
+        cluster.refresh_soon()
+        raise

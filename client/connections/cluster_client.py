@@ -72,6 +72,7 @@ class Cluster:
         on_update: called after every change of `metadata`.
         features: the levels of the cluster's finalized features, as of the newest connection (KIP-584).
         waits: the waits of the client; long ones are logged.
+        options, seams: of the client.
         home: the task, event loop, thread and process in which the client may be used.
     """
 
@@ -84,8 +85,8 @@ class Cluster:
         self.traffic = Traffic(options.client_id)
         self.waits = Waits()
         self.home = Home()
-        self._options = options
-        self._seams = seams
+        self.options = options
+        self.seams = seams
         self._task_group = task_group
         self._stream_tasks = StreamTasks(task_group)
         self._bootstrap = Bootstrap(options)
@@ -115,14 +116,14 @@ class Cluster:
         if lazily:
             self._task_group.start_soon(self._connect_in_background)
         else:
-            await self.retry(self.refresh, "connecting", timeout_ms=self._options.socket_connection_setup_timeout_ms)
+            await self.retry(self.refresh, "connecting", timeout_ms=self.options.socket_connection_setup_timeout_ms)
         self._task_group.start_soon(self._keep_fresh)
         self._task_group.start_soon(self._watch)
 
     @property
     def request_timeout_ms(self) -> int:
         """The option of the same name."""
-        return self._options.request_timeout_ms
+        return self.options.request_timeout_ms
 
     async def _connect_in_background(self) -> None:
         try:
@@ -219,7 +220,7 @@ class Cluster:
         UnsupportedVersionError.
         """
         connection = await (self.any_connection() if node_id is None else self.connection(node_id, purpose))
-        timeout_ms = timeout_ms or self._options.request_timeout_ms
+        timeout_ms = timeout_ms or self.options.request_timeout_ms
         response = await connection.request(message, timeout_ms=timeout_ms, highest=highest)
         check_answers(message, response)
         return response
@@ -232,7 +233,7 @@ class Cluster:
         Raises that error or, after `timeout_ms` (default: `default_api_timeout_ms`), an error of the last error's
         class; RequestTimedOutError if no attempt has finished. A long wait is logged as `what`.
         """
-        limit_ms = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         failures, last = 0, None
         with anyio.move_on_after(limit_ms / 1000), self.waiting(what, lambda: last):
             while True:
@@ -295,7 +296,7 @@ class Cluster:
         return [(new, True), (others, False)] if new and others else [(new or others, bool(new))]
 
     def _may_create(self, name: str) -> bool:
-        is_wanted = self._options.allow_auto_create_topics and name not in self.metadata.topics
+        is_wanted = self.options.allow_auto_create_topics and name not in self.metadata.topics
         return is_wanted and (self._awaited[name] > 0 or self.is_wanted(name))
 
     def forget(self, topic: str) -> None:
@@ -313,7 +314,7 @@ class Cluster:
         """
         requested = dict.fromkeys(one for _, one in self._open() if one.address in self._behind)
         patience_s = _METADATA_PATIENCE_S
-        with anyio.move_on_after(self._options.request_timeout_ms / 1000):
+        with anyio.move_on_after(self.options.request_timeout_ms / 1000):
             while True:
                 if self._bootstrap.attempt(anyio.current_time()):
                     self._begin_again("no metadata for metadata_recovery_rebootstrap_trigger_ms")
@@ -322,8 +323,8 @@ class Cluster:
                     patience_s, requested = 2 * patience_s, {}
                 requested[connection] = None
                 with anyio.move_on_after(patience_s):
-                    return connection, await connection.request(message, timeout_ms=self._options.request_timeout_ms)
-        raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")
+                    return connection, await connection.request(message, timeout_ms=self.options.request_timeout_ms)
+        raise NetworkError(f"no broker answered within {self.options.request_timeout_ms} ms")
 
     def _check(self, response: MetadataResponse) -> None:
         """Raise NetworkError if a response has no usable metadata."""
@@ -388,7 +389,7 @@ class Cluster:
             request.coordinator_keys = [key]
         else:
             request.key = key
-        response = await connection.request(request, timeout_ms=self._options.request_timeout_ms)
+        response = await connection.request(request, timeout_ms=self.options.request_timeout_ms)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
             raise error_for(found.error_code, found.error_message or "")
@@ -410,10 +411,10 @@ class Cluster:
             connection = await open_connection(
                 host,
                 port,
-                client_id=self._options.client_id,
-                seams=self._seams,
+                client_id=self.options.client_id,
+                seams=self.seams,
                 task_group=self._stream_tasks,
-                timeout_ms=self._options.socket_connection_setup_timeout_ms,
+                timeout_ms=self.options.socket_connection_setup_timeout_ms,
             )
         if self._bootstrap.rounds != began:
             connection.close()
@@ -438,9 +439,9 @@ class Cluster:
         failures = repeated = 0
         while True:
             began = anyio.current_time()
-            with anyio.move_on_after(self._options.metadata_max_age_ms / 1000):
+            with anyio.move_on_after(self.options.metadata_max_age_ms / 1000):
                 await self._refresh_wanted.wait()
-            if anyio.current_time() - began > self._options.retry_backoff_max_ms / 1000:
+            if anyio.current_time() - began > self.options.retry_backoff_max_ms / 1000:
                 failures = repeated = 0
             self._refresh_wanted = anyio.Event()
             self._forget_missing()

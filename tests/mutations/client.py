@@ -69,7 +69,7 @@ MUTATIONS = (
     ),
     Mutation(
         "topics with an error are not listed",
-        "client/admin/admin.py",
+        "client/admin/admin_topics.py",
         "for one in response.topics if include_internal or not one.is_internal)",
         "for one in response.topics if not one.error_code)",
         (f"{_LACKING}::test_topics_are_listed_whatever_errors_they_have",),
@@ -441,9 +441,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a controller that is not ready is asked about for a minute",
-        "client/admin/admin_replicas.py",
-        "                if error.code in final:\n",
-        "                if False:\n",
+        "client/admin/admin_requests.py",
+        "            if error.code in final:\n",
+        "            if False:\n",
         ("tests/client/test_added_voters.py::test_a_voter_that_is_not_ready_is_asked_about_once",),
     ),
     Mutation(
