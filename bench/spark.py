@@ -31,11 +31,11 @@ from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Headers, Record
 from minikafka.spark_connector import register
-from minikafka.spark_connector.micro_batches import StreamPosition
-from minikafka.spark_connector.offset_reader import offset_reader_for
-from minikafka.spark_connector.offset_resolution import batch_ranges
-from minikafka.spark_connector.options import parse
-from minikafka.spark_connector.partition_reader import read
+from minikafka.spark_connector.brokers.offset_reader import offset_reader_for
+from minikafka.spark_connector.options.source_options import parse
+from minikafka.spark_connector.source.micro_batches import StreamPosition
+from minikafka.spark_connector.source.offset_resolution import batch_ranges
+from minikafka.spark_connector.source.partition_reader import read
 
 JARS = CHECKOUT.parent / "shared" / "apache-kafka" / "spark-jars"
 PRODUCE_VERSION = 9

@@ -1,6 +1,6 @@
 """The `minikafka` command.
 
-One module for each subcommand, listed in `main.COMMANDS` and imported when the subcommand is called, so that
+A module of `commands/` for each subcommand in `main.COMMANDS`, imported when the subcommand is called, so that
 `minikafka server` does not load modules that only `minikafka produce` needs.
 
     minikafka server                  run a node in the foreground
@@ -14,62 +14,18 @@ One module for each subcommand, listed in `main.COMMANDS` and imported when the 
     minikafka perf produce t          measure throughput
 
 A command line takes this path: `main.main` picks the subcommand, click parses the options, the command's function
-builds a client from them (`options.py`) and runs its async part (`running.py`), and `main.main` turns exceptions into
-one line on standard error and an exit code.
+builds a client from them (`arguments/options.py`) and runs its async part (`running.py`), and `main.main` turns
+exceptions into one line on standard error and an exit code.
 
-    main.py             the table of subcommands, error messages, exit codes
-    server.py           `server`: a node
-    cluster.py          `cluster`: a local cluster until a signal
-    topics.py           `topics`: create, list, describe, alter, delete
-    produce.py          `produce`: lines of a file or of standard input
-    consume.py          `consume`: records from a start position, as lines
-    groups.py           `groups`: list, describe, members, lag, reset-offsets, delete
-    group_rows.py       rows of groups: members, committed offsets, lag
-    offset_reset.py     new offsets for a group, and the CSV of plans
-    configs.py          `configs`: settings of brokers, topics and groups, with their sources
-    client_quotas.py    `configs`: quotas of clients, users and addresses
-    offsets.py          `offsets`: the first offsets and ends of partitions, or the offsets of a point in time
-    delete_records.py   `delete-records`: up to an offset or a point in time, or all
-    producers.py        `producers`: the producers that partitions know, with their epochs and transactions
-    brokers.py          `brokers`: brokers, with the partitions that they lead and have
-    top.py              `top`: looks at a cluster again and again
-    top_rows.py         `top`: rates and rows (pure)
-    completion.py       `completion`: for bash, zsh and fish
-    health.py           `health`: checks of a cluster, for scripts
-    log_dirs.py         `log-dirs`: data directories and the replicas in them
-    features.py         `features`: levels, upgrades and downgrades
-    api_versions.py     `api-versions`: APIs of a broker
-    storage.py          `storage`: formats data directories
-    quorum.py           `quorum`: describes the controller quorum, adds and removes voters
-    controller_identity.py  node id, directory id and addresses of a controller, from its own files
-    elect_leaders.py    `elect-leaders`: preferred and unclean elections
-    reassign.py         `reassign`: partition reassignments from JSON plans
-    dump_log.py         `dump-log`: segments, indexes, snapshots, checkpoints
-    perf.py             `perf`: throughput and latency
-    local_cluster.py    the class LocalCluster, also for tests, benchmarks and fault injection
-    cluster_layout.py   nodes, ports and settings of a local cluster (pure)
-    cluster_control.py  `cluster status`, `stop` and `restart`: nodes of a cluster, whoever started them
-    supervisor_lock.py  the lock of the command that runs a cluster
-    node_process.py     finds the process of a node, and sends signals to no other process
-    cluster_view.py     the status table of `cluster` on a terminal
-    keys.py             the key q, which ends a command that redraws the terminal
-    redraw.py           lines that are redrawn in place
-    options.py          options and checks that commands share
-    context.py          `context`: names for clusters
-    contexts.py         the file of contexts, and the choice of the cluster that a command asks
-    output.py           tables or JSON, and words that commands share
-    running.py          runs async code until it ends or a signal arrives
-    lines.py            input lines as keys and values
-    spread.py           the partitions of lines without keys (pure)
-    failures.py         errors as text or JSON: codes and messages
-    json_files.py       reads JSON files that people write, such as plans
-    json_lines.py       input lines in the JSON of `consume --json` (pure)
-    template.py         records as lines: --format and --json (pure)
-    times.py            points in time in options (pure)
-    tables.py           aligned tables (pure)
-    statistics.py       latencies and rates in the format of Kafka's producer-perf-test (pure)
-    progress.py         progress on a terminal
-    reference_page.py   the page `docs/cli.md`, from the declarations of all commands
+    main.py            the list of subcommands, error messages, exit codes
+    commands/          the subcommands, one module for each
+    arguments/         options that commands share, contexts, numbers and points in time
+    records/           records as lines of text, and lines as records
+    terminal/          tables and JSON, errors, progress, redrawn lines
+    clusters/          nodes, ports, settings, files and processes of a local cluster
+    local_cluster.py   the class LocalCluster, also for tests, benchmarks and fault injection
+    running.py         runs async code until it ends or a signal arrives
+    reference_page.py  the page `docs/cli.md`, from the declarations of all commands
 
 Results go to standard output; logs, progress and errors to standard error. User errors are one line that says what to
 do; a traceback is a bug. Exit codes: 0 success, 1 failure, 2 usage error, 130 Ctrl-C, 143 SIGTERM. `consume` exits

@@ -32,8 +32,9 @@ from typing import TYPE_CHECKING, Self
 
 from minikafka.broker.node.directory_kinds import why_no_cluster
 from minikafka.broker.settings.properties_file import read_properties
-from minikafka.cli.cluster_arguments import read, read_timeout
-from minikafka.cli.cluster_layout import (
+from minikafka.cli.arguments.contexts import DEFAULT_PORT
+from minikafka.cli.clusters.cluster_arguments import read, read_timeout
+from minikafka.cli.clusters.cluster_layout import (
     HOST,
     ClusterError,
     NodeLayout,
@@ -44,10 +45,9 @@ from minikafka.cli.cluster_layout import (
     properties,
     voters,
 )
-from minikafka.cli.contexts import DEFAULT_PORT
-from minikafka.cli.node_files import NodeFiles, Wanted, moved_from
-from minikafka.cli.node_process import has_ended, pid_of_node, send
-from minikafka.cli.tables import numbers
+from minikafka.cli.clusters.node_files import NodeFiles, Wanted, moved_from
+from minikafka.cli.clusters.node_process import has_ended, pid_of_node, send
+from minikafka.cli.terminal.tables import numbers
 from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 import click
 
 from minikafka import __version__
-from minikafka.cli.failures import closest, failures_of, wants_json
-from minikafka.cli.output import echo, echo_json
-from minikafka.cli.standard_streams import (
+from minikafka.cli.terminal.failures import closest, failures_of, wants_json
+from minikafka.cli.terminal.output import echo, echo_json
+from minikafka.cli.terminal.standard_streams import (
     TerminalClosed,
     failure_before,
     forget_readers,
@@ -21,36 +21,33 @@ from minikafka.cli.standard_streams import (
 )
 
 COMMANDS = {
-    "server": ("minikafka.cli.server:server", "Run a node."),
-    "storage": ("minikafka.cli.storage:storage", "Format data directories, and show what they are."),
-    "cluster": ("minikafka.cli.cluster:cluster", "Run a local cluster, one process per node."),
-    "topics": ("minikafka.cli.topics:topics", "Create, list, describe, alter and delete topics."),
-    "configs": ("minikafka.cli.configs:configs", "Describe and alter settings, and the quotas of clients."),
-    "produce": ("minikafka.cli.produce:produce", "Send lines as records."),
-    "consume": ("minikafka.cli.consume:consume", "Print records as lines."),
-    "groups": (
-        "minikafka.cli.groups:groups",
-        "List and describe consumer groups, show their lag, reset their offsets.",
-    ),
-    "offsets": ("minikafka.cli.offsets:offsets", "Show the first and last offsets of partitions, or those of a time."),
-    "delete-records": ("minikafka.cli.delete_records:delete_records", "Delete the first records of partitions."),
-    "top": ("minikafka.cli.top:top", "Watch brokers, groups and topics with their rates."),
-    "health": ("minikafka.cli.health:health", "Check a cluster; the exit code says whether it is well."),
-    "brokers": ("minikafka.cli.brokers:brokers", "List brokers, and what each leads and has."),
-    "log-dirs": ("minikafka.cli.log_dirs:log_dirs", "Show the data directories of brokers, and their replicas."),
-    "features": ("minikafka.cli.features:features", "Describe and change features and their levels."),
-    "api-versions": ("minikafka.cli.api_versions:api_versions", "List the APIs of a broker, and their versions."),
-    "quorum": ("minikafka.cli.quorum:quorum", "Describe the controller quorum, add and remove voters."),
-    "elect-leaders": ("minikafka.cli.elect_leaders:elect_leaders", "Elect preferred replicas as leaders."),
-    "reassign": ("minikafka.cli.reassign:reassign", "Reassign partitions to other brokers."),
-    "transactions": ("minikafka.cli.transactions:transactions", "List, describe and find hanging transactions."),
-    "producers": ("minikafka.cli.producers:producers", "Show the producers that partitions know."),
-    "dump-log": ("minikafka.cli.dump_log:dump_log", "Print the contents of log files."),
-    "context": ("minikafka.cli.context:context", "Name clusters, and choose the one that commands ask."),
-    "completion": ("minikafka.cli.completion:completion", "Print what has a shell complete commands."),
-    "perf": ("minikafka.cli.perf:perf", "Measure throughput and latency."),
+    "server": "Run a node.",
+    "storage": "Format data directories, and show what they are.",
+    "cluster": "Run a local cluster, one process per node.",
+    "topics": "Create, list, describe, alter and delete topics.",
+    "configs": "Describe and alter settings, and the quotas of clients.",
+    "produce": "Send lines as records.",
+    "consume": "Print records as lines.",
+    "groups": "List and describe consumer groups, show their lag, reset their offsets.",
+    "offsets": "Show the first and last offsets of partitions, or those of a time.",
+    "delete-records": "Delete the first records of partitions.",
+    "top": "Watch brokers, groups and topics with their rates.",
+    "health": "Check a cluster; the exit code says whether it is well.",
+    "brokers": "List brokers, and what each leads and has.",
+    "log-dirs": "Show the data directories of brokers, and their replicas.",
+    "features": "Describe and change features and their levels.",
+    "api-versions": "List the APIs of a broker, and their versions.",
+    "quorum": "Describe the controller quorum, add and remove voters.",
+    "elect-leaders": "Elect preferred replicas as leaders.",
+    "reassign": "Reassign partitions to other brokers.",
+    "transactions": "List, describe and find hanging transactions.",
+    "producers": "Show the producers that partitions know.",
+    "dump-log": "Print the contents of log files.",
+    "context": "Name clusters, and choose the one that commands ask.",
+    "completion": "Print what has a shell complete commands.",
+    "perf": "Measure throughput and latency.",
 }
-"""Each subcommand's module and function, and its line in `minikafka --help`, which imports none of them."""
+"""Each subcommand's line in `minikafka --help`. Its module in `cli/commands/` has its name, as its function has."""
 
 
 class LazyGroup(click.Group):
@@ -84,8 +81,8 @@ class LazyGroup(click.Group):
         """Import a subcommand. Returns None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"minikafka.cli.commands.{name}"), name)
         return command
 
     def resolve_command(
@@ -99,7 +96,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands in the help, from COMMANDS."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

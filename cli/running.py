@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.output import echo
-from minikafka.cli.standard_streams import forget, read_by_nobody, terminals
+from minikafka.cli.terminal.output import echo
+from minikafka.cli.terminal.standard_streams import forget, read_by_nobody, terminals
 
 if TYPE_CHECKING:
     import anyio
@@ -185,7 +185,7 @@ def show_warnings() -> None:
 
 def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[None]], **arguments: Any) -> None:
     """Run `work` with a connected `Admin` that is created with `arguments`. Raises the errors of `run`."""
-    from minikafka.cli.options import client_arguments
+    from minikafka.cli.arguments.options import client_arguments
     from minikafka.client import Admin
     from minikafka.client.options import AdminOptions
 

@@ -17,40 +17,20 @@ driver resolves the start and end offsets and splits the ranges into input parti
 micro-batch, in a separate process. Each executor task reads one input partition: fetch responses become Arrow columns
 (`minikafka.client.consumer.arrow_batches`), which Spark uses without copying.
 
-The path of a write. Spark calls a writer of `writers.py` in each task with Arrow batches. `task_writer.py` sorts their
-rows by partition, has them encoded (`minikafka.client.producer.arrow_encoding`) and sends the record batches, in one
-transaction for each task. A micro-batch that Spark repeats is not written again: a task commits, with its records, a
-marker with the number of the micro-batch, and reads it before it writes (`sink_tasks.py`). Rows that an earlier attempt
-has committed in tasks which no longer exist are found by their markers (`earlier_attempts.py`). With `delivery` atomic,
-the tasks only encode, and the driver sends all record batches in one transaction (`atomic_writes.py`).
+The path of a write. Spark calls a writer of `sink/writers.py` in each task with Arrow batches. `sink/task_writer.py`
+sorts their rows by partition, has them encoded (`minikafka.client.producer.arrow_encoding`) and sends the record
+batches, in one transaction for each task. A micro-batch that Spark repeats is not written again: a task commits, with
+its records, a marker with the number of the micro-batch, and reads it before it writes (`sink/sink_tasks.py`). Rows
+that an earlier attempt has committed in tasks which no longer exist are found by their markers
+(`sink/earlier_attempts.py`). With `delivery` atomic, the tasks only encode, and the driver sends all record batches in
+one transaction (`sink/atomic_writes.py`).
 
-    data_source.py        `format("minikafka")`: schema, batch queries, writers, registration with Spark
-    options.py            parses and validates all options of reads
-    offset_resolution.py  options to partitions and offsets: subscriptions, starting and ending offsets, timestamps
-    client_settings.py    names of the settings of Kafka's clients, for options that begin with kafka.
-    range_planner.py      ranges of offsets to input partitions: minPartitions, maxRecordsPerPartition
-    micro_batches.py      streams: start and end of each micro-batch, re-created topics, commitOffsets
-    rate_limits.py        maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay
-    offsets.py            the JSON form of offsets, in options and checkpoints
-    input_partitions.py   the work that the driver sends to an executor task
-    partition_reader.py   reads one range in an executor: fetch requests, read_committed, retries
-    offset_reader.py      metadata, log start and end offsets, offsets by timestamp, offset commits; with retries
-    sockets.py            a blocking connection to one broker; clocks
-    data_loss.py          failOnDataLoss: the error or the warning
-    progress.py           `lag`: how far a stream is behind, from its progress
-    sink_options.py       parses and validates the options of writes
-    producer_settings.py  the Java producer's settings among the options of writes, and the checks of their values
-    sink_columns.py       the columns of the sink: types, casts, the partition of each row
-    writers.py            the writers that Spark calls: the tasks' work, the driver's commit and abort
-    sink_tasks.py         the work of one task of a write: transactions, markers, at_least_once
-    atomic_writes.py      `delivery` atomic: tasks encode, the driver sends everything in one transaction
-    driver_commits.py     the driver ends the transactions that tasks have left open
-    earlier_attempts.py   rows that earlier attempts have committed, even with other tasks; the claim of the query
-    task_transaction.py   a task's requests to the coordinators of its transaction and its marker
-    task_writer.py        a task's rows to record batches of limited size, with sequence numbers
-    batch_sender.py       sends record batches to the leaders of their partitions; retries
-    replay_check.py       checks whether a repeated task has the same rows as before
-    waiting.py            logs long waits for the brokers
+    data_source.py  `format("minikafka")`: schema, batch queries, writers, registration with Spark
+    options/        options of reads and writes, the JSON form of offsets, settings of Kafka's clients
+    brokers/        a blocking client: connections, metadata, offsets
+    source/         reads: offsets, input partitions, micro-batches, one range in an executor
+    sink/           writes: tasks, transactions, markers, `delivery` atomic
+    progress.py     `lag`: how far a stream is behind, from its progress
 
 *Caveats*
 

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 
 from minikafka.client.extras import missing_extra
-from minikafka.spark_connector.input_partitions import RangePartition, read_partition
+from minikafka.spark_connector.source.input_partitions import RangePartition, read_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,7 @@ class MinikafkaDataSource(DataSource):
 
     def schema(self) -> str:
         """Returns the columns of Spark's Kafka source; `headers` only with includeHeaders. Raises RefusedOption."""
-        from minikafka.spark_connector.options import parse
+        from minikafka.spark_connector.options.source_options import parse
 
         with_headers = parse(self._given).include_headers
         return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items() if name != "headers" or with_headers)
@@ -64,13 +64,13 @@ class MinikafkaDataSource(DataSource):
         return BatchReader(self._given, checked_columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        from minikafka.spark_connector.micro_batches import StreamReader
+        from minikafka.spark_connector.source.micro_batches import StreamReader
 
         return StreamReader(self._given, checked_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Returns the writer of a batch. Raises ValueError for mode("overwrite"), RefusedOption, UnsuitableColumn."""
-        from minikafka.spark_connector.writers import BatchWriter
+        from minikafka.spark_connector.sink.writers import BatchWriter
 
         if overwrite:
             raise ValueError('Save mode Overwrite not allowed for Kafka. Use mode("append")')
@@ -81,7 +81,7 @@ class MinikafkaDataSource(DataSource):
 
         Raises RefusedOption, UnsuitableColumn.
         """
-        from minikafka.spark_connector.writers import StreamWriter
+        from minikafka.spark_connector.sink.writers import StreamWriter
 
         return StreamWriter(self._given, schema)
 
@@ -109,9 +109,9 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plans the input partitions of the query. Raises RefusedOption, UnresolvedOffsets, DataLoss, KafkaError."""
-        from minikafka.spark_connector.offset_reader import offset_reader_for
-        from minikafka.spark_connector.offset_resolution import batch_ranges
-        from minikafka.spark_connector.options import check_batch, parse
+        from minikafka.spark_connector.brokers.offset_reader import offset_reader_for
+        from minikafka.spark_connector.options.source_options import check_batch, parse
+        from minikafka.spark_connector.source.offset_resolution import batch_ranges
 
         options = parse(self._given)
         check_batch(options)

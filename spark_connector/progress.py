@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from minikafka.spark_connector.offsets import from_json
+from minikafka.spark_connector.options.offsets import from_json
 
 
 class Lag(NamedTuple):

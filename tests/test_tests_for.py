@@ -14,7 +14,7 @@ EXPECTED = {
     "client/consumer/fetched_chunks.py": "tests/client/consumer/test_useless_responses.py",  # catches planted bugs
     "client/connections/retry_backoff.py": "tests/client/producer/test_record_accumulator.py",
     "spark_connector/__init__.py": "tests/spark",
-    "cli/consume.py": "tests/cli/test_consume.py",
+    "cli/commands/consume.py": "tests/cli/commands/test_consume.py",
     "tests/test_tidy.py": "tests/test_tidy.py",
 }
 

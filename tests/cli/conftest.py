@@ -81,12 +81,12 @@ def contexts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long timeouts, and no word of waits: a busy machine may respond late."""
     monkeypatch.setattr("minikafka.client.connections.waits.PATIENCE_S", PATIENT_MS / 1000)
-    monkeypatch.setattr("minikafka.cli.options.FIND_TOPIC_SILENTLY_MS", PATIENT_MS)
-    monkeypatch.setattr("minikafka.cli.options.FIND_TOPIC_TIMEOUT_MS", PATIENT_MS)
-    monkeypatch.setattr("minikafka.cli.options.CONNECT_TIMEOUT_MS", PATIENT_MS)
-    monkeypatch.setattr("minikafka.cli.cluster_view.API_TIMEOUT_MS", PATIENT_MS)
-    monkeypatch.setattr("minikafka.cli.top.API_TIMEOUT_MS", PATIENT_MS)
-    monkeypatch.setattr("minikafka.cli.brokers.QUORUM_PATIENCE_S", PATIENT_MS / 1000)
+    monkeypatch.setattr("minikafka.cli.arguments.options.FIND_TOPIC_SILENTLY_MS", PATIENT_MS)
+    monkeypatch.setattr("minikafka.cli.arguments.options.FIND_TOPIC_TIMEOUT_MS", PATIENT_MS)
+    monkeypatch.setattr("minikafka.cli.arguments.options.CONNECT_TIMEOUT_MS", PATIENT_MS)
+    monkeypatch.setattr("minikafka.cli.commands.cluster_view.API_TIMEOUT_MS", PATIENT_MS)
+    monkeypatch.setattr("minikafka.cli.commands.top.API_TIMEOUT_MS", PATIENT_MS)
+    monkeypatch.setattr("minikafka.cli.commands.brokers.QUORUM_PATIENCE_S", PATIENT_MS / 1000)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.command_line import Minikafka
 
-from minikafka.cli.cluster_layout import ClusterError
+from minikafka.cli.clusters.cluster_layout import ClusterError
 from minikafka.cli.local_cluster import LocalCluster
 
 

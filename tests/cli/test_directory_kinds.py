@@ -12,7 +12,7 @@ import structlog
 from support.command_line import Minikafka
 
 from minikafka.broker.node.directory_kinds import why_no_data_directory, why_not_together
-from minikafka.cli.cluster_layout import ClusterError
+from minikafka.cli.clusters.cluster_layout import ClusterError
 from minikafka.cli.local_cluster import LocalCluster
 
 CLUSTER = ["cluster", "cluster status", "cluster stop", "cluster restart"]

@@ -13,9 +13,9 @@ import pytest
 from support.command_line import command
 from support.node import NodeProcess
 
-from minikafka.cli.progress import NoProgress, progress
-from minikafka.cli.redraw import Redrawing
-from minikafka.cli.standard_streams import failure_before
+from minikafka.cli.terminal.progress import NoProgress, progress
+from minikafka.cli.terminal.redraw import Redrawing
+from minikafka.cli.terminal.standard_streams import failure_before
 
 WRITE = [
     "topics list --json",

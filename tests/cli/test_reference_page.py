@@ -28,7 +28,7 @@ def test_every_command_and_option_has_a_sentence_of_help() -> None:
 def test_the_list_of_commands_agrees_with_their_help() -> None:
     for path, command in commands(cli):
         if len(path) == 1:
-            verb, summary = (command.help or "").split()[0], COMMANDS[path[0]][1]
+            verb, summary = (command.help or "").split()[0], COMMANDS[path[0]]
             assert summary.startswith(verb), path
 
 

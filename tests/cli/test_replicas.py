@@ -14,8 +14,8 @@ import pytest
 from support.command_line import Minikafka
 from support.fake_network import FakeNetwork
 
-from minikafka.cli import elect_leaders, quorum, reassign
-from minikafka.cli.topics import part_of
+from minikafka.cli.commands import elect_leaders, quorum, reassign
+from minikafka.cli.commands.topics import part_of
 from minikafka.client import Admin, QuorumDescription, QuorumReplica, Reassignment, TopicPartition
 from minikafka.client.connections.cluster_metadata import Partition, Topic
 from minikafka.protocol.errors import (

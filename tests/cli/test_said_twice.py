@@ -10,8 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from minikafka.cli.arguments.options import client_arguments
 from minikafka.cli.main import cli
-from minikafka.cli.options import client_arguments
 from minikafka.cli.reference_page import commands
 
 COMMANDS = {

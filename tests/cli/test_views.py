@@ -14,10 +14,10 @@ from support.command_line import Minikafka
 from support.node import NodeProcess
 from support.oracle import needs_oracle, tool
 
-from minikafka.cli.api_versions import details
-from minikafka.cli.brokers import broker_details, broker_lines
-from minikafka.cli.health import Check, disks_check, partition_checks
-from minikafka.cli.log_dirs import directory_details, directory_lines, size_text
+from minikafka.cli.commands.api_versions import details
+from minikafka.cli.commands.brokers import broker_details, broker_lines
+from minikafka.cli.commands.health import Check, disks_check, partition_checks
+from minikafka.cli.commands.log_dirs import directory_details, directory_lines, size_text
 from minikafka.client import ApiVersionRange, ClusterDescription, LogDirectory, QuorumDescription, QuorumReplica
 from minikafka.client.connections.cluster_metadata import Broker, Partition, Topic
 from minikafka.protocol.errors import KafkaStorageError, RequestTimedOutError
@@ -50,7 +50,7 @@ SILENT = [(never, "no controller has answered within 0.01 s"), (refuses, "no lea
 def test_brokers_are_listed_though_no_controller_answers(
     minikafka: Minikafka, node: NodeProcess, monkeypatch: pytest.MonkeyPatch, quorum: Any, why: str
 ) -> None:
-    monkeypatch.setattr("minikafka.cli.brokers.QUORUM_PATIENCE_S", 0.01)
+    monkeypatch.setattr("minikafka.cli.commands.brokers.QUORUM_PATIENCE_S", 0.01)
     monkeypatch.setattr("minikafka.client.Admin.describe_quorum", quorum)
     ran = minikafka("brokers")
     assert ran.code == 0

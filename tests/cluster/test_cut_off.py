@@ -16,7 +16,7 @@ from support.clusters import ON_KAFKA, Topic, make
 from support.conversation_player import Connection
 from support.cuts import Cable
 
-from minikafka.cli.cluster_layout import HOST, with_settings
+from minikafka.cli.clusters.cluster_layout import HOST, with_settings
 from minikafka.cli.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 if ON_KAFKA else 300)]

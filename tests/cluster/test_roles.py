@@ -11,7 +11,7 @@ import pytest
 from support.clients import eventually
 from support.clusters import ON_KAFKA, PATIENCE_S, make
 
-from minikafka.cli.cluster_layout import ClusterError
+from minikafka.cli.clusters.cluster_layout import ClusterError
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin
 

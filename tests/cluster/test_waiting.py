@@ -17,7 +17,7 @@ from support.clients import eventually
 from support.clusters import ON_KAFKA, PATIENCE_S, Topic, heal, make
 from support.conversation_player import CLOSED, NOTHING, Connection
 
-from minikafka.cli.cluster_layout import HOST
+from minikafka.cli.clusters.cluster_layout import HOST
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin
 from minikafka.protocol.headers import encode_request

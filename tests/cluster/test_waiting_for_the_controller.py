@@ -15,7 +15,7 @@ import pytest
 from support.clusters import ON_KAFKA, PATIENCE_S, Topic, active_controller
 from support.conversation_player import CLOSED, NOTHING, Connection
 
-from minikafka.cli.cluster_layout import HOST
+from minikafka.cli.clusters.cluster_layout import HOST
 from minikafka.cli.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 if ON_KAFKA else 300)]

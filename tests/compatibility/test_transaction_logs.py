@@ -14,7 +14,7 @@ from support.node import NodeProcess, ServerProcess
 from support.open_transaction import open_transaction
 from support.oracle import Oracle, needs_oracle, tool
 
-from minikafka.cli.dump_log import lines_of
+from minikafka.cli.commands.dump_log import lines_of
 from minikafka.client import TopicPartition
 from minikafka.client.blocking import Admin, Producer
 

@@ -19,7 +19,7 @@ from support.conversation_player import Connection, play
 from support.node import NodeProcess
 from support.oracle import needs_oracle, run_tool, tool
 
-from minikafka.cli.cluster_layout import HOST
+from minikafka.cli.clusters.cluster_layout import HOST
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.protocol.error_codes import ErrorCode
 

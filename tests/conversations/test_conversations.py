@@ -16,7 +16,7 @@ from support.node import NodeProcess
 from support.oracle import Oracle, needs_oracle
 from support.oracle_cluster import OracleCluster
 
-from minikafka.cli.cluster_layout import HOST, ClusterError
+from minikafka.cli.clusters.cluster_layout import HOST, ClusterError
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.protocol.apis import APIS
 

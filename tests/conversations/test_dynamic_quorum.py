@@ -15,7 +15,7 @@ from support.conversation import read
 from support.conversation_player import Connection, play
 from support.dynamic_quorum import DynamicCluster
 
-from minikafka.cli.cluster_layout import HOST
+from minikafka.cli.clusters.cluster_layout import HOST
 
 pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ from support.node import NodeProcess
 from support.oracle import Oracle, needs_oracle
 from support.oracle_cluster import OracleCluster
 
-from minikafka.cli.cluster_layout import HOST
+from minikafka.cli.clusters.cluster_layout import HOST
 from minikafka.cli.local_cluster import LocalCluster
 
 pytestmark = [needs_oracle, pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -116,15 +116,15 @@ MUTATIONS = (
         "cli/local_cluster.py",
         "BROKERS if brokers is None else brokers",
         "brokers or BROKERS",
-        ("tests/cli/test_cluster_arguments.py",),
+        ("tests/cli/clusters/test_cluster_arguments.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "a local cluster does not look at the types of its arguments",
-        "cli/cluster_arguments.py",
+        "cli/clusters/cluster_arguments.py",
         "    return read_argument(\"LocalCluster\", name, _KINDS[name], value)",
         "    return value",
-        ("tests/cli/test_cluster_arguments.py",),
+        ("tests/cli/clusters/test_cluster_arguments.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(

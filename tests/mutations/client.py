@@ -116,7 +116,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a wait of the connector within another one is told as well",
-        "spark_connector/waiting.py",
+        "spark_connector/brokers/waiting.py",
         "    if outer is not None:\n",
         "    if outer is not None and not outer:\n",
         ("tests/spark/test_waiting.py",),

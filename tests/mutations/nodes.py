@@ -39,7 +39,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a file of settings is written half on a full disk",
-        "cli/node_files.py",
+        "cli/clusters/node_files.py",
         "        new.write_text(text)\n        new.replace(path)\n",
         "        path.write_text(text)\n",
         ("tests/cli/test_cluster_settings.py::test_a_disk_that_is_full_at_the_nth_file_leaves_the_settings_as_they_were",),

@@ -2,10 +2,10 @@
 
 from mutations import TEST_ONLY, Mutation
 
-_EARLIER = "spark_connector/earlier_attempts.py"
-_TASKS = "spark_connector/sink_tasks.py"
-_DRIVER = "spark_connector/driver_commits.py"
-_ATOMIC = "spark_connector/atomic_writes.py"
+_EARLIER = "spark_connector/sink/earlier_attempts.py"
+_TASKS = "spark_connector/sink/sink_tasks.py"
+_DRIVER = "spark_connector/sink/driver_commits.py"
+_ATOMIC = "spark_connector/sink/atomic_writes.py"
 _REPEATED = "tests/spark/test_repeated_writes.py"
 _EMPTY = "tests/spark/test_empty_responses.py"
 _SINK_TASKS = "tests/spark/test_sink_tasks.py"
@@ -15,7 +15,7 @@ _TOGETHER = "tests/spark/test_atomic_writes.py"
 MUTATIONS = (
     Mutation(
         "the sink ignores the version of a write that it delivers at least once",
-        "spark_connector/sink_options.py",
+        "spark_connector/options/sink_options.py",
         "    if app_id and delivery == AT_LEAST_ONCE:\n",
         "    if False:\n",
         ("tests/spark/test_options.py",),
@@ -100,7 +100,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a task without rows does not wait for the end of the transaction before",
-        "spark_connector/task_transaction.py",
+        "spark_connector/sink/task_transaction.py",
         "if state.transaction_state.startswith(ENDING):",
         "if state.transaction_state == ENDING:",
         ("tests/spark/test_sink_tasks.py::test_a_task_without_rows_waits_for_the_end_of_the_transaction_before",),
@@ -172,91 +172,91 @@ MUTATIONS = (
     ),
     Mutation(
         "tasks find out that nobody reaches the cluster, not the driver",
-        "spark_connector/writers.py",
+        "spark_connector/sink/writers.py",
         "    offset_reader_for(options.kafka).refresh(())\n",
         "",
         ("tests/spark/test_dead_brokers.py",),
     ),
     Mutation(
         "an end offset that has gone back once is data loss the next time",
-        "spark_connector/micro_batches.py",
+        "spark_connector/source/micro_batches.py",
         "        self._back_since_s = {tp: before.get(tp, now_s) for tp in back}\n",
         "        self._back_since_s = before | {tp: before.get(tp, now_s) for tp in back}\n",
         ("tests/spark/test_position.py::test_an_end_offset_that_goes_back_for_a_moment_is_no_data_loss",),
     ),
     Mutation(
         "the Spark connector waits for a cluster without a word",
-        "spark_connector/waiting.py",
+        "spark_connector/brokers/waiting.py",
         "                    wait.look()\n",
         "                    pass\n",
         ("tests/spark/test_waiting.py",),
     ),
     Mutation(
         "a fetch of a task of Spark waits without a word",
-        "spark_connector/partition_reader.py",
+        "spark_connector/source/partition_reader.py",
         "                self._waits_for = error.message\n                self._unknown_count = 0\n",
         "                self._unknown_count = 0\n",
         ("tests/spark/test_waiting.py",),
     ),
     Mutation(
         "a job with AvailableNow does not notice that its topic is shorter than before",
-        "spark_connector/micro_batches.py",
+        "spark_connector/source/micro_batches.py",
         "        while before:\n",
         "        while before and not before:\n",
         ("tests/spark/test_position.py::test_available_now_detects_what_a_stream_does",),
     ),
     Mutation(
         "a range is skipped if its leader returns no records twice",
-        "spark_connector/partition_reader.py",
+        "spark_connector/source/partition_reader.py",
         "self._empty_responses >= _EMPTY_RESPONSES_MAX and self._is_compacted()",
         "self._empty_responses >= _EMPTY_RESPONSES_MAX",
         ("tests/spark/test_empty_responses.py",),
     ),
     Mutation(
         "a range is skipped if its partition has no leader",
-        "spark_connector/partition_reader.py",
+        "spark_connector/source/partition_reader.py",
         "elif self._exists() or not isinstance(fault, ",
         "elif not isinstance(fault, ",
         ("tests/spark/test_empty_responses.py",),
     ),
     Mutation(
         "the time that Spark takes over a batch counts as a wait for the leader",
-        "spark_connector/partition_reader.py",
+        "spark_connector/source/partition_reader.py",
         "        self._retries.reset()\n        while",
         "        while",
         ("tests/spark/test_empty_responses.py",),
     ),
     Mutation(
         "a task of Spark needs the right to look at the policy of its topic",
-        "spark_connector/partition_reader.py",
+        "spark_connector/source/partition_reader.py",
         "                if error.retriable:\n                    raise\n",
         "                raise\n",
         ("tests/spark/test_empty_responses.py",),
     ),
     Mutation(
         "a replaced log is looked at anew whenever the offset of the old one is reached",
-        "spark_connector/micro_batches.py",
+        "spark_connector/source/micro_batches.py",
         "self._restarted = {tp: one for tp, one in self._restarted.items() if self._is_restarted(tp, begun)}\n",
         "pass\n",
         ("tests/spark/test_position.py",),
     ),
     Mutation(
         "the first batch of a replaced log is lost if its run fails",
-        "spark_connector/micro_batches.py",
+        "spark_connector/source/micro_batches.py",
         "        if first:  #",
         "        if False:  #",
         ("tests/spark/test_position.py",),
     ),
     Mutation(
         "batches are lost if the next request cannot be sent",
-        "spark_connector/partition_reader.py",
+        "spark_connector/source/partition_reader.py",
         "            self._send_ahead()\n",
         "            self._send_fetch()\n",
         ("tests/spark/test_position.py::test_a_range_is_read_once_whichever_request_is_lost",),
     ),
     Mutation(
         "a task of Spark connects to a port beyond 65535",
-        "spark_connector/sockets.py",
+        "spark_connector/brokers/sockets.py",
         "    if not 0 < port <= _PORT_MAX:",
         "    if port <= 0:",
         ("tests/spark/test_waiting.py",),
@@ -264,84 +264,84 @@ MUTATIONS = (
     # -- the source ---------------------------------------------------------------------------------------------------
     Mutation(
         "Spark reads the partitions of an assignment that exist, without a word of the others",
-        "spark_connector/offset_resolution.py",
+        "spark_connector/source/offset_resolution.py",
         "        _logger.warning(\"assigned partition does not exist, and is left out: %s\", tp)\n",
         "        pass\n",
         (f"{_EMPTY}::test_an_assigned_partition_that_does_not_exist_is_left_out_with_a_warning",),
     ),
     Mutation(
         "Spark believes a single metadata response that lacks a topic or partition",
-        "spark_connector/offset_resolution.py",
+        "spark_connector/source/offset_resolution.py",
         "    attempts, pause_s = options.retries + 1, ",
         "    attempts, pause_s = 1, ",
         (f"{_ODD}::test_a_topic_that_is_missing_for_a_moment_is_not_deleted",),
     ),
     Mutation(
         "Spark takes the error of a topic for deleted partitions",
-        "spark_connector/offset_resolution.py",
+        "spark_connector/source/offset_resolution.py",
         "        if error is not None and not isinstance(error, UnknownTopicOrPartitionError):\n",
         "        if False:\n",
         (f"{_ODD}::test_the_error_of_a_topic_is_no_data_loss",),
     ),
     Mutation(
         "Spark reads a topic from its start when brokers know it again",
-        "spark_connector/micro_batches.py",
+        "spark_connector/source/micro_batches.py",
         "            low |= {tp: min(self._deleted[tp][1], ended[tp]) for tp in new if self._is_back(tp)}\n",
         "",
         (f"{_ODD}::test_a_topic_that_comes_back_is_read_from_where_it_was_left",),
     ),
     Mutation(
         "Spark starts in a topic made anew where it has left the one before",
-        "spark_connector/micro_batches.py",
+        "spark_connector/source/micro_batches.py",
         "return topic_id != NIL_UUID and topic_id == self._brokers.metadata.topic_id(tp.topic)",
         "return topic_id != NIL_UUID",
         (f"{_ODD}::test_a_topic_that_comes_back_is_read_from_where_it_was_left",),
     ),
     Mutation(
         "Spark takes partitions for deleted that were missing when Trigger.AvailableNow looked for the ends",
-        "spark_connector/micro_batches.py",
+        "spark_connector/source/micro_batches.py",
         "        if unpinned:  #",
         "        if False:  #",
         (f"{_ODD}::test_a_job_with_available_now_goes_on_with_what_its_first_metadata_lacked",),
     ),
     Mutation(
         "Spark forgets a topic's id when metadata lack it",
-        "spark_connector/micro_batches.py",
+        "spark_connector/source/micro_batches.py",
         "{topic: topic_id for topic, topic_id in known.items() if topic_id != NIL_UUID}\n",
         "known\n",
         (f"{_ODD}::test_a_topic_that_was_made_anew_is_noticed_after_odd_metadata",),
     ),
     Mutation(
         "tasks of Spark write to the partitions that a topic had when their process began",
-        "spark_connector/task_writer.py",
+        "spark_connector/sink/task_writer.py",
         "        if sockets.now_s() >= self._metadata_due_s:\n",
         "        if False:\n",
         (f"{_SINK_TASKS}::test_partitions_that_a_topic_gets_are_used_by_the_next_task_or_after_the_age_of_metadata",),
     ),
     Mutation(
         "a long task of Spark does not see new partitions of its topic",
-        "spark_connector/task_writer.py",
+        "spark_connector/sink/task_writer.py",
         "self._metadata_due_s = sockets.now_s() + self._options.metadata_age_s\n",
         "self._metadata_due_s = float('inf')\n",
         (f"{_SINK_TASKS}::test_partitions_that_a_topic_gets_are_used_by_the_next_task_or_after_the_age_of_metadata",),
     ),
     Mutation(
         "a checkpoint of Spark may have any form",
-        "spark_connector/offsets.py",
+        "spark_connector/options/offsets.py",
         "        return _offsets(found), {",
         "        return {TopicPartition(t, int(p)): int(o) for t, some in found.items() for p, o in some.items()}, {",
         ("tests/spark/test_offsets.py::test_a_checkpoint_of_another_form_raises_sparks_error_message",),
     ),
     Mutation(
         "Spark takes a negative offset for the end of a log",
-        "spark_connector/offset_reader.py",
+        "spark_connector/brokers/offset_reader.py",
         "found[tp] < (0 if time in (EARLIEST, LATEST) else _NO_OFFSET):",
         "found[tp] < -(1 << 63):",
         (f"{_EMPTY}::test_an_offset_that_cannot_be_is_asked_for_again",),
     ),
     Mutation(
         "Spark ignores misspelled options that begin with kafka.",
-        "spark_connector/options.py",
+        "spark_connector/options/source_options.py",
         'name.startswith("kafka.") and is_setting(name.removeprefix("kafka."))',
         'name.startswith("kafka.")',
         ("tests/spark/test_options.py::test_each_setting_of_kafkas_clients_is_an_option_and_none_that_lacks_a_letter",),

@@ -22,10 +22,10 @@ NOUNS = (
 )
 NOUN = re.compile(rf" (?:[a-z]+ )?(?:{'|'.join(NOUNS)})\b(?!/s)")
 KAFKAS_WORDS = {
-    ("cli/statistics.py", " records sent, "),
-    ("cli/statistics.py", " records/sec ("),
-    ("spark_connector/task_writer.py", " bytes when serialized which is larger than "),
-    ("spark_connector/offset_resolution.py", " offsets don't match what are assigned."),
+    ("cli/commands/statistics.py", " records sent, "),
+    ("cli/commands/statistics.py", " records/sec ("),
+    ("spark_connector/sink/task_writer.py", " bytes when serialized which is larger than "),
+    ("spark_connector/source/offset_resolution.py", " offsets don't match what are assigned."),
 }
 
 

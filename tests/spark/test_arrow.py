@@ -25,7 +25,7 @@ import numpy as np
 
 from minikafka.client.consumer import arrow_batches as arrow
 from minikafka.protocol.records.batch_table import read_table
-from minikafka.spark_connector.partition_reader import decoded
+from minikafka.spark_connector.source.partition_reader import decoded
 
 MUTATIONS = int(os.environ.get("MINIKAFKA_DAMAGED_BATCHES", "20000"))
 TOGETHER = 40

@@ -15,15 +15,15 @@ from support.spark_sink import Breaking, numbers, options, read_committed, rows
 
 from minikafka.protocol.errors import ConcurrentTransactionsError, KafkaError
 from minikafka.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from minikafka.spark_connector import sockets
-from minikafka.spark_connector.atomic_writes import Encoded, TooLarge, encode_for_driver, write_together
-from minikafka.spark_connector.driver_commits import commit_once
-from minikafka.spark_connector.earlier_attempts import DRIVER, Write
-from minikafka.spark_connector.offset_reader import offset_reader_for
-from minikafka.spark_connector.replay_check import Marker, NotRepeated
-from minikafka.spark_connector.sink_options import SinkOptions
-from minikafka.spark_connector.sink_tasks import write_once
-from minikafka.spark_connector.task_transaction import Transaction
+from minikafka.spark_connector.brokers import sockets
+from minikafka.spark_connector.brokers.offset_reader import offset_reader_for
+from minikafka.spark_connector.options.sink_options import SinkOptions
+from minikafka.spark_connector.sink.atomic_writes import Encoded, TooLarge, encode_for_driver, write_together
+from minikafka.spark_connector.sink.driver_commits import commit_once
+from minikafka.spark_connector.sink.earlier_attempts import DRIVER, Write
+from minikafka.spark_connector.sink.replay_check import Marker, NotRepeated
+from minikafka.spark_connector.sink.sink_tasks import write_once
+from minikafka.spark_connector.sink.task_transaction import Transaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 ROWS = 24

@@ -21,10 +21,10 @@ from minikafka.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.spark_connector import sockets
-from minikafka.spark_connector.batch_sender import BatchSender, Outgoing, Parts
-from minikafka.spark_connector.offset_reader import OffsetReader
-from minikafka.spark_connector.options import KafkaOptions
+from minikafka.spark_connector.brokers import sockets
+from minikafka.spark_connector.brokers.offset_reader import OffsetReader
+from minikafka.spark_connector.options.source_options import KafkaOptions
+from minikafka.spark_connector.sink.batch_sender import BatchSender, Outgoing, Parts
 
 KAFKA = KafkaOptions("leader:9092", client_id="sink", request_timeout_s=30)
 OPTIONS = SimpleNamespace(acks=-1, kafka=KAFKA, delivery_timeout_s=120)

@@ -13,10 +13,10 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from minikafka.protocol.errors import RequestTimedOutError
-from minikafka.spark_connector import sockets
-from minikafka.spark_connector.driver_commits import abort_all
-from minikafka.spark_connector.sink_options import parse_sink
-from minikafka.spark_connector.writers import BatchWriter, StreamWriter
+from minikafka.spark_connector.brokers import sockets
+from minikafka.spark_connector.options.sink_options import parse_sink
+from minikafka.spark_connector.sink.driver_commits import abort_all
+from minikafka.spark_connector.sink.writers import BatchWriter, StreamWriter
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", StringType())])
 TASKS = 4

@@ -17,14 +17,14 @@ from minikafka.protocol.messages.describe_configs import DescribeConfigsResponse
 from minikafka.protocol.messages.fetch import FetchResponse
 from minikafka.protocol.messages.list_offsets import ListOffsetsResponse
 from minikafka.protocol.messages.metadata import MetadataResponse
-from minikafka.spark_connector import offset_reader, sockets
-from minikafka.spark_connector.data_loss import DataLoss
-from minikafka.spark_connector.micro_batches import StreamPosition
-from minikafka.spark_connector.offset_reader import offset_reader_for
-from minikafka.spark_connector.offset_resolution import batch_ranges
-from minikafka.spark_connector.options import parse
-from minikafka.spark_connector.partition_reader import read
-from minikafka.spark_connector.range_planner import Range
+from minikafka.spark_connector.brokers import offset_reader, sockets
+from minikafka.spark_connector.brokers.offset_reader import offset_reader_for
+from minikafka.spark_connector.options.source_options import parse
+from minikafka.spark_connector.source.data_loss import DataLoss
+from minikafka.spark_connector.source.micro_batches import StreamPosition
+from minikafka.spark_connector.source.offset_resolution import batch_ranges
+from minikafka.spark_connector.source.partition_reader import read
+from minikafka.spark_connector.source.range_planner import Range
 
 pytestmark = pytest.mark.timeout(120)
 COUNT = 6

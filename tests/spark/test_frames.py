@@ -26,14 +26,14 @@ from minikafka.client.producer.partitioner import partition_for_key  # noqa: E40
 from minikafka.protocol.names import TopicPartition  # noqa: E402
 from minikafka.protocol.records.batch import parse_header  # noqa: E402
 from minikafka.protocol.records.compression import Codec  # noqa: E402
-from minikafka.spark_connector import sockets  # noqa: E402
-from minikafka.spark_connector.batch_sender import Outgoing  # noqa: E402
-from minikafka.spark_connector.earlier_attempts import Write  # noqa: E402
-from minikafka.spark_connector.replay_check import Content  # noqa: E402
-from minikafka.spark_connector.sink_columns import rows_of, sort_rows  # noqa: E402
-from minikafka.spark_connector.sink_options import parse_sink  # noqa: E402
-from minikafka.spark_connector.sink_tasks import write_once  # noqa: E402
-from minikafka.spark_connector.task_writer import TaskWriter  # noqa: E402
+from minikafka.spark_connector.brokers import sockets  # noqa: E402
+from minikafka.spark_connector.options.sink_options import parse_sink  # noqa: E402
+from minikafka.spark_connector.sink.batch_sender import Outgoing  # noqa: E402
+from minikafka.spark_connector.sink.earlier_attempts import Write  # noqa: E402
+from minikafka.spark_connector.sink.replay_check import Content  # noqa: E402
+from minikafka.spark_connector.sink.sink_columns import rows_of, sort_rows  # noqa: E402
+from minikafka.spark_connector.sink.sink_tasks import write_once  # noqa: E402
+from minikafka.spark_connector.sink.task_writer import TaskWriter  # noqa: E402
 
 NOW_MS = 1_700_000_000_123
 COUNTS = {"one": 1, "three": 3}

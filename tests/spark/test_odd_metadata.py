@@ -13,10 +13,10 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 from minikafka.client.connections.cluster_metadata import Metadata
 from minikafka.protocol.errors import ErrorCode, KafkaError
-from minikafka.spark_connector.data_loss import DataLoss
-from minikafka.spark_connector.micro_batches import StreamPosition
-from minikafka.spark_connector.options import parse
-from minikafka.spark_connector.partition_reader import read
+from minikafka.spark_connector.options.source_options import parse
+from minikafka.spark_connector.source.data_loss import DataLoss
+from minikafka.spark_connector.source.micro_batches import StreamPosition
+from minikafka.spark_connector.source.partition_reader import read
 
 pytestmark = pytest.mark.timeout(120)
 Json = dict[str, Any]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.spark_connector.offsets import from_json, parse_assignment, parse_offsets, to_json
+from minikafka.spark_connector.options.offsets import from_json, parse_assignment, parse_offsets, to_json
 from minikafka.spark_connector.progress import Lag, lag
-from minikafka.spark_connector.range_planner import Range, plan
+from minikafka.spark_connector.source.range_planner import Range, plan
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 partitions = st.builds(TopicPartition, st.sampled_from("abc"), st.integers(0, 30))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.spark_connector.client_settings import NAMES
-from minikafka.spark_connector.options import Bound, RefusedOption, check_batch, check_stream, parse
-from minikafka.spark_connector.sink_options import parse_sink
+from minikafka.spark_connector.options.client_settings import NAMES
+from minikafka.spark_connector.options.sink_options import parse_sink
+from minikafka.spark_connector.options.source_options import Bound, RefusedOption, check_batch, check_stream, parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 

@@ -16,14 +16,15 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 from minikafka.protocol.errors import UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
-from minikafka.spark_connector import micro_batches, sockets
-from minikafka.spark_connector.data_loss import DataLoss
-from minikafka.spark_connector.micro_batches import StreamPosition
-from minikafka.spark_connector.offset_reader import offset_reader_for
-from minikafka.spark_connector.offset_resolution import UnresolvedOffsets, batch_ranges
-from minikafka.spark_connector.options import parse
-from minikafka.spark_connector.partition_reader import read
-from minikafka.spark_connector.range_planner import Range
+from minikafka.spark_connector.brokers import sockets
+from minikafka.spark_connector.brokers.offset_reader import offset_reader_for
+from minikafka.spark_connector.options.source_options import parse
+from minikafka.spark_connector.source import micro_batches
+from minikafka.spark_connector.source.data_loss import DataLoss
+from minikafka.spark_connector.source.micro_batches import StreamPosition
+from minikafka.spark_connector.source.offset_resolution import UnresolvedOffsets, batch_ranges
+from minikafka.spark_connector.source.partition_reader import read
+from minikafka.spark_connector.source.range_planner import Range
 
 pytestmark = pytest.mark.timeout(300)
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.spark_connector.rate_limits import RateLimiter, RateLimits, prorate
+from minikafka.spark_connector.options.rate_limits import RateLimiter, RateLimits, prorate
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 partitions = st.builds(TopicPartition, st.sampled_from("abc"), st.integers(0, 30))

@@ -17,14 +17,14 @@ from support.spark_sink import numbers, options, read_committed, rows
 from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
 from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest
-from minikafka.spark_connector import earlier_attempts
-from minikafka.spark_connector.driver_commits import abort_all, commit_once
-from minikafka.spark_connector.earlier_attempts import Write, claim, may_repeat
-from minikafka.spark_connector.offset_reader import OffsetReader, offset_reader_for
-from minikafka.spark_connector.replay_check import NotRepeated
-from minikafka.spark_connector.sink_options import SinkOptions, parse_sink
-from minikafka.spark_connector.sink_tasks import TaskResult, write_once
-from minikafka.spark_connector.task_transaction import Transaction
+from minikafka.spark_connector.brokers.offset_reader import OffsetReader, offset_reader_for
+from minikafka.spark_connector.options.sink_options import SinkOptions, parse_sink
+from minikafka.spark_connector.sink import earlier_attempts
+from minikafka.spark_connector.sink.driver_commits import abort_all, commit_once
+from minikafka.spark_connector.sink.earlier_attempts import Write, claim, may_repeat
+from minikafka.spark_connector.sink.replay_check import NotRepeated
+from minikafka.spark_connector.sink.sink_tasks import TaskResult, write_once
+from minikafka.spark_connector.sink.task_transaction import Transaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 ROWS = 24

@@ -18,8 +18,8 @@ from support.oracle import SHARED, why_absent
 from support.spark_brokers import create, produce
 from support.spark_sink import numbers, options, read_committed, rows
 
-from minikafka.spark_connector.earlier_attempts import Write
-from minikafka.spark_connector.sink_tasks import write_once
+from minikafka.spark_connector.sink.earlier_attempts import Write
+from minikafka.spark_connector.sink.sink_tasks import write_once
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 HAS_JVM_CONNECTOR = not why_absent() and (SHARED / "apache-kafka" / "spark-jars").exists()

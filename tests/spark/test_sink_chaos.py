@@ -29,8 +29,8 @@ from support.spark_cluster import EXECUTORS, speculative_attempts
 from support.spark_driver import WORKERS, SparkDriver
 
 from minikafka.cli.local_cluster import LocalCluster
-from minikafka.spark_connector.offset_reader import TRANSACTION, OffsetReader
-from minikafka.spark_connector.options import KafkaOptions
+from minikafka.spark_connector.brokers.offset_reader import TRANSACTION, OffsetReader
+from minikafka.spark_connector.options.source_options import KafkaOptions
 
 BATCHES = int(os.environ.get("MINIKAFKA_SPARK_CHAOS", "0"))
 SEED = int(os.environ.get("MINIKAFKA_SPARK_CHAOS_SEED", "1"))

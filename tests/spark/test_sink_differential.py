@@ -25,9 +25,9 @@ from support.node import NodeProcess
 from support.oracle import SHARED, Oracle, needs_oracle, why_absent
 from support.sink_cases import ROWS_MAX, Write, writes
 
-from minikafka.spark_connector import writers
 from minikafka.spark_connector.data_source import MinikafkaDataSource
-from minikafka.spark_connector.sink_columns import UnsuitableColumn, check_schema
+from minikafka.spark_connector.sink import writers
+from minikafka.spark_connector.sink.sink_columns import UnsuitableColumn, check_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 WRITES = writes()

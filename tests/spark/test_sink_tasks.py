@@ -18,13 +18,13 @@ from minikafka.client.producer.partitioner import partition_for_key  # noqa: E40
 from minikafka.protocol.errors import KafkaError  # noqa: E402
 from minikafka.protocol.messages.describe_transactions import DescribeTransactionsRequest  # noqa: E402
 from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest  # noqa: E402
-from minikafka.spark_connector import sockets  # noqa: E402
-from minikafka.spark_connector.earlier_attempts import Write  # noqa: E402
-from minikafka.spark_connector.offset_reader import OffsetReader  # noqa: E402
-from minikafka.spark_connector.replay_check import NotRepeated  # noqa: E402
-from minikafka.spark_connector.sink_columns import UnsuitableColumn  # noqa: E402
-from minikafka.spark_connector.sink_options import parse_sink  # noqa: E402
-from minikafka.spark_connector.sink_tasks import write_for_driver, write_once, write_plainly  # noqa: E402
+from minikafka.spark_connector.brokers import sockets  # noqa: E402
+from minikafka.spark_connector.brokers.offset_reader import OffsetReader  # noqa: E402
+from minikafka.spark_connector.options.sink_options import parse_sink  # noqa: E402
+from minikafka.spark_connector.sink.earlier_attempts import Write  # noqa: E402
+from minikafka.spark_connector.sink.replay_check import NotRepeated  # noqa: E402
+from minikafka.spark_connector.sink.sink_columns import UnsuitableColumn  # noqa: E402
+from minikafka.spark_connector.sink.sink_tasks import write_for_driver, write_once, write_plainly  # noqa: E402
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 

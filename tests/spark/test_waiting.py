@@ -19,11 +19,12 @@ pytest.importorskip("pyspark")
 
 from minikafka.client.connections import waits
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, NetworkError, RequestTimedOutError
-from minikafka.spark_connector import offset_reader, partition_reader, sockets, waiting
-from minikafka.spark_connector.offset_reader import OffsetReader
-from minikafka.spark_connector.offset_resolution import find_partitions
-from minikafka.spark_connector.options import parse
-from minikafka.spark_connector.range_planner import Range
+from minikafka.spark_connector.brokers import offset_reader, sockets, waiting
+from minikafka.spark_connector.brokers.offset_reader import OffsetReader
+from minikafka.spark_connector.options.source_options import parse
+from minikafka.spark_connector.source import partition_reader
+from minikafka.spark_connector.source.offset_resolution import find_partitions
+from minikafka.spark_connector.source.range_planner import Range
 
 WAIT_S = 20
 

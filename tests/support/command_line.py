@@ -34,7 +34,8 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 PATIENT_MS = 60_000
 """The timeout of requests in tests, longer than the default of two or three seconds."""
 PATIENTLY = (
-    "import sys; from minikafka.cli import main, options, top; "
+    "import sys; from minikafka.cli import main; from minikafka.cli.arguments import options; "
+    "from minikafka.cli.commands import top; "
     f"options.CONNECT_TIMEOUT_MS = options.FIND_TOPIC_TIMEOUT_MS = top.API_TIMEOUT_MS = {PATIENT_MS}; "
     f"options.FIND_TOPIC_SILENTLY_MS = {PATIENT_MS}; "
     "main.main(sys.argv[1:])"

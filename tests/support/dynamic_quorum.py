@@ -9,7 +9,7 @@ from pathlib import Path
 from minikafka.broker.node.format import Voters, feature_levels, first_voters, format_directories
 from minikafka.broker.settings.node_config import load_config
 from minikafka.broker.settings.properties_file import read_properties
-from minikafka.cli.cluster_layout import HOST, NodeLayout, properties, properties_text
+from minikafka.cli.clusters.cluster_layout import HOST, NodeLayout, properties, properties_text
 from minikafka.cli.local_cluster import LocalCluster, free_port
 from minikafka.protocol.names import uuid_text
 from minikafka.storage.directories.directory_ids import new_directory_id

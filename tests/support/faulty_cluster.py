@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from chaos.nemesis import CLOCKS, DISKS, LINKS, NETWORK
 
-from minikafka.cli.cluster_layout import with_settings
+from minikafka.cli.clusters.cluster_layout import with_settings
 from minikafka.cli.local_cluster import LocalCluster
 from support import skewed_node
 from support.clusters import COMMON

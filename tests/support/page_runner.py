@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from minikafka.cli.cluster_layout import layout, ports
+from minikafka.cli.clusters.cluster_layout import layout, ports
 from minikafka.cli.local_cluster import free_port
 from support.clients import eventually
 from support.pages import BESIDE, OUTPUT, Block

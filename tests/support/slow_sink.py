@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
 from minikafka.spark_connector.data_source import MinikafkaDataSource
-from minikafka.spark_connector.writers import StreamWriter
+from minikafka.spark_connector.sink.writers import StreamWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa

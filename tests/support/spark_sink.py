@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import confluent_kafka
 
 from minikafka.protocol.errors import NetworkError
-from minikafka.spark_connector import sockets
+from minikafka.spark_connector.brokers import sockets
 from support.ended_transactions import wait_for_decided
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pytest
 
-    from minikafka.spark_connector.sink_options import SinkOptions
+    from minikafka.spark_connector.options.sink_options import SinkOptions
     from support.node import ServerProcess
 
 TIMEOUT_S = 60
@@ -23,7 +23,7 @@ TIMEOUT_S = 60
 
 def options(server: ServerProcess, topic: str, **more: str) -> SinkOptions:
     """The options of a task that writes to a topic."""
-    from minikafka.spark_connector.sink_options import parse_sink
+    from minikafka.spark_connector.options.sink_options import parse_sink
 
     return parse_sink({"kafka.bootstrap.servers": server.bootstrap, "topic": topic, **more})
 

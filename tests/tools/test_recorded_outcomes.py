@@ -21,7 +21,7 @@ from support.tool_companions import companions
 from support.tool_server import ToolServer
 from support.tool_table import Places, Step, read_table, text_of
 
-from minikafka.cli.cluster_layout import HOST
+from minikafka.cli.clusters.cluster_layout import HOST
 from minikafka.cli.local_cluster import LocalCluster
 
 HERE = Path(__file__).parent
