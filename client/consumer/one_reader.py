@@ -28,7 +28,8 @@ class OneReader:
 
     def __init__(self) -> None:
         self.by_task = True
-        self._task = 0
+        self._task: ref[Any] | None = None
+        """The coroutine of the task that iterates: a task that has ended has none, or one without a frame."""
         self._iterator: ref[AsyncIteration[Any]] | None = None
         self._waits = 0
 
@@ -38,15 +39,22 @@ class OneReader:
         if not self.by_task:
             return AsyncIteration(begin)
         self.check()
-        self._task = anyio.get_current_task().id
+        self._task = ref(anyio.get_current_task().coro)
         iterator = AsyncIteration(begin)
         self._iterator = ref(iterator)
         return iterator
 
     def check(self) -> None:
-        """Raise RuntimeError if another task is iterating. A task that has left its loop does not count."""
+        """Raise RuntimeError if another task is iterating. A task that has left its loop, or has ended, does not count.
+
+        The exception with which a task ended may keep its iterator.
+        """
         iterator = None if self._iterator is None else self._iterator()
-        if iterator is not None and iterator.is_open and self._task != anyio.get_current_task().id:
+        if iterator is None or not iterator.is_open or self._task is None:
+            return
+        task = self._task()
+        has_ended = task is None or getattr(task, "cr_frame", task) is None
+        if not has_ended and task is not anyio.get_current_task().coro:
             raise RuntimeError(f"another task {READ_TWICE}")
 
     def check_waiting(self) -> None:

@@ -297,7 +297,7 @@ class Subscriptions:
     # The `Member` interface.
 
     def fail(self, error: KafkaError) -> None:
-        """Make a request of the application raise a fatal error, unless the group is left before (`Member.fail`)."""
+        """Make a request of the application raise an error, unless the group is left before (`Member.fail`)."""
         group = self._group
         self._failures.add(error, group, lambda: self._group is group is not None)
 

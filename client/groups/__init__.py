@@ -23,8 +23,8 @@ and takes over others when the coordinator names them. All other partitions are 
 
 Caveats:
     * No share groups.
-    * TOPIC_AUTHORIZATION_FAILED on a heartbeat of the consumer protocol ends the membership, as under the classic
-      protocol. Kafka's Java client reports the error and stays a member.
+    * TOPIC_AUTHORIZATION_FAILED ends the membership under the classic protocol. Under the consumer protocol, the error
+      is reported and the member stays, as with Kafka's Java client under both.
     * Members' racks are not sent under the classic protocol; its assignors do not consider racks (KIP-881).
     * A commit that is rejected for an old member epoch is tried again with the new epoch, if this member has owned all
       its partitions meanwhile. Otherwise the application gets StaleMemberEpochError.

@@ -39,6 +39,7 @@ class Reaction(Enum):
 
     REJOIN = "join again, since the partitions are lost"
     FIND_COORDINATOR = "find the coordinator and retry"
+    REPORT = "report the error to the user, stay a member and retry"
     FAIL = "report the error to the user"
 
 
@@ -51,6 +52,7 @@ _REACTIONS = {
     ErrorCode.NETWORK_EXCEPTION: Reaction.FIND_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT: Reaction.FIND_COORDINATOR,
     ErrorCode.BROKER_NOT_AVAILABLE: Reaction.FIND_COORDINATOR,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.REPORT,
 }
 
 

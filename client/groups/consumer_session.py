@@ -74,9 +74,7 @@ class ConsumerGroup(GroupSession):
             except PollOverdue:
                 await self._leave_until_polled()
             except KafkaError as error:
-                before = self.member
-                reaction = self.membership.failed(error)
-                self._note_epoch(before)
+                reaction = self._failed(error)
                 if reaction is Reaction.FAIL and not error.retriable:
                     await self._end(_explained(error))
                     return
@@ -131,8 +129,17 @@ class ConsumerGroup(GroupSession):
             reaction = self.membership.reaction_to(error)
             if reaction is Reaction.REJOIN or (reaction is Reaction.FAIL and not error.retriable):
                 raise
-            self.membership.failed(error)
+            self._failed(error)
             self._cluster.forget_coordinator(self.group_id)
+
+    def _failed(self, error: KafkaError) -> Reaction:
+        """Update the membership after an error of a heartbeat; return the reaction."""
+        before = self.member
+        reaction = self.membership.failed(error)
+        self._note_epoch(before)
+        if reaction is Reaction.REPORT:
+            self._member.fail(error)
+        return reaction
 
     def _forget_assignment(self) -> None:
         self._own({})

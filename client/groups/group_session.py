@@ -72,7 +72,7 @@ class Member(Protocol):
         ...
 
     def fail(self, error: KafkaError) -> None:
-        """Report a fatal error, which has ended the membership, to the application."""
+        """Report an error to the application, which may have ended the membership (`GroupSession.ended_by`)."""
         ...
 
 

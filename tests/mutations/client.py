@@ -44,6 +44,14 @@ _LATE = (
 
 MUTATIONS = (
     Mutation(
+        "a task that has ended in its loop keeps others from reading",
+        "client/consumer/one_reader.py",
+        "        has_ended = task is None or getattr(task, \"cr_frame\", task) is None\n",
+        "        has_ended = False\n",
+        ("tests/client/consumer/test_one_reader.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a blocking client can be copied, and the copies share a thread",
         "client/mixups.py",
         '    """The errors of a blocking client that is used like an async one."""\n\n    __reduce_ex__ = _refuse',

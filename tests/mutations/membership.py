@@ -23,6 +23,22 @@ _CONVERSATIONS = ("tests/conversations/test_dynamic_quorum.py",)
 
 MUTATIONS = (
     Mutation(
+        "a member that may not read a topic leaves the group",
+        "client/groups/consumer_membership.py",
+        "    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.REPORT,\n",
+        "",
+        ("tests/client/groups/test_removed_members.py::test_a_member_that_may_not_read_a_topic_reports_it_and_stays_a_member",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a member that may not read a topic does not say so",
+        "client/groups/consumer_session.py",
+        "        if reaction is Reaction.REPORT:\n",
+        "        if False:\n",
+        ("tests/client/groups/test_removed_members.py::test_a_member_that_may_not_read_a_topic_reports_it_and_stays_a_member",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a change of the voters begins before the last one is committed",
         _CHANGES,
         "    if latest.offset >= member.high_watermark:",

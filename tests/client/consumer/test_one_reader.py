@@ -99,6 +99,39 @@ async def test_a_task_may_read_once_another_one_has_left_its_loop(minikafka_boot
         assert seen == list(range(6))
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("second", READS)
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_task_may_read_once_another_one_has_ended_in_its_loop(
+    minikafka_bootstrap: str, topic: str, second: str, is_cancelled: bool
+) -> None:
+    """An iterator in a variable of a task that failed or was cancelled lives as long as the task's exception."""
+    kept: list[BaseException] = []
+    async with await filled(minikafka_bootstrap, topic) as consumer:
+        seen = []
+
+        async def fails() -> None:
+            records = aiter(consumer)
+            try:
+                async for record in records:
+                    seen.append(record.offset)
+                    if is_cancelled:
+                        await anyio.sleep_forever()
+                    raise ValueError("of the application")
+            except BaseException as error:
+                kept.append(error)
+                if is_cancelled:
+                    raise
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fails)
+            while not seen:
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        assert await READS[second](consumer)
+        assert kept[0].__traceback__ is not None
+
+
 @pytest.mark.parametrize("second", ["for", "batches", "poll"])
 def test_a_second_thread_is_refused(minikafka_bootstrap: str, topic: str, second: str) -> None:
     reads: dict[str, Callable[[blocking.Consumer], Any]] = {

@@ -17,6 +17,7 @@ from minikafka.protocol.errors import (
     KafkaError,
     NetworkError,
     NotCoordinatorError,
+    TopicAuthorizationFailedError,
     UnknownMemberIdError,
 )
 from minikafka.protocol.messages.consumer_group_heartbeat import (
@@ -106,6 +107,7 @@ def test_a_pattern_replaces_names_and_names_replace_a_pattern() -> None:
         (UnknownMemberIdError(), Reaction.REJOIN),
         (NotCoordinatorError(), Reaction.FIND_COORDINATOR),
         (NetworkError("cut"), Reaction.FIND_COORDINATOR),
+        (TopicAuthorizationFailedError(), Reaction.REPORT),
         (InvalidRegularExpressionError(), Reaction.FAIL),
     ],
 )
