@@ -16,7 +16,7 @@ from bench.raw import Connection, create_topic
 from bench.results import Figure, Goal
 from minikafka.protocol.headers import encode_request
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minikafka.protocol.records.batch import Codec, encode_batch
+from minikafka.protocol.records.batch import BatchHeader, Codec, encode_batch
 from minikafka.protocol.records.record import Record
 
 TOPIC = "codecs"
@@ -57,7 +57,7 @@ def request_of(codec: Codec) -> tuple[bytes, int]:
     values = [generator.randbytes(10) * generator.randint(5, 15) for _ in range(RECORDS)]
     records = [Record(-1, 1_700_000_000_000 + number, None, value, ()) for number, value in enumerate(values)]
     data = TopicProduceData(
-        name=TOPIC, partition_data=[PartitionProduceData(index=0, records=encode_batch(records, codec=codec))]
+        name=TOPIC, partition_data=[PartitionProduceData(index=0, records=encode_batch(records, BatchHeader(codec)))]
     )
     request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[data])
     return encode_request(request, VERSION, 1, "bench"), sum(map(len, values))

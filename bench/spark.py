@@ -27,7 +27,7 @@ from minikafka.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from minikafka.protocol.records.batch import encode_batch
+from minikafka.protocol.records.batch import BatchHeader, encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Headers, Record
 from minikafka.spark_connector import register
@@ -152,7 +152,7 @@ def fill(node: Node, shape: Shape, count: int) -> str:
     """Create two topics with one partition each, and write half of the records to each."""
     value = os.urandom(shape.value_bytes // 2).hex().encode()
     records = [Record(-1, 1_700_000_000_000 + n, b"%08d" % n, value, shape.headers) for n in range(shape.batch_records)]
-    batch = encode_batch(records, codec=shape.codec)
+    batch = encode_batch(records, BatchHeader(shape.codec))
     names = [f"{shape.name.replace(' ', '-').replace(',', '')}-{number}" for number in range(TOPICS)]
     for name in names:
         create_topic(node.address, name, {"retention.ms": "-1"})

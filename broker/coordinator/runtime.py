@@ -37,7 +37,7 @@ from minikafka.protocol.errors import (
     without_frames,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import encode_batch
+from minikafka.protocol.records.batch import TRANSACTIONAL, BatchHeader, encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Record
 from minikafka.storage.waits import in_task
@@ -414,14 +414,15 @@ class CoordinatorRuntime(Generic[S]):
         return None
 
     def _encode(self, state: S, decision: Decision, producer: Producer, now: Now) -> bytes:
-        return encode_batch(
-            [Record(-1, now.clock_ms, *state.encode(key, value)) for key, value in decision.records],
-            codec=self._codec,
+        is_transactional = decision.producer is not None
+        header = BatchHeader(
+            self._codec | TRANSACTIONAL * is_transactional,
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
             base_sequence=0,
-            transactional=decision.producer is not None,
         )
+        records = [Record(-1, now.clock_ms, *state.encode(key, value)) for key, value in decision.records]
+        return encode_batch(records, header)
 
     def _fail_tickets(self, decision: Decision, error: KafkaError) -> None:
         mapped = error_for(coordinator_error(error), error.detail or "")

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from minikafka.protocol.records.batch import assemble_parts
+from minikafka.protocol.records.batch import PLAIN, BatchHeader, Span, assemble_parts, codec_of
 from minikafka.protocol.records.compression import Buffer, Codec
 from minikafka.protocol.records.numpy_codec import varint_rows, varint_sizes
 from minikafka.protocol.records.numpy_varints import Array
@@ -80,21 +80,11 @@ class Payload(NamedTuple):
         """The number of records of a batch."""
         return int(self.firsts[index + 1] - self.firsts[index])
 
-    def batch(self, index: int, **numbers: Any) -> bytes:
-        """One encoded batch as bytes. The arguments are those of `parts`."""
-        return b"".join(self.parts(index, **numbers))
+    def batch(self, index: int, header: BatchHeader = PLAIN, *, level: int | None = None) -> bytes:
+        """One encoded batch as bytes."""
+        return b"".join(self.parts(index, header, level=level))
 
-    def parts(
-        self,
-        index: int,
-        *,
-        codec: Codec = Codec.NONE,
-        level: int | None = None,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        base_sequence: int = -1,
-        transactional: bool = False,
-    ) -> tuple[bytes, Buffer]:
+    def parts(self, index: int, header: BatchHeader = PLAIN, *, level: int | None = None) -> tuple[bytes, Buffer]:
         """The header of one batch, with its checksum, and its records, which are not copied.
 
         Raises ValueError for numbers out of the format's range.
@@ -102,13 +92,9 @@ class Payload(NamedTuple):
         first, end = int(self.firsts[index]), int(self.firsts[index + 1])
         timestamps = self.timestamps[first:end]
         data = self.data[int(self.bounds[first]) : int(self.bounds[end])]
-        return assemble_parts(
-            data if codec is Codec.NONE else bytes(data),
-            codec=codec, level=level, base_offset=0, leader_epoch=-1, attributes=codec | transactional << 4,
-            last_offset_delta=end - first - 1, base_timestamp=int(timestamps[0]),
-            max_timestamp=int(timestamps.max()), producer_id=producer_id, producer_epoch=producer_epoch,
-            base_sequence=base_sequence, count=end - first,
-        )  # fmt: skip
+        is_plain = codec_of(header.attributes) is Codec.NONE
+        span = Span(end - first - 1, int(timestamps[0]), int(timestamps.max()))
+        return assemble_parts(data if is_plain else bytes(data), end - first, header, span, level=level)
 
 
 def blob_sizes(blobs: pa.Array) -> Array:

@@ -15,6 +15,7 @@ from minikafka.client.records import RecordMetadata
 from minikafka.client.user_code import tolerated
 from minikafka.protocol.counted import counted
 from minikafka.protocol.errors import InvalidRecordError, KafkaError
+from minikafka.protocol.records.batch import TRANSACTIONAL, BatchHeader
 from minikafka.protocol.records.column_codec import encode_columns
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Headers
@@ -85,17 +86,14 @@ class PendingBatch:
     def encode(self, codec: Codec, level: int | None) -> bytes:
         """Encode the batch for a Produce request."""
         count = len(self.values)
+        attributes = codec | TRANSACTIONAL * self.transactional
         return encode_columns(
             self.keys if self.keys.count(None) < count else None,
             self.values,
             self.timestamps,
             [self.headers.get(index, ()) for index in range(count)] if self.headers else None,
-            codec=codec,
+            header=BatchHeader(attributes, 0, -1, self.producer_id, self.producer_epoch, self.base_sequence),
             level=level,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            base_sequence=self.base_sequence,
-            transactional=self.transactional,
         )
 
     def succeed(self, base_offset: int, append_time: int) -> None:

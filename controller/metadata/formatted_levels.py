@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from minikafka.protocol.codec.varint import read_uvarint, uvarint
 from minikafka.protocol.message_errors import MalformedMessage
-from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.protocol.records.batch import CONTROL, BatchHeader, batches, encode_batch
 from minikafka.protocol.records.control import ControlType, control_key, control_type
 from minikafka.protocol.records.record import CorruptRecords, Record
 from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
@@ -33,9 +33,9 @@ def write_formatted_levels(disk: Disk, directory: str, levels: Mapping[str, int]
         [Record(-1, now_ms, control_key(kind), value)]
         for kind, value in ((ControlType.SNAPSHOT_HEADER, _HEADER), (ControlType.SNAPSHOT_FOOTER, _FOOTER))
     ]
-    content = encode_batch(ends[0], control=True, leader_epoch=0)
-    content += encode_batch(records, base_offset=1, leader_epoch=0)
-    content += encode_batch(ends[1], control=True, base_offset=1 + len(records), leader_epoch=0)
+    content = encode_batch(ends[0], BatchHeader(CONTROL, leader_epoch=0))
+    content += encode_batch(records, BatchHeader(base_offset=1, leader_epoch=0))
+    content += encode_batch(ends[1], BatchHeader(CONTROL, base_offset=1 + len(records), leader_epoch=0))
     disk.write_atomically(f"{directory}/{FILE_NAME}", content)
 
 

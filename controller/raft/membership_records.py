@@ -10,7 +10,7 @@ from typing import TypeAlias
 from minikafka.controller.raft.voter_set import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from minikafka.protocol.codec.varint import read_uvarint, skip_tagged_fields, uvarint
 from minikafka.protocol.message_errors import MalformedMessage
-from minikafka.protocol.records.batch import Batch, encode_batch
+from minikafka.protocol.records.batch import CONTROL, Batch, BatchHeader, encode_batch
 from minikafka.protocol.records.control import ControlType, control_key, control_type
 from minikafka.protocol.records.record import Record
 
@@ -40,7 +40,7 @@ def control_batch(
 ) -> bytes:
     """Encode a control batch of records, each given as type and value."""
     entries = [Record(-1, timestamp_ms, control_key(kind), value) for kind, value in records]
-    return encode_batch(entries, control=True, base_offset=base_offset, leader_epoch=leader_epoch)
+    return encode_batch(entries, BatchHeader(CONTROL, base_offset, leader_epoch))
 
 
 def membership_in(batch: Batch) -> list[tuple[int, MembershipRecord]]:

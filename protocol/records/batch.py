@@ -18,6 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -31,13 +32,57 @@ MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CHECKED = struct.Struct(">hiqqqhii")
 _UNCHECKED = struct.Struct(">qiibI")
-_CODEC_MASK, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
+_CODEC_MASK = 0x07
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+"""Bits of the attributes; those of the codec are its number."""
 _CODECS = dict(enumerate(Codec))
 _SEQUENCE_COUNT = 1 << 31
 
 
 class UnsupportedMagic(CorruptRecords):
     """A batch with magic 0 or 1, from Kafka 0.10 or older; Kafka 4 does not support them either."""
+
+
+class BatchHeader(NamedTuple):
+    """The fields of a header that say nothing about the records.
+
+    Attributes:
+        attributes: the number of the codec, and bits such as `TRANSACTIONAL`.
+    """
+
+    attributes: int = 0
+    base_offset: int = 0
+    leader_epoch: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+
+class Span(NamedTuple):
+    """The fields of a header that say which offsets and timestamps (ms) the batch covers.
+
+    A compacted batch keeps the offsets that it had. With `DELETE_HORIZON`, `base_timestamp` is the delete horizon.
+    """
+
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+
+
+PLAIN = BatchHeader()
+
+
+def codec_of(attributes: int) -> Codec:
+    """The codec in the attributes of a batch. Raises CorruptRecords if it is unknown."""
+    codec = _CODECS.get(attributes & _CODEC_MASK)
+    if codec is None:
+        raise CorruptRecords(f"batch has the unknown compression codec {attributes & _CODEC_MASK}")
+    return codec
+
+
+def with_codec(attributes: int, codec: Codec) -> int:
+    """The attributes of a batch that is compressed with `codec` instead."""
+    return attributes & ~_CODEC_MASK | codec
 
 
 class Batch:
@@ -72,29 +117,34 @@ class Batch:
     @property
     def codec(self) -> Codec:
         """The compression codec. Raises CorruptRecords if it is unknown."""
-        codec = _CODECS.get(self.attributes & _CODEC_MASK)
-        if codec is None:
-            raise CorruptRecords(f"batch has the unknown compression codec {self.attributes & _CODEC_MASK}")
-        return codec
+        return codec_of(self.attributes)
+
+    @property
+    def header(self) -> BatchHeader:
+        """What a batch that is made of this one's records has in its header as well."""
+        return BatchHeader(
+            self.attributes, self.base_offset, self.leader_epoch, self.producer_id, self.producer_epoch,
+            self.base_sequence,
+        )  # fmt: skip
 
     @property
     def timestamp_type(self) -> int:
         """The timestamp type: with 0 (CreateTime) each record has its own timestamp; with 1 (LogAppendTime) all have
         `max_timestamp`."""
-        return (self.attributes & _LOG_APPEND_TIME) >> 3
+        return (self.attributes & LOG_APPEND_TIME) >> 3
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def has_delete_horizon(self) -> bool:
         """Whether `base_timestamp` is the time from which tombstones of this batch may be removed (KIP-534)."""
-        return bool(self.attributes & _DELETE_HORIZON)
+        return bool(self.attributes & DELETE_HORIZON)
 
     @property
     def last_offset(self) -> int:
@@ -136,7 +186,7 @@ class Batch:
             base_offset=self.base_offset,
             base_timestamp=self.base_timestamp,
             last_offset_delta=self.last_offset_delta,
-            log_append_time=self.max_timestamp if self.attributes & _LOG_APPEND_TIME else None,
+            log_append_time=self.max_timestamp if self.attributes & LOG_APPEND_TIME else None,
         )
 
     def __repr__(self) -> str:
@@ -194,75 +244,38 @@ def _magic_text(magic: int) -> str:
 
 def encode_batch(
     records: Sequence[Record],
+    header: BatchHeader = PLAIN,
     *,
-    codec: Codec = Codec.NONE,
-    level: int | None = None,
-    base_offset: int = 0,
-    timestamp_type: int = 0,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    transactional: bool = False,
-    control: bool = False,
-    leader_epoch: int = -1,
     deltas: Sequence[int] | None = None,
-    last_offset_delta: int | None = None,
-    base_timestamp: int | None = None,
-    max_timestamp: int | None = None,
-    delete_horizon: bool = False,
+    span: Span | None = None,
+    level: int | None = None,
 ) -> bytes:
     """Encode records as a batch.
 
     Args:
         deltas: the offset deltas; by default relative to the first record's offset, or 0, 1, 2, … if that is negative.
-        last_offset_delta: by default the offset delta of the last record. A compacted batch keeps its own, and a batch
-            without records requires it.
-        base_timestamp, max_timestamp: by default the first and the greatest timestamp of the records.
-        delete_horizon: whether `base_timestamp` is the delete horizon.
+        span: by default that of the records. A batch without records requires it.
+        level: of the compression.
 
     Raises ValueError for offsets that are not increasing and for numbers out of the format's range.
     """
     deltas = _deltas(records) if deltas is None else deltas
-    if base_timestamp is None:
-        base_timestamp = records[0].timestamp if records else -1
-    if max_timestamp is None:
-        max_timestamp = max([record.timestamp for record in records], default=-1)
-    if last_offset_delta is None:
-        last_offset_delta = deltas[-1]
-    attributes = codec | timestamp_type << 3 | transactional << 4 | control << 5 | delete_horizon << 6
-    return b"".join(assemble_parts(
-        encode_records(records, deltas, base_timestamp),
-        codec=codec, level=level, base_offset=base_offset, leader_epoch=leader_epoch, attributes=attributes,
-        last_offset_delta=last_offset_delta, base_timestamp=base_timestamp, max_timestamp=max_timestamp,
-        producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence,
-        count=len(records),
-    ))  # fmt: skip
+    if span is None:
+        span = Span(deltas[-1], records[0].timestamp, max([record.timestamp for record in records]))
+    payload = encode_records(records, deltas, span.base_timestamp)
+    return b"".join(assemble_parts(payload, len(records), header, span, level=level))
 
 
 def assemble_parts(
-    payload: Buffer,
-    *,
-    codec: Codec,
-    level: int | None,
-    base_offset: int,
-    leader_epoch: int,
-    attributes: int,
-    last_offset_delta: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    count: int,
+    payload: Buffer, count: int, header: BatchHeader, span: Span, *, level: int | None = None
 ) -> tuple[bytes, Buffer]:
-    """Compress encoded records and make their header. Returns the header and the bytes that follow it. Raises
-    ValueError for numbers out of the format's range."""
-    body = payload if codec is Codec.NONE else compress(codec, payload, level)
+    """Compress `count` encoded records and make their header. Returns the header and the bytes that follow it.
+
+    Raises ValueError for numbers out of the format's range."""
+    attributes, base_offset, leader_epoch, producer_id, producer_epoch, base_sequence = header
+    body = compress(codec_of(attributes), payload, level) if attributes & _CODEC_MASK else payload
     try:
-        checked = _CHECKED.pack(
-            attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch,
-            base_sequence, count,
-        )  # fmt: skip
+        checked = _CHECKED.pack(attributes, *span, producer_id, producer_epoch, base_sequence, count)
         crc = crc32c(body, crc32c(checked))
         head = _UNCHECKED.pack(base_offset, LENGTH_MIN + len(body), leader_epoch, MAGIC, crc)
     except struct.error as error:
@@ -272,7 +285,7 @@ def assemble_parts(
 
 def _deltas(records: Sequence[Record]) -> Sequence[int]:
     if not records:
-        raise ValueError("a batch without records requires last_offset_delta and deltas=()")
+        raise ValueError("a batch without records requires a span and deltas=()")
     first = records[0].offset
     if first < 0:
         return range(len(records))
@@ -293,7 +306,7 @@ def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timesta
     view = memoryview(buffer)
     (length,) = struct.unpack_from(">i", view, position + 8)
     (attributes,) = struct.unpack_from(">h", view, position + 21)
-    struct.pack_into(">h", view, position + 21, attributes | _LOG_APPEND_TIME)
+    struct.pack_into(">h", view, position + 21, attributes | LOG_APPEND_TIME)
     struct.pack_into(">q", view, position + 35, timestamp)
     struct.pack_into(">I", view, position + 17, crc32c(view[position + 21 : position + 12 + length]))
 

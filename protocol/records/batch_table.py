@@ -18,7 +18,16 @@ from typing import NamedTuple
 import numpy as np
 from crc32c import crc32c
 
-from minikafka.protocol.records.batch import HEADER_SIZE, LENGTH_MIN, MAGIC, Batch, parse_header
+from minikafka.protocol.records.batch import (
+    CONTROL,
+    HEADER_SIZE,
+    LENGTH_MIN,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    Batch,
+    parse_header,
+)
 from minikafka.protocol.records.compression import Buffer, decompress, too_much
 from minikafka.protocol.records.numpy_varints import Array, read_short_varints, read_varints
 from minikafka.protocol.records.record import RECORD_SIZE_MIN, CorruptRecords, record_starts
@@ -29,7 +38,7 @@ _HEADER = np.dtype([
     ("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("record_count", ">i4"),
 ])  # fmt: skip
 _LENGTH_TO_MAGIC = struct.Struct(">iib")
-_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_CODEC = 0x07
 _ALIKE_MIN = 8
 """The number of batches of the same size from which `locate_alike` is faster than the other methods."""
 _ALIKE_COUNT_MIN, _ALIKE_COUNT_MAX = 16, 512
@@ -93,7 +102,7 @@ class BatchTable:
     @property
     def timestamp_types(self) -> Array:
         """The timestamp type of each batch: 0 for CreateTime, 1 for LogAppendTime."""
-        return (self.heads["attributes"] & _LOG_APPEND_TIME) >> 3
+        return (self.heads["attributes"] & LOG_APPEND_TIME) >> 3
 
     @property
     def is_compressed(self) -> Array:
@@ -101,11 +110,11 @@ class BatchTable:
 
     @property
     def is_control(self) -> Array:
-        return (self.heads["attributes"] & _CONTROL) != 0
+        return (self.heads["attributes"] & CONTROL) != 0
 
     @property
     def is_transactional(self) -> Array:
-        return (self.heads["attributes"] & _TRANSACTIONAL) != 0
+        return (self.heads["attributes"] & TRANSACTIONAL) != 0
 
     def check_crcs(self) -> None:
         """Raise CorruptRecords if a checksum does not match."""

@@ -13,9 +13,9 @@ from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
-from minikafka.protocol.records.batch import Batch, assemble_parts
+from minikafka.protocol.records.batch import PLAIN, Batch, BatchHeader, Span, assemble_parts
 from minikafka.protocol.records.columns import Columns
-from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Codec
+from minikafka.protocol.records.compression import MAX_SIZE_BYTES
 from minikafka.protocol.records.record import Headers, Record, encode_records
 
 if TYPE_CHECKING:
@@ -54,13 +54,8 @@ def encode_columns(
     timestamps: Sequence[int],
     headers: Sequence[Headers] | None = None,
     *,
-    codec: Codec = Codec.NONE,
+    header: BatchHeader = PLAIN,
     level: int | None = None,
-    base_offset: int = 0,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    transactional: bool = False,
 ) -> bytes:
     """Encode columns as the batch that `encode_batch` makes of the same records with consecutive offsets.
 
@@ -71,12 +66,8 @@ def encode_columns(
     else:
         rows = zip(repeat(-1), timestamps, keys or repeat(None), values, headers or repeat(()), strict=False)
         payload = encode_records(cast("list[Record]", list(rows)), range(count), timestamps[0])
-    return b"".join(assemble_parts(
-        payload, codec=codec, level=level, base_offset=base_offset, leader_epoch=-1,
-        attributes=codec | transactional << 4, last_offset_delta=count - 1, base_timestamp=timestamps[0],
-        max_timestamp=max(timestamps), producer_id=producer_id, producer_epoch=producer_epoch,
-        base_sequence=base_sequence, count=count,
-    ))  # fmt: skip
+    span = Span(count - 1, timestamps[0], max(timestamps))
+    return b"".join(assemble_parts(payload, count, header, span, level=level))
 
 
 def scan_usual(payload: bytes | memoryview, count: int) -> tuple[int, int] | None:

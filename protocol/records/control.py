@@ -10,7 +10,7 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from minikafka.protocol.records.batch import Batch, encode_batch
+from minikafka.protocol.records.batch import CONTROL, TRANSACTIONAL, Batch, BatchHeader, encode_batch
 from minikafka.protocol.records.record import CorruptRecords, Record
 
 _KEY = struct.Struct(">hh")
@@ -83,36 +83,7 @@ def encode_end_transaction(
     leader_epoch: int = -1,
 ) -> bytes:
     """Encode the control batch that ends the open transaction of a producer id and epoch; `timestamp` is in ms."""
-    return encode_control(
-        marker.type,
-        _MARKER.pack(0, marker.coordinator_epoch),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-        timestamp=timestamp,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-    )
-
-
-def encode_control(
-    kind: ControlType,
-    value: bytes,
-    *,
-    timestamp: int,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    transactional: bool = False,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-) -> bytes:
-    """Encode a control batch of one record."""
-    return encode_batch(
-        [Record(-1, timestamp, control_key(kind), value)],
-        control=True,
-        transactional=transactional,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-    )
+    attributes = CONTROL | TRANSACTIONAL
+    header = BatchHeader(attributes, base_offset, leader_epoch, producer_id, producer_epoch)
+    record = Record(-1, timestamp, control_key(marker.type), _MARKER.pack(0, marker.coordinator_epoch))
+    return encode_batch([record], header)

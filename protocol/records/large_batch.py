@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minikafka.protocol.counted import counted
-from minikafka.protocol.records.batch import Batch, assemble_parts, parse_header
+from minikafka.protocol.records.batch import Batch, Span, assemble_parts, parse_header, with_codec
 from minikafka.protocol.records.compression import Codec, decompress
 from minikafka.protocol.records.record import (
     RECORD_OVERHEAD_BYTES,
@@ -15,7 +15,6 @@ from minikafka.protocol.records.record import (
 
 SLICE_SIZE_BYTES = 1 << 20
 """No record of a slice begins after this position in the slice."""
-_UNCOMPRESSED = ~0x07
 
 
 class LargeBatch:
@@ -78,9 +77,6 @@ class LargeBatch:
 
     def _with(self, body: memoryview, count: int, last_delta: int) -> Batch:
         batch = self._batch
-        return parse_header(b"".join(assemble_parts(
-            body, codec=Codec.NONE, level=None, base_offset=batch.base_offset, leader_epoch=batch.leader_epoch,
-            attributes=batch.attributes & _UNCOMPRESSED, last_offset_delta=last_delta,
-            base_timestamp=batch.base_timestamp, max_timestamp=batch.max_timestamp, producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence, count=count,
-        )))  # fmt: skip
+        header = batch.header._replace(attributes=with_codec(batch.attributes, Codec.NONE))
+        span = Span(last_delta, batch.base_timestamp, batch.max_timestamp)
+        return parse_header(b"".join(assemble_parts(body, count, header, span)))

@@ -228,8 +228,7 @@ def _halves(batch: Outgoing, level: int | None) -> list[Outgoing]:
     records, middle = whole.records(), batch.count // 2
     return [
         Outgoing(batch.tp, encode_batch(
-            some, codec=whole.codec, level=level, producer_id=whole.producer_id, producer_epoch=whole.producer_epoch,
-            base_sequence=(whole.base_sequence + first) % SEQUENCES, transactional=whole.is_transactional,
+            some, whole.header._replace(base_sequence=(whole.base_sequence + first) % SEQUENCES), level=level,
         ), len(some))
         for first, some in ((0, records[:middle]), (middle, records[middle:]))
     ]  # fmt: skip

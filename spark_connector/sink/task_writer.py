@@ -18,6 +18,7 @@ from minikafka.client.producer.arrow_encoding import (
 )
 from minikafka.protocol.errors import InvalidTopicError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import TRANSACTIONAL, BatchHeader
 from minikafka.protocol.records.numpy_varints import Array
 from minikafka.spark_connector.brokers import sockets
 from minikafka.spark_connector.brokers.offset_reader import OffsetReader
@@ -140,15 +141,14 @@ class TaskWriter:
 
     def _outgoing(self, payload: Payload, index: int, tp: TopicPartition) -> Outgoing:
         sequence, count = self._sequences.get(tp, 0), payload.count(index)
-        head, body = payload.parts(
-            index,
-            codec=self._options.codec,
-            level=self._options.level,
+        is_transactional = self._producer.transactional_id is not None
+        header = BatchHeader(
+            self._options.codec | TRANSACTIONAL * is_transactional,
             producer_id=self._producer.producer_id,
             producer_epoch=self._producer.epoch,
             base_sequence=sequence,
-            transactional=self._producer.transactional_id is not None,
         )
+        head, body = payload.parts(index, header, level=self._options.level)
         self._sequences[tp] = (sequence + count) % SEQUENCES
         data = Parts(head, body) if len(body) >= _COPIED_BYTES_MAX else b"".join((head, body))
         return Outgoing(tp, data, count)

@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from typing import NamedTuple
 
-from minikafka.protocol.records.batch import Batch, assemble_parts, encode_batch
+from minikafka.protocol.records.batch import (
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    Batch,
+    Span,
+    assemble_parts,
+    encode_batch,
+    with_codec,
+)
 from minikafka.protocol.records.compression import Buffer, Codec
 from minikafka.protocol.records.record import Record
 from minikafka.storage.compaction.cleaned_transactions import CleanedTransactions
@@ -24,7 +32,6 @@ from minikafka.storage.compaction.keyed_records import KeyedRecords, read_keyed_
 from minikafka.storage.compaction.offset_map import OffsetMap
 
 _TIMESTAMP_MAX = (1 << 63) - 1
-_LOG_APPEND_TIME = 0x08
 _NEVER = 1 << 63
 """An offset beyond each offset of a log. A record without a key counts as replaced at this offset: it is removed."""
 
@@ -143,8 +150,9 @@ class BatchFilter:
         """
         if not batch.record_count or (can_discard and self._horizon_has_passed(batch)):
             return None
-        if can_discard and not batch.has_delete_horizon and self._new_horizon_ms is not None:
-            return self._with_horizon(batch, batch.records())
+        horizon_ms = self._new_horizon_ms
+        if can_discard and not batch.has_delete_horizon and horizon_ms is not None:
+            return self._with_horizon(batch, batch.records(), horizon_ms)
         return _kept(batch, batch.data)
 
     def _data(self, batch: Batch, records: KeyedRecords, keep: list[int], first: int, last: int) -> Kept | None:
@@ -159,9 +167,10 @@ class BatchFilter:
         tombstones = bool(null) and not null.isdisjoint(keep)
         if not keep:
             return None
-        if tombstones and not batch.has_delete_horizon and self._new_horizon_ms is not None:
+        horizon_ms = self._new_horizon_ms
+        if tombstones and not batch.has_delete_horizon and horizon_ms is not None:
             left = {offsets[index] for index in keep}
-            return self._with_horizon(batch, [record for record in batch.records() if record.offset in left])
+            return self._with_horizon(batch, [one for one in batch.records() if one.offset in left], horizon_ms)
         return _kept(batch, batch.data) if len(keep) == count else _with_records(batch, records, keep)
 
     def _stays_empty(self, batch: Batch) -> bool:
@@ -183,16 +192,12 @@ class BatchFilter:
         horizon_ms = self._rules.now_ms + self._rules.delete_retention_ms
         return horizon_ms if horizon_ms <= _TIMESTAMP_MAX else None
 
-    def _with_horizon(self, batch: Batch, records: Sequence[Record]) -> Kept:
-        data = encode_batch(
-            records,
-            codec=batch.codec, base_offset=batch.base_offset, timestamp_type=batch.timestamp_type,
-            producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence,
-            transactional=batch.is_transactional, control=batch.is_control, leader_epoch=batch.leader_epoch,
-            deltas=[record.offset - batch.base_offset for record in records],
-            last_offset_delta=batch.last_offset_delta, base_timestamp=self._new_horizon_ms, delete_horizon=True,
-        )  # fmt: skip
-        return Kept(data, batch.last_offset, max([record.timestamp for record in records]))
+    def _with_horizon(self, batch: Batch, records: Sequence[Record], horizon_ms: int) -> Kept:
+        max_timestamp = max([record.timestamp for record in records])
+        header = batch.header._replace(attributes=batch.attributes | DELETE_HORIZON)
+        deltas = [record.offset - batch.base_offset for record in records]
+        span = Span(batch.last_offset_delta, horizon_ms, max_timestamp)
+        return Kept(encode_batch(records, header, deltas=deltas, span=span), batch.last_offset, max_timestamp)
 
 
 def _kept(batch: Batch, data: Buffer) -> Kept:
@@ -210,25 +215,18 @@ def _with_records(batch: Batch, records: KeyedRecords, keep: Sequence[int]) -> K
             start = starts[after]
     runs.append(data[start : ends[keep[-1]]])
     max_timestamp = batch.max_timestamp
-    if not batch.attributes & _LOG_APPEND_TIME:
+    if not batch.attributes & LOG_APPEND_TIME:
         max_timestamp = max([records.timestamps[index] for index in keep])
     payload = b"".join(runs)
     return Kept(_rebuilt(batch, payload, len(keep), max_timestamp), batch.last_offset, max_timestamp)
 
 
 def _rebuilt(batch: Batch, payload: bytes, count: int, max_timestamp: int) -> bytes:
-    return b"".join(assemble_parts(
-        payload, codec=batch.codec, level=None, base_offset=batch.base_offset, leader_epoch=batch.leader_epoch,
-        attributes=batch.attributes, last_offset_delta=batch.last_offset_delta, base_timestamp=batch.base_timestamp,
-        max_timestamp=max_timestamp, producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence, count=count,
-    ))  # fmt: skip
+    span = Span(batch.last_offset_delta, batch.base_timestamp, max_timestamp)
+    return b"".join(assemble_parts(payload, count, batch.header, span))
 
 
 def _empty(batch: Batch) -> bytes:
-    return encode_batch(
-        (), codec=Codec.NONE, deltas=(), base_offset=batch.base_offset, timestamp_type=batch.timestamp_type,
-        producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence,
-        transactional=batch.is_transactional, control=batch.is_control, leader_epoch=batch.leader_epoch,
-        last_offset_delta=batch.last_offset_delta, base_timestamp=-1, max_timestamp=batch.max_timestamp,
-    )  # fmt: skip
+    attributes = with_codec(batch.attributes & ~DELETE_HORIZON, Codec.NONE)
+    span = Span(batch.last_offset_delta, -1, batch.max_timestamp)
+    return encode_batch((), batch.header._replace(attributes=attributes), deltas=(), span=span)

@@ -1,5 +1,6 @@
 """Looks up data across the segments of a log: batches by offset, aborted transactions, batches of producers."""
 
+from minikafka.protocol.records.batch import CONTROL
 from minikafka.storage.disks.disk import FileSlice
 from minikafka.storage.logs.producer_state import BATCHES_KEPT, BatchMetadata, Histories
 from minikafka.storage.segments.batch_scan import Header, headers
@@ -12,7 +13,6 @@ _HISTORY_BATCHES = 2_000
 _HISTORY_SIZE = 16 << 20
 """About the number of bytes that `find_histories` examines: each batch may have to be read from the disk."""
 _BLOCK_SIZE = 32 << 10
-_CONTROL = 0x20
 
 
 def find_slice(
@@ -79,7 +79,7 @@ def find_histories(segments: Segments, end_offset: int) -> Histories:
             start = _block_before(segment, end)
             block = list(headers(segment.log, start, end))[-left:]
             for one in reversed(block):
-                if one.producer_id >= 0 and one.base_sequence >= 0 and not one.attributes & _CONTROL:
+                if one.producer_id >= 0 and one.base_sequence >= 0 and not one.attributes & CONTROL:
                     batches = found.setdefault((one.producer_id, one.producer_epoch), [])
                     if len(batches) < BATCHES_KEPT:
                         batches.append(_metadata(one))

@@ -1,6 +1,6 @@
 """Brings the producer state of a log up to date from its batches: after an append, a recovery or a truncation."""
 
-from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.batch import CONTROL, Batch
 from minikafka.storage.logs.log_state import LogState
 from minikafka.storage.logs.producer_state import ProducerStates
 from minikafka.storage.segments.segment import Segment
@@ -25,7 +25,7 @@ def _replay_headers(producers: ProducerStates, segments: Segments, end_offset: i
             if header.base_offset >= end_offset:
                 break
             if header.producer_id >= 0:
-                batch = segment.batch(header) if header.attributes & 0x20 else header
+                batch = segment.batch(header) if header.attributes & CONTROL else header
                 completed = producers.apply(batch)
                 if completed is not None:
                     producers.complete(completed)

@@ -23,14 +23,13 @@ from crc32c import crc32c
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import error_for
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.batch import CONTROL, TRANSACTIONAL, Batch
 from minikafka.protocol.records.control import ControlType, parse_end_transaction
 from minikafka.storage.segments.batch_scan import Header
 
 BATCHES_KEPT = 5
 """Batches per producer whose retries are detected. The maximum of max.in.flight.requests.per.connection."""
 _SEQUENCE_MAX = (1 << 31) - 1
-_TRANSACTIONAL, _CONTROL = 0x10, 0x20
 _SNAPSHOT_VERSION = 1
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
@@ -207,7 +206,7 @@ class ProducerStates:
         TRANSACTION_COORDINATOR_FENCED.
         """
         producer = self._producers.get(batch.producer_id)
-        if batch.attributes & _CONTROL:
+        if batch.attributes & CONTROL:
             known = producer or Producer(batch.producer_id)
             self._check_marker(known, batch, origin, offset, transaction_version)
             return None
@@ -223,7 +222,7 @@ class ProducerStates:
                     raise self._out_of_order_epoch(producer, batch, offset)
         elif batch.producer_epoch < producer.epoch and origin != Origin.REPLICATION:
             self._check_epoch(producer, batch, offset)
-        if producer.transaction_first_offset >= 0 and not batch.attributes & _TRANSACTIONAL:
+        if producer.transaction_first_offset >= 0 and not batch.attributes & TRANSACTIONAL:
             text = f"Expected transactional write from producer {producer.producer_id} at offset {offset}"
             raise error_for(ErrorCode.INVALID_TXN_STATE, f"{text} in partition {self._name}")
         return None
@@ -300,7 +299,7 @@ class ProducerStates:
         if self._frozen is not None:
             self._frozen.keep(producer)
         first_offset = batch.base_offset if first_offset is None else first_offset
-        if batch.attributes & _CONTROL:
+        if batch.attributes & CONTROL:
             assert isinstance(batch, Batch), "a control batch is needed, not only its header"
             return self._apply_marker(producer, batch, first_offset)
         self._producers[batch.producer_id] = producer
@@ -314,7 +313,7 @@ class ProducerStates:
             del batches[0]
             producer.restored = False
         producer.last_timestamp = batch.max_timestamp
-        if batch.attributes & _TRANSACTIONAL and producer.transaction_first_offset < 0:
+        if batch.attributes & TRANSACTIONAL and producer.transaction_first_offset < 0:
             producer.transaction_first_offset = first_offset
             self._ongoing[first_offset] = batch.producer_id
         return None

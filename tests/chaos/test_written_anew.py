@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.batches import encode_batch
 from support.clients_raw import RawConnection
 from support.node import NodeProcess
 
@@ -16,7 +17,6 @@ from chaos.written_anew import producer_at, written_anew
 from minikafka.client.blocking import Admin
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
 
 pytestmark = pytest.mark.timeout(120)

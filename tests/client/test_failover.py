@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.batches import encode_batch
 from support.fake_network import FakeBroker, FakeNetwork
 
 from minikafka.client import Admin, Consumer, Producer
@@ -57,7 +58,7 @@ from minikafka.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from minikafka.protocol.records.batch import encode_batch, parse_header
+from minikafka.protocol.records.batch import parse_header
 from minikafka.protocol.records.record import Record
 
 pytestmark = pytest.mark.anyio

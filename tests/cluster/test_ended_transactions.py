@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from support import ended_transactions
+from support.batches import encode_batch
 from support.ended_transactions import left_open
 from support.node import NodeProcess
 from support.open_transaction import open_transaction
 from support.raw_produce import produce, writable_topics
 
 from minikafka.client.blocking import Producer
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
 
 FIRST = Record(-1, 0, None, b"first")

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from support.batches import encode_batch
 from support.conversation import Answer, Closed, HangUp, NotAStepError, RawBytes, Request, Silence, Wait, read
 from support.conversation_batches import decode_batches, encode_batches
 from support.conversation_names import NOW, TIME_OF_RUN, Names
@@ -13,7 +14,7 @@ from support.conversation_values import comparable, in_one_order, to_message
 
 from minikafka.protocol.messages.fetch import FetchResponse
 from minikafka.protocol.messages.join_group import JoinGroupResponse
-from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.protocol.records.batch import batches
 from minikafka.protocol.records.record import CorruptRecords, Record
 
 EVERY_STEP = """\

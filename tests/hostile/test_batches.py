@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import crc32c
 import pytest
+from support.batches import encode_batch
 from support.clients import connect, read
 from support.clients_raw import RawConnection
 from support.node import ServerProcess
 from support.raw_produce import produce, writable_topics
 
 from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec, compress
 from minikafka.protocol.records.record import Record
 

@@ -7,6 +7,7 @@ import time
 
 import crc32c
 import pytest
+from support.batches import encode_batch
 from support.clients_raw import RawConnection, request
 from support.node import ServerProcess
 from support.oracle import Oracle
@@ -15,7 +16,7 @@ from support.raw_produce import PRODUCE_VERSION, produce, produce_request, writa
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.headers import decode_response
 from minikafka.protocol.messages.produce import ProduceResponse
-from minikafka.protocol.records.batch import HEADER_SIZE, encode_batch
+from minikafka.protocol.records.batch import HEADER_SIZE
 from minikafka.protocol.records.compression import Codec, compress
 from minikafka.protocol.records.record import Record
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.batches import encode_batch
 from support.clients_raw import RawConnection, request
 from support.node import ServerProcess
 from support.oracle import Oracle
@@ -36,7 +37,6 @@ from minikafka.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Record
 

@@ -15,8 +15,8 @@ MUTATIONS = (
     Mutation(
         "a tombstone gets a new horizon with each cleaning, and never goes",
         _FILTER,
-        "        if tombstones and not batch.has_delete_horizon and self._new_horizon_ms is not None:\n",
-        "        if tombstones and self._new_horizon_ms is not None:\n",
+        "        if tombstones and not batch.has_delete_horizon and horizon_ms is not None:\n",
+        "        if tombstones and horizon_ms is not None:\n",
         (f"{_STORIES}::test_each_key_keeps_its_last_value",),
         seeds=STORY_ONLY,
     ),

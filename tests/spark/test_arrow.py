@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import record_shapes
+from support.batches import encode_batch
 
 from minikafka.client.records import ConsumerRecord, RecordBatch
-from minikafka.protocol.records.batch import Batch, batches, encode_batch, parse_header, stamp_log_append_time
+from minikafka.protocol.records.batch import Batch, batches, parse_header, stamp_log_append_time
 from minikafka.protocol.records.compression import TOGETHER_SIZE_BYTES, Codec, TooMuchContent
 from minikafka.protocol.records.record import CorruptRecords, Record
 

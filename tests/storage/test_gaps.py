@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.batches import encode_batch
 from support.compaction import COMPACTED, Cleaned
 from support.logs import Clock, append_bytes, memory_disk
 
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import Checkpointed, LogContext

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 import trio
+from support.batches import encode_batch
 from support.logs import (
     DIRECTORY,
     PARTITION,
@@ -25,7 +26,6 @@ from support.logs import (
 )
 
 from minikafka.protocol.errors import KafkaError, KafkaStorageError
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.control import ControlType
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.disks.checkpoint_files import CLEAN_SHUTDOWN

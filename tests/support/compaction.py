@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
 from minikafka.storage.compaction.compaction import Compaction, CompactionSettings
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import LogContext
+from support.batches import encode_batch
 from support.logs import Clock, append_bytes, read_batches
 
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import Batch, batches, encode_batch
+from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 from minikafka.storage.disks.disk import MemoryDisk
@@ -15,6 +15,7 @@ from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import UNOWNED, Checkpointed, LogContext, LogOwner
 from minikafka.storage.logs.log_results import Appended
+from support.batches import encode_batch
 
 PARTITION = TopicPartition("flights", 0)
 DIRECTORY = "/data/flights-0"

@@ -58,8 +58,8 @@ from minikafka.protocol.messages.offset_for_leader_epoch import (
 )
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
+from support.batches import encode_batch
 from support.fake_network import FakeNetwork, Later
 
 EARLIEST = -2

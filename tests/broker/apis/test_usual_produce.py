@@ -14,6 +14,7 @@ import trio.testing
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.batches import encode_batch
 
 from minikafka.broker.apis import produce
 from minikafka.broker.apis.usual_produce import KEY, SHAPES_MAX, UsualProduce
@@ -34,7 +35,7 @@ from minikafka.protocol.messages.produce import (
     TopicProduceData,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import Codec, encode_batch
+from minikafka.protocol.records.batch import Codec
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk
 from minikafka.storage.logs.log_context import Checkpointed, LogContext

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.batches import encode_batch
 
 from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
@@ -13,7 +14,7 @@ from minikafka.broker.coordinator.groups.state.group_records import OffsetCommit
 from minikafka.broker.coordinator.replay import APPLY_WORK, BATCH_WORK, SLICE_RECORDS, VALUE_BYTES, WORK_AT_ONCE, replay
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.group_records import OffsetCommitKey
-from minikafka.protocol.records.batch import Batch, batches, encode_batch
+from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 

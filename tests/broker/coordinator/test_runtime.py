@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from support.batches import encode_batch
 from support.coordinator_node import MemoryLogs, MemoryNode, run_with_node
 
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
@@ -38,7 +39,6 @@ from minikafka.protocol.messages.offset_fetch import (
 )
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 

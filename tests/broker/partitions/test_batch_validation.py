@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from crc32c import crc32c
+from support.batches import encode_batch
 
 from minikafka.broker.partitions import batch_validation
 from minikafka.broker.partitions.batch_validation import (
@@ -27,7 +28,7 @@ from minikafka.protocol.errors import (
     MessageTooLargeError,
     UnsupportedCompressionTypeError,
 )
-from minikafka.protocol.records.batch import Batch, Codec, encode_batch
+from minikafka.protocol.records.batch import Batch, Codec
 from minikafka.protocol.records.compression import compress
 from minikafka.protocol.records.record import Record, encode_records
 

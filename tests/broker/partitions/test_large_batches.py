@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from support.batches import encode_batch
 
 from minikafka.broker.partitions.batch_validation import AT_ONCE_RECORDS, LargeBatch, Rules, produced_batch
 from minikafka.broker.partitions.large_batches import AT_ONCE, AT_ONCE_S, LargeBatches
-from minikafka.protocol.records.batch import Batch, Codec, encode_batch
+from minikafka.protocol.records.batch import Batch, Codec
 from minikafka.protocol.records.record import Record
 from minikafka.storage.disks.memory_disk import MemoryDisk
 

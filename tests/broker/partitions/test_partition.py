@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 import trio.testing
+from support.batches import encode_batch
 
 from minikafka.broker.partitions.batch_validation import produced_batch, rules_of
 from minikafka.broker.partitions.fetch_result import READ_COMMITTED
@@ -21,7 +22,7 @@ from minikafka.protocol.errors import (
     UnknownLeaderEpochError,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import Codec, batches, encode_batch
+from minikafka.protocol.records.batch import Codec, batches
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.batches import encode_batch
 
 from minikafka.broker.partitions.batch_validation import produced_batch
 from minikafka.broker.partitions.partition import AppendResult, Partition
@@ -16,7 +17,6 @@ from minikafka.protocol.errors import (
     TransactionCoordinatorFencedError,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk

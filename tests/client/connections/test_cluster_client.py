@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 import trio
+from support.batches import encode_batch
 from support.clients import until_answered
 from support.fake_network import FakeNetwork
 from trio.testing import MockClock
@@ -39,7 +40,7 @@ from minikafka.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from minikafka.protocol.records.batch import encode_batch, parse_header
+from minikafka.protocol.records.batch import parse_header
 from minikafka.protocol.records.record import Record
 
 pytestmark = pytest.mark.anyio

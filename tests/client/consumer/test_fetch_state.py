@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.batches import encode_batch
 
 from minikafka.client.consumer import chunk as chunk_module
 from minikafka.client.consumer.fetch_session import FetchSession
@@ -14,7 +15,6 @@ from minikafka.client.options import ConsumerOptions, make
 from minikafka.protocol.errors import CorruptMessageError, OffsetOutOfRangeError
 from minikafka.protocol.messages.fetch import AbortedTransaction, PartitionData
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record

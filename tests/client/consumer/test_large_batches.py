@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.batches import encode_batch
 from support.scripted_cluster import ScriptedCluster, on_virtual_time
 
 from minikafka.client.consumer import chunk as chunk_module
@@ -20,7 +21,7 @@ from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.errors import CorruptMessageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records import large_batch
-from minikafka.protocol.records.batch import Batch, batches, encode_batch, parse_header
+from minikafka.protocol.records.batch import Batch, batches, parse_header
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.large_batch import LargeBatch
 from minikafka.protocol.records.record import CorruptRecords, Record

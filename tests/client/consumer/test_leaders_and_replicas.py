@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+from support.batches import encode_batch
 from support.fake_network import FakeNetwork
 from support.scripted_coordinator import committed_offset, fetched_offset
 from trio.testing import MockClock
@@ -25,7 +26,6 @@ from minikafka.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
 
 TP = TopicPartition("t", 0)

@@ -10,6 +10,7 @@ pa = pytest.importorskip("pyarrow")
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from support import record_shapes  # noqa: E402
+from support.batches import encode_batch, header_of  # noqa: E402
 
 from minikafka.client.consumer.arrow_batches import HEADER  # noqa: E402
 from minikafka.client.producer.arrow_encoding import (  # noqa: E402
@@ -22,7 +23,6 @@ from minikafka.client.producer.arrow_encoding import (  # noqa: E402
     header_sizes,
 )
 from minikafka.client.producer.partitioner import partition_for_key, partitions_for_slices  # noqa: E402
-from minikafka.protocol.records.batch import encode_batch  # noqa: E402
 from minikafka.protocol.records.compression import Codec  # noqa: E402
 from minikafka.protocol.records.record import Record  # noqa: E402
 
@@ -53,7 +53,7 @@ def test_encoding_agrees(groups: list[list[Record]], codec: Codec, sequence: int
     payload = encode(flat, firsts)
     for index, group in enumerate(groups):
         numbers = {"codec": codec, "producer_id": 9, "producer_epoch": 3, "base_sequence": sequence}
-        made = payload.batch(index, transactional=True, **numbers)
+        made = payload.batch(index, header_of(transactional=True, **numbers))
         assert made == encode_batch(group, transactional=True, **numbers)
         assert payload.count(index) == len(group)
 

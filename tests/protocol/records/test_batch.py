@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import record_shapes
+from support.batches import encode_batch
 
 from minikafka.protocol.records.batch import (
     HEADER_SIZE,
     UnsupportedMagic,
     assign,
     batches,
-    encode_batch,
     parse_header,
     stamp_log_append_time,
 )

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import record_shapes
+from support.batches import encode_batch, header_of
 
 from minikafka.protocol.records import column_codec
-from minikafka.protocol.records.batch import Batch, batches, encode_batch, parse_header, stamp_log_append_time
+from minikafka.protocol.records.batch import Batch, batches, parse_header, stamp_log_append_time
 from minikafka.protocol.records.column_codec import decode_columns, encode_columns
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import CorruptRecords, Headers, Record
@@ -52,7 +53,8 @@ def column_records(some: list[Batch], max_size_bytes: int = 1 << 20) -> list[Rec
 def test_encoding_agrees(records: list[Record], codec: Codec, sequence: int) -> None:
     _, timestamps, keys, values, headers = zip(*records, strict=True)
     numbers: dict[str, Any] = {"codec": codec, "producer_id": 9, "base_sequence": sequence}
-    assert encode_columns(keys, values, timestamps, headers, **numbers) == encode_batch(records, **numbers)
+    encoded = encode_columns(keys, values, timestamps, headers, header=header_of(**numbers))
+    assert encoded == encode_batch(records, **numbers)
 
 
 @given(values=st.lists(st.binary(max_size=200), min_size=1, max_size=300))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.batches import encode_batch
 
-from minikafka.protocol.records.batch import encode_batch, parse_header
+from minikafka.protocol.records.batch import parse_header
 from minikafka.protocol.records.control import (
     ControlType,
     EndTxnMarker,
     control_key,
     control_type,
-    encode_control,
     encode_end_transaction,
     parse_end_transaction,
 )
@@ -40,7 +40,8 @@ def test_markers_round_trip(
 
 
 def test_other_control_records_are_not_markers() -> None:
-    batch = parse_header(encode_control(ControlType.LEADER_CHANGE, b"\x00\x00", timestamp=1))
+    record = Record(-1, 1, control_key(ControlType.LEADER_CHANGE), b"\x00\x00")
+    batch = parse_header(encode_batch([record], control=True))
     assert parse_end_transaction(batch) is None
     assert control_type(b"\x00\x00\x00\x63") is ControlType.UNKNOWN
     assert control_type(control_key(ControlType.SNAPSHOT_FOOTER)) is ControlType.SNAPSHOT_FOOTER

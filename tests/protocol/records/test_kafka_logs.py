@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.batches import encode_batch
 
-from minikafka.protocol.records.batch import Batch, batches, encode_batch
+from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType, parse_end_transaction
 from minikafka.protocol.records.record import Record

@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 from crc32c import crc32c
+from support.batches import encode_batch
 
-from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.protocol.records.batch import batches
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import CorruptRecords, Record
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.batches import encode_batch
 from support.logs import append_bytes, make_batch, memory_disk, open_log
 
 from minikafka.protocol.errors import ErrorCode, KafkaError
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Record
 from minikafka.storage.disks.off_loop import in_line

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.batches import encode_batch
 from support.oracle import needs_oracle, tool
 
 from minikafka.broker.coordinator.groups.state.consumer_group_records import (
@@ -22,7 +23,6 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     encode_consumer_group_record,
 )
 from minikafka.protocol.message import MalformedMessage
-from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
 
 RECORDED = Path(__file__).with_name("kafkas-consumer-group-records.txt")

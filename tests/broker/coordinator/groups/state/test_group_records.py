@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.batches import encode_batch
 from support.coordinator_bench import NO_DELAY
 from support.coordinator_node import MemoryNode
 from support.coordinator_requests import commit, member_of_stable_group, with_node
@@ -19,7 +20,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.protocol.message import MalformedMessage, encode
 from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from minikafka.protocol.names import uuid_from_text
-from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.protocol.records.batch import batches
 from minikafka.protocol.records.record import Record
 
 KAFKAS_LOG = SHARED / "kafka-logs" / "clean" / "__consumer_offsets-1" / "00000000000000000000.log"
