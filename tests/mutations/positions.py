@@ -365,6 +365,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "metadata have topics without a name",
+        "client/connections/cluster_metadata.py",
+        "for one in response.topics if one.name}",
+        "for one in response.topics if one.name != 0}",
+        ("tests/client/connections/test_lacking_answers.py::test_only_kafka_errors_are_raised",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a loop over buffered records makes no request before their end",
         "client/consumer/iteration.py",
         "            if chunk.taken != start or self._fetcher.current is not chunk or self._is_due():\n",

@@ -38,6 +38,8 @@ RARELY: dict[str, Any] = {"retry_backoff_ms": 1_000, "request_timeout_ms": 4_000
 """Few attempts are enough: the responses are always the same."""
 QUICK: dict[str, Any] = {"default_api_timeout_ms": 5_000, **RARELY}
 SENDS: dict[str, Any] = {"max_block_ms": 5_000, "delivery_timeout_ms": 5_000, "linger_ms": 0, **RARELY}
+SPINS = 5_000
+"""No call sends that many requests in its time, unless it sends them without a pause."""
 REQUESTS = {api.response: api.request for api in APIS.values()}
 
 
@@ -190,6 +192,7 @@ class Player(FakeNetwork):
         super().__init__()
         self._changed, self._change = changed, change
         self.broker("a", 1, {api.request: self._missing for api in APIS.values()})
+        self._answers = count(1)
         self.brokers[0].handlers |= {REQUESTS[one.kind]: partial(self._play, one) for one in kept.values()}
 
     async def open_stream(self, host: str, port: int, receiver: Any, task_group: Any) -> FakeStream:
@@ -200,6 +203,7 @@ class Player(FakeNetwork):
 
     def _play(self, kept: Kept, request: Any, version: int) -> Any:
         """A fetch takes time, as otherwise a consumer fetches so often that no time passes."""
+        assert next(self._answers) < SPINS, "requests follow one another without a pause"
         _, response = decode_response(kept.kind, kept.version, bytearray(kept.frame))
         if kept.kind is self._changed and self._change is not None:
             self._change(response)
