@@ -105,8 +105,8 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
         refused = TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
     elif transactional:
         try:
-            admitted = await _admitted(topics, request, context, pause)
-            verified = await verify(request.transactional_id or "", admitted, context)
+            transactions = await _transactional(topics, request, context, pause)
+            verified = await verify(request.transactional_id or "", transactions, context)
         except InvalidProducerIdMappingError as error:
             refused = without_frames(error)
     appends = Appends(request, context, verified, [], [])
@@ -172,19 +172,19 @@ def _refused(data: PartitionProduceData, error: KafkaError) -> PartitionProduceR
     return answer
 
 
-async def _admitted(
+async def _transactional(
     topics: Iterable[TopicProduceData], request: ProduceRequest, context: Context, pause: Pauses
 ) -> list[tuple[Partition, Batch]]:
     """Return the transactional batches that pass the checks; other batches fail them again when they are appended."""
-    admitted: list[tuple[Partition, Batch]] = []
+    found: list[tuple[Partition, Batch]] = []
     for topic in topics:
         for data in topic.partition_data:
             await pause()
             with suppress(KafkaError):
-                partition, batch = _admit(topic, data, request, context)
+                partition, batch = admitted(topic, data.index, data.records, request, context)
                 if batch.is_transactional:
-                    admitted.append((partition, batch))
-    return admitted
+                    found.append((partition, batch))
+    return found
 
 
 def _produce_to(
@@ -192,7 +192,7 @@ def _produce_to(
 ) -> PartitionProduceResponse:
     answer = PartitionProduceResponse(index=data.index)
     try:
-        partition, batch = _admit(topic, data, appends.request, appends.context)
+        partition, batch = admitted(topic, data.index, data.records, appends.request, appends.context)
         if batch.is_transactional:
             appends.verified.check(partition)
             _check_append(partition.topic_partition.topic, appends.request, appends.context)
@@ -206,20 +206,24 @@ def _produce_to(
     return answer
 
 
-def _admit(
-    topic: TopicProduceData, data: PartitionProduceData, request: ProduceRequest, context: Context
+def admitted(
+    topic: TopicProduceData,
+    index: int,
+    records: bytes | memoryview | None,
+    request: ProduceRequest,
+    context: Context,
 ) -> tuple[Partition, Batch]:
     """Do the checks before an append, in Kafka's order; transactional batches are verified before `_check_append`."""
     partitions = context.services.partitions
     name = partitions.name_of(topic.topic_id) if context.version >= VERSION_BY_ID else topic.name
     if name not in context.services.image.topics:
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
-    if not 0 <= data.index < len(context.services.image.topics[name].partitions):
+    if not 0 <= index < len(context.services.image.topics[name].partitions):
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
-    batch = produced_batch(data.records, context.version)
+    batch = produced_batch(records, context.version)
     if not batch.is_transactional:
         _check_append(name, request, context)
-    partition = partitions.find(name, data.index)
+    partition = partitions.find(name, index)
     if context.version >= VERSION_BY_ID and partition.topic_id != topic.topic_id:
         # The replica of a deleted topic of this name is still to be removed.
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")

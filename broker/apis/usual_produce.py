@@ -1,26 +1,24 @@
-"""`UsualProduce`: answers the usual small Produce request from its bytes, without a request or response object.
+"""`UsualProduce`: a cache in front of the dispatcher, of the decoded bytes around the batch of a small Produce request.
 
 Most Produce requests of a client differ from an earlier request only in their correlation id and their batch: they have
 one topic, one partition, no transaction. The bytes around the batch are the same each time. Their content is kept here
 as a `Shape`, which is found by decoding one such request, and encoding its response, with the messages' own
-declarations. A request whose bytes before and after the batch are known is then cut at the same places. This saves
-half of the cost of a small request.
+declarations. A request whose bytes before and after the batch are known is then cut at the same places, its batch is
+checked and appended by the functions that `produce.handle` calls, and the response differs in three numbers. So the
+cache can be removed without loss. It saves more than a third of the cost of a small request.
 
-`answer` appends only batches that `produce.handle` would append unchanged and acknowledge at once, and gives the same
-response. All other requests are left to `produce.handle`, with nothing changed: batches that are not plain or have more
-than a few records, requests that fail, and requests that wait for followers or for the disk. Tests check that both give
-the same responses.
+All other requests are left to `produce.handle`, with nothing changed: those of another shape, batches that are not
+plain or have more than a few records, requests that fail, and partitions where acknowledgements wait for followers or
+for the disk. Tests check that both give the same responses.
 """
 
 from struct import Struct
 from typing import Any, NamedTuple
 
-from crc32c import crc32c
-
-from minikafka.broker.apis.produce import ALL, VERSION_BY_ID, ProduceServices
-from minikafka.broker.partitions.batch_validation import SCANNED_RECORDS_MAX
+from minikafka.broker.apis.produce import ALL, VERSION_BY_ID, ProduceServices, admitted
+from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
+from minikafka.broker.partitions.batch_validation import SCANNED_RECORDS_MAX, LargeBatch, RejectedRecords
 from minikafka.broker.partitions.partition import Partition
-from minikafka.broker.partitions.record_scan import scan
 from minikafka.protocol.codec.varint import read_uvarint
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.headers import parse_request_header, response_parts
@@ -29,10 +27,11 @@ from minikafka.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from minikafka.protocol.names import INTERNAL_TOPICS
-from minikafka.protocol.records.batch import Batch, CorruptRecords, parse_header
+from minikafka.protocol.records.batch import HEADER_SIZE
 
 KEY = b"\x00\x00"
 """The API key of Produce."""
@@ -44,8 +43,10 @@ NULL = 0xFFFF
 """The encoded size of a null client id."""
 PLAIN = 0
 """The attributes of a batch without compression, transaction or LogAppendTime."""
-ASSIGNED = slice(0, 16)
-"""The bytes of a batch that an append sets before it can fail: base offset, size and leader epoch."""
+ASSIGNED = slice(0, HEADER_SIZE)
+"""The bytes of a batch that validation and append may set before an error."""
+NEVER = (1 << 63) - 1
+"""`flush.messages` by default: no acknowledgement waits for a flush."""
 CORRELATION_ID = slice(4, 8)
 NUMBERS = Struct(">qqq")
 """The three numbers of a response, which follow each other: base offset, log append time and log start offset."""
@@ -56,16 +57,17 @@ class Shape(NamedTuple):
     """The content of the bytes around the batch of a usual request, and the response to the request.
 
     Attributes:
+        request: The request, without records.
+        context: The context of such a request on any connection: no check looks at the connection.
         tail: The bytes of the request after the batch.
         response: The response frame, in which the correlation id and the three `NUMBERS` are to be set.
         numbers_at: The position of the three numbers in the response.
     """
 
-    version: int
-    topic: str
-    topic_id: bytes
+    request: ProduceRequest
+    topic: TopicProduceData
     partition: int
-    acks: int
+    context: RequestContext[ProduceServices]
     tail: bytes
     response: bytes
     numbers_at: int
@@ -89,9 +91,7 @@ class UsualProduce:
             the frame is unchanged.
         """
         try:
-            flexible = frame[3] >= FIRST_FLEXIBLE
-            at = _records_at(frame, flexible=flexible)
-            start, end = _records_in(frame, at, flexible=flexible)
+            at, start, end = _records_in(frame)
         except (IndexError, MalformedMessage):
             return None
         key = bytes(frame[:4] + frame[8:at])
@@ -105,18 +105,13 @@ class UsualProduce:
         return self._append(shape, memoryview(frame)[start:end], frame)
 
     def _append(self, shape: Shape, data: memoryview, frame: bytearray) -> list[Any] | None:
-        partition = self._partition(shape)
-        if partition is None:
-            return None
-        now_ms, as_sent = self._services.now_ms(), bytes(data[ASSIGNED])
+        now_ms, as_sent, acks = self._services.now_ms(), bytes(data[ASSIGNED]), shape.request.acks
         try:
-            batch = parse_header(data)
-            if not _is_usual(batch, len(data), partition, now_ms) or _has_to_wait(partition, batch, shape.acks):
+            partition, batch = admitted(shape.topic, shape.partition, data, shape.request, shape.context)
+            if batch.attributes != PLAIN or batch.record_count > SCANNED_RECORDS_MAX or _has_to_wait(partition, acks):
                 return None
-            written = partition.append(batch, now_ms=now_ms, acks=shape.acks, validated=True)
-        except CorruptRecords:
-            return None
-        except KafkaError:
+            written = partition.append(batch, now_ms=now_ms, acks=acks)
+        except (KafkaError, RejectedRecords, LargeBatch):
             data[ASSIGNED] = as_sent
             return None
         response = bytearray(shape.response)
@@ -124,20 +119,6 @@ class UsualProduce:
         start = partition.log.start_offset
         NUMBERS.pack_into(response, shape.numbers_at, written.first_offset, written.append_time_ms, start)
         return [response]
-
-    def _partition(self, shape: Shape) -> Partition | None:
-        """Return the partition if this node leads it and its topic has no rules about single records, else None."""
-        services = self._services
-        if shape.version >= VERSION_BY_ID:
-            topic = services.image.topics_by_id.get(shape.topic_id)
-        else:
-            topic = services.image.topics.get(shape.topic)
-        if topic is None or shape.partition >= len(topic.partitions):
-            return None
-        partition = services.partitions.get(topic.name, shape.partition)
-        if partition is None or partition.topic_id != topic.id or not partition.is_leader or not partition.rules.plain:
-            return None
-        return partition
 
     # -- shapes --------------------------------------------------------------------------------------------------
 
@@ -148,68 +129,38 @@ class UsualProduce:
         if len(self._shapes) >= SHAPES_MAX:
             self._shapes.clear()
         try:
-            self._shapes[key] = _shape_of(frame, start, end)
+            self._shapes[key] = _shape_of(frame, start, end, self._services)
         except MalformedMessage:
             self._shapes[key] = None
 
 
-def _is_usual(batch: Batch, size_bytes: int, partition: Partition, now_ms: int) -> bool:
-    """Whether a batch is valid and stored unchanged: the checks of `produced_batch` and `validate` of plain batches."""
-    count, rules = batch.record_count, partition.rules
-    data = batch.data
-    if (
-        batch.attributes != PLAIN
-        or batch.base_offset
-        or len(data) != size_bytes
-        or size_bytes > rules.max_message_bytes
-        or not 0 < count <= SCANNED_RECORDS_MAX
-        or count != batch.last_offset_delta + 1
-        or (batch.base_sequence < 0 <= batch.producer_id)
-        or batch.max_timestamp - now_ms > rules.timestamp_after_max_ms
-        or batch.base_timestamp < 0
-        or crc32c(data[21:]) != batch.crc
-    ):
-        return False
-    try:
-        next(scan(batch.payload, count, count))
-    except StopIteration as done:
-        return bool(batch.base_timestamp + done.value.max_timestamp_delta == batch.max_timestamp)
-    except KafkaError:
-        return False
-    return False
-
-
-def _has_to_wait(partition: Partition, batch: Batch, acks: int) -> bool:
-    """Whether the batch would wait for a flush or for followers, or be refused."""
-    log, leader_state = partition.log, partition.leader_state
-    if log.end_offset + batch.record_count - log.recovery_point >= log.config.flush_messages:
+def _has_to_wait(partition: Partition, acks: int) -> bool:
+    """Whether acknowledgements may wait for a flush or for followers."""
+    if partition.log.config.flush_messages < NEVER:
         return True
-    return acks == ALL and (leader_state is None or bool(leader_state.followers) or partition.is_under_min_isr)
+    return acks == ALL and (partition.leader_state is None or bool(partition.leader_state.followers))
 
 
-def _records_at(frame: bytearray, *, flexible: bool) -> int:
-    """Return the position of the size of the records, if the request is a usual one. Raises IndexError.
+def _records_in(frame: bytearray) -> tuple[int, int, int]:
+    """Return the position of the size of the records, their start and their end, if the request is a usual one.
 
-    In other requests that position has another meaning; their bytes before it belong to no known shape.
+    In other requests these positions have another meaning; their bytes before the first belong to no known shape.
+
+    Raises:
+        IndexError, MalformedMessage: It is no usual request.
     """
     client_id_size = frame[8] << 8 | frame[9]
-    position = 10 if client_id_size == NULL else 10 + client_id_size
-    if not flexible:
-        return position + 22 + (frame[position + 12] << 8 | frame[position + 13])
-    if frame[3] >= VERSION_BY_ID:
-        return position + 30
-    return position + 14 + frame[position + 9]
-
-
-def _records_in(frame: bytearray, at: int, *, flexible: bool) -> tuple[int, int]:
-    """Return the start and the end of the records whose size is at `at`. Raises IndexError, MalformedMessage."""
-    if not flexible:
-        return at + 4, at + 4 + int.from_bytes(frame[at : at + 4], "big")
+    at = 10 if client_id_size == NULL else 10 + client_id_size
+    version = frame[3]
+    if version < FIRST_FLEXIBLE:
+        at += 22 + (frame[at + 12] << 8 | frame[at + 13])
+        return at, at + 4, at + 4 + int.from_bytes(frame[at : at + 4], "big")
+    at += 30 if version >= VERSION_BY_ID else 14 + frame[at + 9]
     size, start = read_uvarint(frame, at)
-    return start, start + size - 1
+    return at, start, start + size - 1
 
 
-def _shape_of(frame: bytearray, start: int, end: int) -> Shape | None:
+def _shape_of(frame: bytearray, start: int, end: int, services: ProduceServices) -> Shape | None:
     """Find the shape of a request whose records are from `start` to `end`; None if the request is not a usual one.
 
     Raises MalformedMessage.
@@ -219,12 +170,12 @@ def _shape_of(frame: bytearray, start: int, end: int) -> Shape | None:
         return None
     [topic] = request.topic_data
     [data] = topic.partition_data
-    if request.acks not in (ALL, 1) or data.index < 0 or topic.name in INTERNAL_TOPICS:
+    if request.acks not in (ALL, 1) or topic.name in INTERNAL_TOPICS:
         return None
     response, numbers_at = _response_of(topic.name, topic.topic_id, data.index, frame[3])
-    return Shape(
-        frame[3], topic.name, topic.topic_id, data.index, request.acks, bytes(frame[end:]), response, numbers_at
-    )
+    topic.partition_data = []
+    context = RequestContext(services, frame[3], "", ConnectionInfo("", ""))
+    return Shape(request, topic, data.index, context, bytes(frame[end:]), response, numbers_at)
 
 
 def _decoded(frame: bytearray) -> ProduceRequest | None:

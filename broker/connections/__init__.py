@@ -11,8 +11,8 @@ To answer a small request costs less than to switch to the task of its connectio
 has the frames answered, and sends the responses. A handler is one coroutine function, which begins within the turn
 (`storage/waits.py`): if it does not have to wait, the request is answered there, otherwise the task of the connection
 awaits the rest. Fetches that wait for records are kept in groups (`LongPolls`). While no authorizer, quota or
-request log looks at single requests, the usual Produce is answered from its bytes by a *shortcut* of the dispatcher
-(`apis/usual_produce.py`), which has the same result as the steps at half their cost.
+request log looks at single requests, a *shortcut* of the dispatcher answers the usual Produce
+(`apis/usual_produce.py`): a cache of what surrounds the batch, with the same result as the steps at half their cost.
 
 The handler is found in the routing table. The response is sent, and if the client is over its quota the connection
 is then muted for the throttle time (KIP-219). Responses to requests that were read together are sent together. If one

@@ -80,12 +80,7 @@ LEVELS = {
 
 @dataclass(slots=True, frozen=True)
 class Rules:
-    """The settings of a topic that decide which batches may be appended, with the units of Kafka's names.
-
-    Attributes:
-        plain: Whether uncompressed records are stored unchanged, with or without a key, if their timestamps are not too
-            far in the future.
-    """
+    """The settings of a topic that decide which batches may be appended, with the units of Kafka's names."""
 
     max_message_bytes: int = setting_field(TOPIC_SETTINGS["max.message.bytes"])
     log_append_time: bool = False
@@ -95,12 +90,6 @@ class Rules:
     codec: Codec | None = None
     """The topic's compression; None keeps the producer's (`compression.type=producer`)."""
     codec_level: int | None = None
-    plain: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        timed = self.log_append_time or self.timestamp_before_max_ms < NO_BOUND
-        plain = not timed and not self.compacted and self.codec in (None, Codec.NONE)
-        object.__setattr__(self, "plain", plain)
 
 
 def rules_of(config: LogConfig) -> Rules:
@@ -141,35 +130,48 @@ def produced_batch(records: bytes | memoryview | None, version: int) -> Batch:
         UnsupportedCompressionTypeError: zstd before Produce version 7 (KIP-110).
     """
     data = memoryview(records or b"")
+    try:
+        batch = parse_header(data)
+    except CorruptRecords:
+        raise _malformed_frame(data, version) from None
+    if len(data) - len(batch.data) >= SIZE_PREFIX_BYTES:
+        raise _malformed_frame(data, version)
+    if batch.is_compressed:
+        _check_codec(batch, version)
+    return batch
+
+
+def _malformed_frame(data: memoryview, version: int) -> KafkaError:
+    """The error for bytes that are not exactly one batch of format 2."""
     if len(data) >= SIZE_PREFIX_BYTES and int.from_bytes(data[8:12], "big", signed=True) < 14:
-        raise CorruptMessageError("Found record size smaller than minimum record overhead (14).")
+        return CorruptMessageError("Found record size smaller than minimum record overhead (14).")
     if len(data) >= MAGIC_END and data[16] > 2:
         signed = int.from_bytes(data[16:17], signed=True)
-        raise CorruptMessageError(f"Invalid magic found in record: {signed}")
+        return CorruptMessageError(f"Invalid magic found in record: {signed}")
     size = SIZE_PREFIX_BYTES + int.from_bytes(data[8:12], "big") if len(data) >= MAGIC_END else 0
     if not size or size > len(data):
-        raise InvalidRecordError(
+        return InvalidRecordError(
             f"Produce requests with version {version} must have at least one record batch per partition"
         )
     if data[16] != 2:
-        raise InvalidRecordError(
+        return InvalidRecordError(
             f"Produce requests with version {version} are only allowed to contain record batches with "
             "magic version 2"
         )
     if size < HEADER_SIZE_BYTES:
-        raise CorruptMessageError(f"Record batch of {size} bytes is smaller than its header")
-    if len(data) - size >= SIZE_PREFIX_BYTES:
-        raise InvalidRecordError(
-            f"Produce requests with version {version} must contain exactly one record batch per partition"
-        )
-    batch = parse_header(data, 0)
+        return CorruptMessageError(f"Record batch of {size} bytes is smaller than its header")
+    return InvalidRecordError(
+        f"Produce requests with version {version} must contain exactly one record batch per partition"
+    )
+
+
+def _check_codec(batch: Batch, version: int) -> None:
     if batch.attributes & 7 > Codec.ZSTD:
         raise InvalidRecordError(f"Unknown compression type id: {batch.attributes & 7}")
     if version < 7 and batch.codec is Codec.ZSTD:
         raise UnsupportedCompressionTypeError(
             f"Produce requests with version {version} are not allowed to use ZStandard compression"
         )
-    return batch
 
 
 class LargeBatch(Exception):
@@ -188,11 +190,10 @@ def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
         RejectedRecords: Single records are invalid; nothing may be written.
         LargeBatch: Header and checksum are valid, but the records take long; the batch is unchanged.
     """
-    _check_envelope(batch, rules)
-    _check_header(batch)
+    _check_header(batch, rules)
     payload: bytes | memoryview = batch.payload
     usual: ScanResult | None = None
-    if batch.codec is not Codec.NONE:
+    if batch.is_compressed:
         if len(payload) > AT_ONCE_SIZE_BYTES or _takes_long(batch.record_count):
             raise LargeBatch
         payload, usual = _payload_and_scan(batch, rules, AT_ONCE_SIZE_BYTES)
@@ -221,7 +222,7 @@ def validate_in_steps(
     most = decompressed_size_bytes_max(rules)
     payload: bytes | memoryview = batch.payload
     usual: ScanResult | None = None
-    if batch.codec is not Codec.NONE:
+    if batch.is_compressed:
         payload, usual = yield partial(_payload_and_scan, batch, rules, most)
     scanned = yield from _scanned(batch, rules, payload, now_ms, usual)
     if _is_recompressed(batch, rules):
@@ -251,7 +252,7 @@ def _scanned(
 ) -> Generator[None, None, ScanResult | None]:
     """Scan as many records as needed, or take `usual` as the result; returns None if not all records were scanned."""
     count = batch.record_count
-    all_needed = batch.codec is not Codec.NONE or rules.compacted or _is_recompressed(batch, rules)
+    all_needed = batch.is_compressed or rules.compacted or _is_recompressed(batch, rules)
     bound = NO_BOUND if all_needed else SCANNED_RECORDS_MAX
     scanned = usual or (yield from scan(payload, count, bound))
     if (scanned.null_keys and rules.compacted) or _may_have_bad_timestamps(batch, scanned, rules, now_ms):
@@ -285,7 +286,8 @@ def _recompressed(batch: Batch, rules: Rules, payload: bytes | memoryview) -> Ba
     data[21:23] = (batch.attributes & KEPT_ATTRIBUTES | rules.codec).to_bytes(2, "big")
     data[17:21] = crc32c(data[21:]).to_bytes(4, "big")
     recompressed = parse_header(memoryview(data), 0)
-    _check_size(recompressed, rules)
+    if recompressed.size_bytes > rules.max_message_bytes:
+        raise _too_large(recompressed, rules)
     return recompressed
 
 
@@ -299,27 +301,24 @@ def _with_timestamp(batch: Batch, *, timestamp_type: int, max_timestamp: int) ->
     return parse_header(data, 0)
 
 
-def _check_size(batch: Batch, rules: Rules) -> None:
-    if batch.size_bytes > rules.max_message_bytes:
-        raise MessageTooLargeError(
-            f"The record batch size is {batch.size_bytes} bytes which exceeds the maximum configured value of "
-            f"{rules.max_message_bytes}."
-        )
+def _too_large(batch: Batch, rules: Rules) -> MessageTooLargeError:
+    return MessageTooLargeError(
+        f"The record batch size is {batch.size_bytes} bytes which exceeds the maximum configured value of "
+        f"{rules.max_message_bytes}."
+    )
 
 
-def _check_envelope(batch: Batch, rules: Rules) -> None:
+def _check_header(batch: Batch, rules: Rules) -> None:
     if batch.base_offset != 0:
         raise InvalidRecordError(
             f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
         )
-    _check_size(batch, rules)
+    if len(batch.data) > rules.max_message_bytes:
+        raise _too_large(batch, rules)
     try:
         batch.check_crc()
     except CorruptRecords as error:
         raise CorruptMessageError(f"Record is corrupt: {error}") from error
-
-
-def _check_header(batch: Batch) -> None:
     count = batch.record_count
     if batch.last_offset_delta + 1 <= 0 or count <= 0:
         raise InvalidRecordError(f"Invalid reported count for record batch: {count}")
@@ -367,9 +366,12 @@ def _may_have_bad_timestamps(batch: Batch, scanned: ScanResult, rules: Rules, no
     """
     if rules.log_append_time:
         return False
-    latest = max(batch.max_timestamp, batch.base_timestamp + scanned.max_timestamp_delta)
-    is_late = latest > min(now_ms + rules.timestamp_after_max_ms, NO_BOUND)
-    return rules.timestamp_before_max_ms < NO_BOUND or batch.base_timestamp < 0 or is_late
+    latest_max = now_ms + rules.timestamp_after_max_ms
+    if latest_max > NO_BOUND:
+        latest_max = NO_BOUND
+    base_ms = batch.base_timestamp
+    is_late = batch.max_timestamp > latest_max or base_ms + scanned.max_timestamp_delta > latest_max
+    return rules.timestamp_before_max_ms < NO_BOUND or base_ms < 0 or is_late
 
 
 def _reject_bad_records(

@@ -123,7 +123,9 @@ def _long_varint(payload: Buffer, value: int, position: int, bytes_max: int = VA
 
     As for consumers, bits beyond the 32 or 64 of the number do not count.
     """
-    value &= 0x7F
+    value, byte = value & 0x7F, payload[position]
+    if byte < 0x80:
+        return value | byte << 7, position + 1
     for count in range(1, bytes_max):
         byte = payload[position]
         position += 1

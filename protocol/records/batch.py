@@ -128,6 +128,10 @@ class Batch:
         )  # fmt: skip
 
     @property
+    def is_compressed(self) -> bool:
+        return bool(self.attributes & _CODEC_MASK)
+
+    @property
     def timestamp_type(self) -> int:
         """The timestamp type: with 0 (CreateTime) each record has its own timestamp; with 1 (LogAppendTime) all have
         `max_timestamp`."""
