@@ -48,8 +48,8 @@ class ReplayedState(Protocol):
         """Apply a record of the log; `producer_id` is -1 outside transactions."""
         ...
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Apply a transaction marker of the log."""
+    def end_transaction(self, producer_id: int, *, committed: bool) -> Generator[None, None, None]:
+        """Apply a transaction marker of the log in steps. Other records may be applied between two steps."""
         ...
 
 
@@ -114,7 +114,7 @@ def _apply(state: ReplayedState, batch: Batch, from_offset: int, pauses: Pauses)
     if batch.is_control:
         marker = parse_end_transaction(batch)
         if marker is not None:
-            state.end_transaction(batch.producer_id, committed=marker.type is ControlType.COMMIT)
+            yield from state.end_transaction(batch.producer_id, committed=marker.type is ControlType.COMMIT)
         return
     producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER
     for records in _slices(batch):

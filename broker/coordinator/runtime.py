@@ -27,7 +27,7 @@ from minikafka.broker.coordinator.replay import ReplayedState, replay
 from minikafka.broker.coordinator.shard import PendingReply, Shard, Status
 from minikafka.broker.coordinator.timer import TimedState, Timer
 from minikafka.controller.failures import FAILURES
-from minikafka.controller.steps import in_steps
+from minikafka.controller.steps import at_once, in_steps, pause
 from minikafka.protocol.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -261,12 +261,13 @@ class CoordinatorRuntime(Generic[S]):
             shard.last_offset = self._environment.append_marker(shard.partition, marker_bytes, transaction_version)
         except KafkaError as error:
             raise error_for(coordinator_error(error), error.detail or "") from error
+        offset = shard.last_offset
         try:
-            shard.state.end_transaction(producer_id, committed=committed)
+            await _whole(shard.state.end_transaction(producer_id, committed=committed))
         except Exception:
             self._reload(shard)
             raise
-        await self._wait_committed(shard, shard.last_offset)
+        await self._wait_committed(shard, offset)
 
     def is_active(self, partition: int, leader_epoch: int) -> bool:
         """Whether this node leads the partition in `leader_epoch`, and has loaded it."""
@@ -455,6 +456,15 @@ class CoordinatorRuntime(Generic[S]):
         if offset:
             seconds = round(trio.current_time() - began, 3)
             log.debug("coordinator loaded", partition=str(shard.partition), offset=offset, seconds=seconds)
+
+
+async def _whole(steps: Generator[None, None, None]) -> None:
+    """Run a generator to its end; others run at each `yield`, unless the caller is cancelled or gives up meanwhile."""
+    try:
+        for _ in steps:
+            await pause()
+    finally:
+        at_once(steps)
 
 
 def partition_for(key: str, partition_count: int) -> int:

@@ -130,7 +130,8 @@ class LogUpkeep:
             if log is None:
                 await trio.lowlevel.checkpoint()
             else:
-                log.expire_producers()
+                for _ in log.expire_producers():
+                    await trio.lowlevel.checkpoint()
 
     def check_room(self) -> bool:
         """Tries to write to each directory whose disk was full; returns whether a directory has room again."""

@@ -8,7 +8,7 @@ log from disk. A failed fsync must not be retried, since the kernel has marked t
 USENIX ATC 2020; KAFKA-10778).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 
 from minikafka.protocol.error_codes import ErrorCode
@@ -395,9 +395,9 @@ class Log:
         """Removes the deleted files whose delay has passed. Raises KafkaError."""
         return remove_due(self.state, self.guard)
 
-    def expire_producers(self) -> None:
-        """Removes producers without appends for `producer.id.expiration.ms`."""
-        self.producers.expire(self.state.context.expired_ms)
+    def expire_producers(self) -> Iterator[None]:
+        """Removes producers without appends for `producer.id.expiration.ms`. Other tasks may run at each `yield`."""
+        return self.producers.expire(self.state.context.expired_ms)
 
     def update_config(self, config: LogConfig) -> None:
         """Applies changed configs."""

@@ -14,6 +14,7 @@ _STEPS = "controller/metadata/steps.py"
 _QUEUE = "controller/active/request_queue.py"
 _LARGE = "broker/connections/large_messages.py"
 _LARGE_TESTS = "tests/broker/connections/test_large_messages.py"
+_ENDED = "tests/broker/coordinator/groups/offsets/test_transactions_in_steps.py"
 
 MUTATIONS = (
     Mutation(
@@ -332,6 +333,34 @@ MUTATIONS = (
         "len(decision.records) >= records_max or ",
         "",
         ("tests/broker/coordinator/test_deadlines_in_steps.py",),
+    ),
+    Mutation(
+        "a transaction ends in one step, however many offsets it has",
+        "broker/coordinator/groups/state/offset_table.py",
+        "            if number % ENDED_AT_ONCE == 0:\n                yield\n",
+        "            if number < 0:\n                yield\n",
+        (_ENDED,),
+    ),
+    Mutation(
+        "an offset that was deleted while its transaction ends comes back",
+        "broker/coordinator/groups/state/offset_table.py",
+        "            self._forget_pending(key, transaction)\n",
+        "            del self._transactions[group_id][key[1:]][transaction]\n",
+        (_ENDED,),
+    ),
+    Mutation(
+        "a transaction whose marker's request is cancelled is ended by half",
+        "broker/coordinator/runtime.py",
+        "        at_once(steps)\n",
+        "        pass\n",
+        (_ENDED,),
+    ),
+    Mutation(
+        "the producers of a log expire in one step, however many there are",
+        "storage/logs/producer_state.py",
+        "            if number % PRODUCERS_AT_ONCE == 0:\n",
+        "            if number < 0:\n",
+        ("tests/storage/logs/test_producer_state.py",),
     ),
     Mutation(
         "the offsets of a group expire in one step, however many it has",

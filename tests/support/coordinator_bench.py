@@ -20,6 +20,7 @@ from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.broker.coordinator.groups.state.group_records import decode_record, encode_record
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -111,7 +112,7 @@ class Bench:
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         self.log.append(("end", producer_id, committed))
-        self.state.end_transaction(producer_id, committed=committed)
+        at_once(self.state.end_transaction(producer_id, committed=committed))
 
     @staticmethod
     def _apply(state: GroupShard, key: bytes, value: bytes | None, producer: int, offset: int) -> None:
@@ -124,7 +125,7 @@ class Bench:
         state = self.new_state()
         for offset, entry in enumerate(self.log):
             if entry[0] == "end":
-                state.end_transaction(entry[1], committed=entry[2])
+                at_once(state.end_transaction(entry[1], committed=entry[2]))
             elif keep(offset):
                 self._apply(state, *entry, offset)
         return state

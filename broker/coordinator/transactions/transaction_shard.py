@@ -89,8 +89,9 @@ class TransactionShard:
             if self._is_loaded:
                 self._prepared(self, key)
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+    def end_transaction(self, producer_id: int, *, committed: bool) -> Generator[None, None, None]:
         """Do nothing: this topic has no transactional records, and so no markers."""
+        yield from ()
 
     def loaded(self, now: Now) -> Generator[Decision, None, None]:
         """Set the deadlines of the checks. The first deadline resumes the transactions whose outcome is decided."""

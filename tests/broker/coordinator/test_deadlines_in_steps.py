@@ -269,7 +269,9 @@ def test_each_offset_is_looked_at_once_however_many_transactions_are_open(pendin
             return super().__contains__(key)
 
     table = bench.state.offsets
-    table._pending = Counting({producer: Counting(keys) for producer, keys in table._pending.items()})
+    for transaction in table._pending.values():
+        transaction.offsets = Counting(transaction.offsets)
+    table._pending = Counting(table._pending)
     bench.carry_out_all(bench.state.expire(CLEANUP, bench.now))
     assert table.count("g") == 0
     assert ("g" in bench.state.classic_groups) == (pending == "here")

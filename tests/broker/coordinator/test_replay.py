@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue
 from minikafka.broker.coordinator.replay import APPLY_WORK, BATCH_WORK, SLICE_RECORDS, VALUE_BYTES, WORK_AT_ONCE, replay
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.steps import at_once
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
@@ -98,7 +100,7 @@ def test_only_the_last_record_of_a_key_is_applied_with_the_same_result(seed: int
         assert found == {topic: dict(partitions) for topic, partitions in topics}
     for producer_id in (0, 1):
         for state in (together, one_by_one):
-            state.end_transaction(producer_id, committed=True)
+            at_once(state.end_transaction(producer_id, committed=True))
     assert len(together.offsets) == len(one_by_one.offsets)
 
 
@@ -130,8 +132,9 @@ class Counted:
     def apply(self, key: Any, value: Any | None, record_offset: int, producer_id: int) -> None:
         self.applied.append(record_offset)
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+    def end_transaction(self, producer_id: int, *, committed: bool) -> Iterator[None]:
         self._worked(BATCH_WORK)
+        return iter(())
 
 
 def log_of(count: int, together: int, value_size: int, *, transactional: bool) -> bytes:

@@ -15,6 +15,7 @@ from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.logs import producer_state
 from minikafka.storage.logs.producer_state import (
     BatchMetadata,
     CompletedTransaction,
@@ -213,13 +214,24 @@ def test_batches_before_the_snapshot_are_read_from_the_log() -> None:
 def test_inactive_producers_expire_unless_a_transaction_is_open() -> None:
     found = states(data(0), data(0, producer=8, open_=True))
     last_ms = 1_700_000_000_000
-    found.expire(last_ms - 1)
+    assert not list(found.expire(last_ms - 1))
     assert len(found) == 2
-    found.expire(last_ms)
+    assert not list(found.expire(last_ms))
     assert [producer.producer_id for producer in found] == [8]
     again = ProducerStates(PARTITION)
     again.load_snapshot(states(data(0), data(0, producer=8)).encode_snapshot(), 1, last_ms)
     assert len(again) == 0
+
+
+def test_producers_expire_in_steps_between_which_the_state_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "PRODUCERS_AT_ONCE", 2)
+    found = states(*[data(0, producer=number) for number in range(7)])
+    left = [len(found) for _ in found.expire(1 << 60)]
+    assert (left, len(found)) == ([5, 3, 1], 0)
+    found = states(*[data(0, producer=number) for number in range(7)])
+    for _ in found.expire(1 << 60):
+        found.clear(0)
+    assert len(found) == 0
 
 
 def test_snapshots_have_kafkas_format() -> None:

@@ -14,6 +14,8 @@ from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.names import TopicPartition
 
 NO_PRODUCER = -1
+ENDED_AT_ONCE = 1_000
+"""Offsets of a transaction that are committed or dropped before others run; about 2 ms."""
 TableKey = tuple[str, str, int]
 """(group id, topic, partition)."""
 
@@ -56,14 +58,24 @@ class CommittedOffset:
         return now_ms - since_ms >= retention_ms
 
 
+class _Pending:
+    """The pending offsets of a transaction. Compared by identity: its producer may begin another while it ends."""
+
+    __slots__ = ("offsets",)
+
+    def __init__(self) -> None:
+        self.offsets: dict[TableKey, CommittedOffset] = {}
+
+
 class OffsetTable:
     """All committed offsets of one shard. Only `apply` and `end_transaction` change it."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
-        self._pending: dict[int, dict[TableKey, CommittedOffset]] = {}
-        self._producers: dict[str, dict[tuple[str, int], set[int]]] = {}
-        """By group and partition: the producers that have a pending offset. *Invariant:* nothing in it is empty."""
+        self._pending: dict[int, _Pending] = {}
+        """By producer: its open transaction."""
+        self._transactions: dict[str, dict[tuple[str, int], dict[_Pending, None]]] = {}
+        """By group and partition: the transactions that have a pending offset. *Invariant:* nothing in it is empty."""
 
     def __len__(self) -> int:
         return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
@@ -79,18 +91,18 @@ class OffsetTable:
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset for this partition (KIP-447)."""
-        return (topic, partition) in self._producers.get(group_id, ())
+        return (topic, partition) in self._transactions.get(group_id, ())
 
     def pending(self, group_id: str) -> list[TopicPartition]:
         """The partitions for which open transactions have an offset."""
-        return [TopicPartition(*partition) for partition in self._producers.get(group_id, ())]
+        return [TopicPartition(*partition) for partition in self._transactions.get(group_id, ())]
 
     def is_known(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether there is a committed or a pending offset."""
         return self.get(group_id, topic, partition) is not None or self.is_pending(group_id, topic, partition)
 
     def has_open_transaction(self, group_id: str) -> bool:
-        return group_id in self._producers
+        return group_id in self._transactions
 
     def count(self, group_id: str) -> int:
         """How many committed offsets a group has."""
@@ -111,13 +123,13 @@ class OffsetTable:
         for topic, partitions in self._groups.get(group_id, {}).items():
             for partition in partitions:
                 yield topic, partition
-        for topic, partition in self._producers.get(group_id, ()):
+        for topic, partition in self._transactions.get(group_id, ()):
             if self.get(group_id, topic, partition) is None:
                 yield topic, partition
 
     def groups(self) -> list[str]:
         """The groups that have committed or pending offsets."""
-        return list(self._groups | self._producers)
+        return list(self._groups | self._transactions)
 
     def known_of(self, group_id: str, partitions: Mapping[str, Set[int]]) -> list[tuple[str, int]]:
         """Those of the partitions, by topic, in which a group has a committed or pending offset; each once."""
@@ -127,7 +139,7 @@ class OffsetTable:
             for topic in committed.keys() & partitions
             for index in committed[topic].keys() & partitions[topic]
         }
-        found.update(key for key in self._producers.get(group_id, ()) if key[1] in partitions.get(key[0], ()))
+        found.update(key for key in self._transactions.get(group_id, ()) if key[1] in partitions.get(key[0], ()))
         return sorted(found)
 
     # -- changes ------------------------------------------------------------------------------------------------
@@ -142,17 +154,27 @@ class OffsetTable:
         elif producer_id == NO_PRODUCER:
             self._put(table_key, CommittedOffset.of(value, record_offset))
         else:
-            self._pending.setdefault(producer_id, {})[table_key] = CommittedOffset.of(value, record_offset)
-            self._producers.setdefault(key.group, {}).setdefault(table_key[1:], set()).add(producer_id)
+            transaction = self._pending.setdefault(producer_id, _Pending())
+            transaction.offsets[table_key] = CommittedOffset.of(value, record_offset)
+            self._transactions.setdefault(key.group, {}).setdefault(table_key[1:], {})[transaction] = None
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Apply a transaction marker: the producer's pending offsets become committed or are dropped."""
-        for key, pending in self._pending.pop(producer_id, {}).items():
-            self._forget_producer(key, producer_id)
-            known = self.get(*key)
-            # Compaction keeps one record per key: a plain commit after the pending one must also win after a restart.
-            if committed and (known is None or pending.record_offset > known.record_offset):
-                self._put(key, pending)
+    def end_transaction(self, producer_id: int, *, committed: bool) -> Iterator[None]:
+        """Apply a transaction marker: the producer's pending offsets become committed or are dropped.
+
+        Others may change the table at each `yield`: what is not ended yet is still pending.
+        """
+        ended = self._pending.pop(producer_id, _Pending())
+        for number, key in enumerate(list(ended.offsets), 1):
+            pending = ended.offsets.get(key)
+            if pending is not None:  # Otherwise a tombstone has removed it meanwhile.
+                self._forget_pending(key, ended)
+                known = self.get(*key)
+                # Compaction keeps one record per key: a plain commit after the pending one must also win after a
+                # restart.
+                if committed and (known is None or pending.record_offset > known.record_offset):
+                    self._put(key, pending)
+            if number % ENDED_AT_ONCE == 0:
+                yield
 
     def _put(self, key: TableKey, committed: CommittedOffset) -> None:
         group_id, topic, partition = key
@@ -167,15 +189,15 @@ class OffsetTable:
             topics.pop(topic, None)
         if not topics:
             self._groups.pop(group_id, None)
-        for producer_id in list(self._producers.get(group_id, {}).get(key[1:], ())):
-            del self._pending[producer_id][key]
-            self._forget_producer(key, producer_id)
+        for transaction in list(self._transactions.get(group_id, {}).get(key[1:], ())):
+            self._forget_pending(key, transaction)
 
-    def _forget_producer(self, key: TableKey, producer_id: int) -> None:
+    def _forget_pending(self, key: TableKey, transaction: _Pending) -> None:
         group_id, partition = key[0], key[1:]
-        of_group = self._producers[group_id]
-        of_group[partition].remove(producer_id)
+        del transaction.offsets[key]
+        of_group = self._transactions[group_id]
+        del of_group[partition][transaction]
         if not of_group[partition]:
             del of_group[partition]
         if not of_group:
-            del self._producers[group_id]
+            del self._transactions[group_id]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from random import Random
 from typing import Any
 
@@ -140,10 +140,10 @@ class ShardState:
             self._cancel_member(key.group_id, key.member_id, *REBALANCE_DEADLINES)
         group.apply(key, value)
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Apply a transaction marker: its pending offsets become committed or are dropped."""
+    def end_transaction(self, producer_id: int, *, committed: bool) -> Generator[None, None, None]:
+        """Apply a transaction marker: its pending offsets become committed or are dropped, some at each step."""
         self.forgotten.clear()
-        self.offsets.end_transaction(producer_id, committed=committed)
+        yield from self.offsets.end_transaction(producer_id, committed=committed)
 
     def _remove_classic(self, group_id: str) -> None:
         """Sessions of its members go on: they may be members of a consumer group from now on."""
