@@ -19,7 +19,7 @@ from minikafka.broker.apis.services import Clock, ClusterView, FetchService, Par
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.long_polls import LongPoll
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.broker.partitions.fetch_result import NO_RECORDS, FetchResult
+from minikafka.broker.partitions.fetch_result import NO_RECORDS, Fetcher, FetchResult
 from minikafka.broker.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.preferred_read_replica import preferred_replica
@@ -84,33 +84,14 @@ class Reads:
         return sum(signal.grown for signal in watched) - self.grown
 
 
-@dataclass(slots=True)
-class Fetcher:
-    """The client of a fetch.
-
-    Attributes:
-        replica_id: The node id of a follower; -1 for a consumer.
-        broker_epoch: The broker epoch of a follower; -1 if not given.
-        rack: The rack of a consumer; "" if not given, or if no replica selector is configured.
-        leader_only: Whether only the leader may serve the fetch.
-        first_read: Whether the partitions are read for the first time.
-    """
-
-    replica_id: int
-    broker_epoch: int
-    rack: str
-    leader_only: bool
-    first_read: bool = True
-
-    @classmethod
-    def of(cls, request: FetchRequest, context: Context) -> "Fetcher":
-        replica_id = max(request.replica_id, request.replica_state.replica_id)
-        return cls(
-            replica_id,
-            request.replica_state.replica_epoch,
-            request.rack_id if context.services.rack_aware else "",
-            replica_id >= 0 or context.version < VERSION_OF_ANY_REPLICA,
-        )
+def _fetcher_of(request: FetchRequest, context: Context) -> Fetcher:
+    replica_id = max(request.replica_id, request.replica_state.replica_id)
+    return Fetcher(
+        replica_id,
+        request.replica_state.replica_epoch,
+        request.rack_id if context.services.rack_aware else "",
+        replica_id >= 0 or context.version < VERSION_OF_ANY_REPLICA,
+    )
 
 
 def _read_few(request: FetchRequest, context: Context) -> FetchResponse | LongPoll | None:
@@ -122,7 +103,7 @@ def _read_few(request: FetchRequest, context: Context) -> FetchResponse | LongPo
     if sum([len(topic.partitions) for topic in request.topics]) > PARTITIONS_AT_ONCE:
         return None
     by_id = context.version >= VERSION_BY_ID
-    asked, fetcher = at_once(_asked(request, context, by_id)), Fetcher.of(request, context)
+    asked, fetcher = at_once(_asked(request, context, by_id)), _fetcher_of(request, context)
     answers = Reads()
 
     def waiting(answers: Reads) -> LongPoll | None:
@@ -175,7 +156,7 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
             sessions.close(session.id)
             session = None
     follows = max(request.replica_id, request.replica_state.replica_id) >= 0
-    if session is not None and (follows or not Fetcher.of(request, context).rack):
+    if session is not None and (follows or not _fetcher_of(request, context).rack):
         session.changes.keys.update(dict.fromkeys(cached.key for cached in asked))
         answers = await _read_changed(request, session, context)
     else:
@@ -244,7 +225,7 @@ async def _read_until_enough(
 ) -> Reads:
     deadline = trio.current_time() + max(request.max_wait_ms, 0) / 1000
     in_time = request.max_wait_ms > 0
-    fetcher = Fetcher.of(request, context)
+    fetcher = _fetcher_of(request, context)
     while True:
         answers = await in_steps(_read_all(request, wanted, context, fetcher))
         missing_bytes = request.min_bytes - answers.size_bytes - answers.grown_meanwhile(answers.watched)
@@ -260,7 +241,7 @@ async def _read_changed(request: FetchRequest, session: Session, context: Contex
     """Read as `_read_until_enough` does, but only those partitions of a session that have changed or are requested."""
     deadline = deadline_in(request.max_wait_ms)
     in_time = request.max_wait_ms > 0
-    fetcher, changes = Fetcher.of(request, context), session.changes
+    fetcher, changes = _fetcher_of(request, context), session.changes
     seen: dict[Hashable, None] = {}
     while True:
         seen.update(changes.keys)
@@ -298,8 +279,8 @@ def _read_all(
             partition = _find(cached, context)
             if follows:
                 waits = throttled and _is_throttled(partition, fetcher.replica_id, throttle)
-                least = not (answers.size_bytes or waits)
-                found = _read_for_follower(partition, cached, 0 if waits else max_bytes, fetcher, least)
+                limit, least = 0 if waits else max_bytes, not (answers.size_bytes or waits)
+                found = partition.read_for_follower(fetcher, cached, limit, at_least_one_batch=least)
             else:
                 found = _read(partition, cached, max_bytes, fetcher, request, context, not answers.size_bytes)
         except KafkaError as error:
@@ -367,22 +348,6 @@ def _read(
         last_fetched_epoch=cached.last_fetched_epoch,
         at_least_one_batch=at_least_one_batch,
         leader_only=fetcher.leader_only,
-    )
-
-
-def _read_for_follower(
-    partition: Partition, cached: CachedPartition, max_bytes: int, fetcher: Fetcher, at_least_one_batch: bool
-) -> FetchResult:
-    return partition.read_for_follower(
-        fetcher.replica_id,
-        cached.fetch_offset,
-        max_bytes=max_bytes,
-        broker_epoch=fetcher.broker_epoch,
-        current_leader_epoch=cached.current_leader_epoch,
-        last_fetched_epoch=cached.last_fetched_epoch,
-        log_start_offset=cached.log_start_offset,
-        at_least_one_batch=at_least_one_batch,
-        first_read=fetcher.first_read,
     )
 
 

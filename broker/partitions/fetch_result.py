@@ -13,6 +13,25 @@ NO_RECORDS = b""
 
 
 @dataclass(slots=True)
+class Fetcher:
+    """The client of a fetch.
+
+    Attributes:
+        replica_id: The node id of a follower; -1 for a consumer.
+        broker_epoch: The broker epoch of a follower; -1 if not given.
+        rack: The rack of a consumer; "" if not given, or if no replica selector is configured.
+        leader_only: Whether only the leader may serve the fetch.
+        first_read: Whether the partitions are read for the first time.
+    """
+
+    replica_id: int
+    broker_epoch: int
+    rack: str
+    leader_only: bool
+    first_read: bool = True
+
+
+@dataclass(slots=True)
 class FetchResult:
     """The records read from one partition, with its offsets at that moment."""
 

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from minikafka.broker.partitions.batch_validation import validate
-from minikafka.broker.partitions.fetch_result import NO_EPOCH, FetchResult
+from minikafka.broker.partitions.fetch_result import NO_EPOCH, Fetcher, FetchResult
+from minikafka.broker.partitions.fetch_sessions import CachedPartition
 from minikafka.broker.partitions.follower_log import append_fetched, truncation_offset
 from minikafka.broker.partitions.follower_progress import IsrProposal, LeaderState, ReplicaEnvironment
 from minikafka.broker.partitions.replica import UNKNOWN_BYTES, Replica
@@ -324,24 +325,9 @@ class Partition(Replica):
     # -- followers ------------------------------------------------------------------------------------------
 
     def read_for_follower(
-        self,
-        node_id: int,
-        offset: int,
-        *,
-        max_bytes: int,
-        broker_epoch: int,
-        current_leader_epoch: int,
-        last_fetched_epoch: int,
-        log_start_offset: int,
-        at_least_one_batch: bool,
-        first_read: bool,
+        self, fetcher: Fetcher, asked: CachedPartition, max_bytes: int, *, at_least_one_batch: bool
     ) -> FetchResult:
-        """Read records for a follower, up to the log end; `offset` is the follower's log end offset.
-
-        Args:
-            broker_epoch: The follower's broker epoch; -1 if the request has none.
-            log_start_offset: The follower's log start offset.
-            first_read: True for the first read of a request; later reads do not update the follower's progress.
+        """Read records for a follower, up to the log end. The first read of a request updates the follower's progress.
 
         Raises:
             NotLeaderOrFollowerError: This node does not lead, the fetch is from an earlier incarnation of the broker,
@@ -349,18 +335,19 @@ class Partition(Replica):
             UnknownLeaderEpochError: The sender is not a replica in the metadata of this leader.
             OffsetOutOfRangeError, FencedLeaderEpochError: See `read`.
         """
-        self.check_leader(current_leader_epoch)
+        node_id, broker_epoch, offset = fetcher.replica_id, fetcher.broker_epoch, asked.fetch_offset
+        self.check_leader(asked.current_leader_epoch)
         follower = None if self.leader_state is None else self.leader_state.followers.get(node_id)
         if self.leader_state is None or follower is None:
-            kind = NotLeaderOrFollowerError if current_leader_epoch == NO_EPOCH else UnknownLeaderEpochError
+            kind = NotLeaderOrFollowerError if asked.current_leader_epoch == NO_EPOCH else UnknownLeaderEpochError
             raise kind(f"node {node_id} is not a follower of {self}")
         if self.leader_state.is_stale(node_id, broker_epoch):
             raise NotLeaderOrFollowerError(f"node {node_id} has registered again since it fetched {self}")
-        found = self._read(offset, max_bytes, self.log.end_offset, last_fetched_epoch, at_least_one_batch)
-        if first_read and found.diverging is None:
+        found = self._read(offset, max_bytes, self.log.end_offset, asked.last_fetched_epoch, at_least_one_batch)
+        if fetcher.first_read and found.diverging is None:
             follower.fetched(
                 offset,
-                log_start_offset=log_start_offset,
+                log_start_offset=asked.log_start_offset,
                 leader_end_offset=self.log.end_offset,
                 now_ms=(now_ms := self._environment.steady_ms()),
                 broker_epoch=broker_epoch,

@@ -97,8 +97,8 @@ MUTATIONS = (
     Mutation(
         "a diverging fetch counts as progress",
         _PARTITION,
-        "if first_read and found.diverging is None:",
-        "if first_read:",
+        "if fetcher.first_read and found.diverging is None:",
+        "if fetcher.first_read:",
         _TESTS,
         seeds=6,
         simulation="replicas",

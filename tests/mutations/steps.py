@@ -133,7 +133,7 @@ MUTATIONS = (
     Mutation(
         "a consumer's session without news looks at all its partitions",
         _FETCH,
-        "    if session is not None and (follows or not Fetcher.of(request, context).rack):\n",
+        "    if session is not None and (follows or not _fetcher_of(request, context).rack):\n",
         "    if session is not None and follows:\n",
         (f"{_FETCHING}::test_a_consumers_session_without_news_looks_at_none_of_its_partitions",),
     ),

@@ -6,6 +6,8 @@ import pytest
 import trio
 from support.replica_world import KEY, TOPIC_ID, Node, World
 
+from minikafka.broker.partitions.fetch_result import Fetcher
+from minikafka.broker.partitions.fetch_sessions import CachedPartition
 from minikafka.controller.metadata.records import (
     BrokerChange,
     PartitionChange,
@@ -379,11 +381,10 @@ def test_kip_903_a_broker_restarted_since_its_fetch_does_not_enter_the_isr() -> 
         leader.settle(proposal, ErrorCode.INELIGIBLE_REPLICA)
         leader.catch_up()
         assert leader.propose() is None, "the new incarnation has not fetched yet"
+        asked = CachedPartition(bytes(16), "t", 0, 0, 1, current_leader_epoch=0, log_start_offset=0)
+        fetcher = Fetcher(3, before or 0, "", leader_only=True)
         with pytest.raises(NotLeaderOrFollowerError):
-            leader.partition.read_for_follower(
-                3, 0, max_bytes=1, broker_epoch=before or 0, current_leader_epoch=0, last_fetched_epoch=-1,
-                log_start_offset=0, at_least_one_batch=True, first_read=True,
-            )  # fmt: skip
+            leader.partition.read_for_follower(fetcher, asked, 1, at_least_one_batch=True)
         await three.fetch()
         assert leader.alter() is ErrorCode.NONE
         assert sorted(world.state.isr) == [1, 2, 3]
