@@ -42,6 +42,7 @@ from minikafka.storage.logs.recovery import CorruptLog
 from minikafka.storage.segments.segment import CorruptSegment
 
 METADATA_TOPIC = "__cluster_metadata"
+_logger = structlog.get_logger("minikafka.storage")
 
 
 class LogManager:
@@ -85,7 +86,6 @@ class LogManager:
         self.futures = FutureLogs(disk, self.directories, self.logs, self._gone, self._open_log, offline)
         self.placement = LogPlacement(self.directories)
         self.upkeep = LogUpkeep(disk, self.directories, self.logs, self.futures, self._gone, self.failures)
-        self._logger = structlog.get_logger("minikafka.storage")
 
     def load(self) -> None:
         """Opens all logs. The clean-shutdown files are deleted first, so that a crash during loading leads to recovery
@@ -120,7 +120,7 @@ class LogManager:
     def _log_loaded(self, seconds: float) -> None:
         """Logs one event about all logs: the number of logs in each directory, and the results of recovery."""
         recovered = [log.report for log in self.logs.values() if not log.report.clean]
-        self._logger.info(
+        _logger.info(
             "logs loaded",
             directories={one.path: len(one.logs) for one in self.healthy},
             clean_shutdown=all(one.clean or one.was_blank for one in self.directories),
@@ -161,7 +161,7 @@ class LogManager:
         directory.open(*self._identity, random=self.context.random)
         directory.take_marker()
         for warning in directory.read_checkpoints():
-            self._logger.warning("checkpoint invalid", error=warning)
+            _logger.warning("checkpoint invalid", error=warning)
 
     def _list(self, directory: DataDirectory, contents: dict[str, Content]) -> None:
         content = content_of(self.context.disk, directory, without=METADATA_TOPIC)
@@ -170,7 +170,7 @@ class LogManager:
         for path in content.deleted:
             self._gone.remove_later(path)
         for path in content.strays:
-            self._logger.warning("stray log kept", path=path)
+            _logger.warning("stray log kept", path=path)
 
     def _load_logs(self, directory: DataDirectory, keys: Iterable[TopicPartition]) -> None:
         for key in keys:
@@ -215,9 +215,9 @@ class LogManager:
         log.has_lost_id = log.has_lost_id and not directory.recovery_points.get(key, 0)
         directory.lower_cleaner_offset(key, log.end_offset)  # What recovery truncated will be appended anew.
         if log.report.damage:
-            self._logger.error("records lost in log recovery", partition=str(key), error=log.report.damage)
+            _logger.error("records lost in log recovery", partition=str(key), error=log.report.damage)
         elif not log.report.clean:
-            self._logger.debug("log recovered", partition=str(key), truncated_bytes=log.report.truncated_bytes)
+            _logger.debug("log recovered", partition=str(key), truncated_bytes=log.report.truncated_bytes)
         return log
 
     def get(self, key: TopicPartition) -> Log | None:
@@ -394,7 +394,7 @@ class LogManager:
         if log is not None:
             log.flush()
         renamed = self._rename(directory, key, STRAY)
-        self._logger.warning("stray log set aside", partition=str(key), path=renamed)
+        _logger.warning("stray log set aside", partition=str(key), path=renamed)
         self._forget(directory, key)
 
     def _forget(self, directory: DataDirectory, key: TopicPartition) -> None:
