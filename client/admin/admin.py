@@ -1,4 +1,4 @@
-"""The admin client's public class, whose methods are functions of the files `admin_topics.py`, `admin_groups.py` …
+"""The admin client's public class: the table of its methods, each a function of a file beside it.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("flights", partitions=6, configs={"retention.ms": "3600000"})

@@ -134,8 +134,8 @@ MUTATIONS = (
     Mutation(
         "a second task may read from a consumer while the first one processes a record",
         "client/consumer/one_reader.py",
-        "iterator.is_open and",
-        "not iterator.is_open and",
+        "iterator is None or not iterator.is_open or",
+        "iterator is None or iterator.is_open or",
         ("tests/client/consumer/test_one_reader.py",),
         TEST_ONLY,
     ),

@@ -454,7 +454,7 @@ MUTATIONS = (
     Mutation(
         "timestamps before 64 bits fail the request, after its other batches were written",
         "broker/partitions/batch_validation.py",
-        " or batch.base_timestamp < 0 or is_late\n",
+        " or base_ms < 0 or is_late\n",
         " or is_late\n",
         (_BATCHES,),
         seeds=TEST_ONLY,
