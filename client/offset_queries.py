@@ -16,6 +16,7 @@ from minikafka.protocol.errors import (
     KafkaError,
     LeaderNotAvailableError,
     NetworkError,
+    UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     error_for,
 )
@@ -46,7 +47,9 @@ NO_OFFSET = -1
 OFFSET_COMMIT_VERSION_MAX = 9
 """The last version of OffsetCommit that identifies topics by name."""
 OFFSET_COMMIT_VERSION_BY_ID = 10
-_OFFSET_FETCH_VERSION_MAX = 9
+_OFFSET_FETCH_VERSION_BY_NAME_MAX = 9
+"""The last version of OffsetFetch that identifies topics by name. It gets offsets of a deleted topic of the name from a
+coordinator that has not heard of the deletion."""
 _FIRST_VERSION_WITH_GROUPS = 8
 
 
@@ -204,9 +207,11 @@ async def _fetch_offsets(
     node_id = await cluster.coordinator(group_id)
     try:
         connection = await cluster.connection(node_id)
-        version = connection.version_for(OffsetFetchRequest, _OFFSET_FETCH_VERSION_MAX)
+        ids = {name: cluster.metadata.topic_id(name) for name in names or ()}
+        by_id = bool(ids) and NIL_UUID not in ids.values()
+        version = connection.version_for(OffsetFetchRequest, None if by_id else _OFFSET_FETCH_VERSION_BY_NAME_MAX)
         batched = version >= _FIRST_VERSION_WITH_GROUPS
-        request = (_batched_request if batched else _single_request)(group_id, names)
+        request = _batched_request(group_id, names, ids) if batched else _single_request(group_id, names)
         request.require_stable = require_stable and version >= 7
         response = await cluster.request(request, node_id, highest=version)
         answer = answer_to(request, response) if batched else response
@@ -216,13 +221,21 @@ async def _fetch_offsets(
         if error.retriable:
             cluster.forget_coordinator(group_id)
         raise
-    return _committed(answer.topics, asked)
+    found = _committed(answer.topics, asked, {topic_id: name for name, topic_id in ids.items()})
+    if any(isinstance(one, UnknownTopicIdError) for one in found.values()):
+        cluster.refresh_soon()
+    return found
 
 
-def _batched_request(group_id: str, names: dict[str, list[int]] | None) -> OffsetFetchRequest:
+def _batched_request(
+    group_id: str, names: dict[str, list[int]] | None, ids: Mapping[str, bytes]
+) -> OffsetFetchRequest:
     topics = None
     if names is not None:
-        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=some) for name, some in names.items()]
+        topics = [
+            OffsetFetchRequestTopics(name=name, topic_id=ids[name], partition_indexes=some)
+            for name, some in names.items()
+        ]
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
 
 
@@ -234,7 +247,7 @@ def _single_request(group_id: str, names: dict[str, list[int]] | None) -> Offset
 
 
 def _committed(
-    topics: Any, asked: Sequence[TopicPartition] | None
+    topics: Any, asked: Sequence[TopicPartition] | None, names: Mapping[bytes, str]
 ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
     """The results for the requested partitions, `asked` (None: all); a missing partition gets a NetworkError."""
     found: dict[TopicPartition, OffsetAndMetadata | KafkaError] = {
@@ -242,7 +255,7 @@ def _committed(
     }
     for topic in topics:
         for one in topic.partitions:
-            tp = TopicPartition(topic.name, one.partition_index)
+            tp = TopicPartition(topic.name or names.get(topic.topic_id, ""), one.partition_index)
             if asked is not None and found.pop(tp, None) is None:
                 continue
             if one.error_code:

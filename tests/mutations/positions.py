@@ -15,15 +15,35 @@ _USELESS = ("tests/client/consumer/test_useless_responses.py",)
 _AFTER_A_LOSS = ("tests/client/groups/test_commits_after_a_loss.py",)
 _UNSUBSCRIBING = "tests/client/groups/test_unsubscribing.py"
 _TURNS = "tests/client/consumer/test_turns.py"
+_MADE_ANEW = (
+    "tests/client/consumer/test_topics_made_anew.py::"
+    "test_no_offset_of_the_deleted_topic_is_used_whoever_hears_of_the_new_one_first"
+)
 
 MUTATIONS = (
     Mutation(
+        "a member begins a new topic at the offset of a deleted one, of which the coordinator has not heard",
+        "client/offset_queries.py",
+        "        by_id = bool(ids) and NIL_UUID not in ids.values()\n",
+        "        by_id = False\n",
+        (_MADE_ANEW,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a member asks for the offsets of a deleted topic again and again",
+        "client/offset_queries.py",
+        "    if any(isinstance(one, UnknownTopicIdError) for one in found.values()):\n",
+        "    if False:\n",
+        (_MADE_ANEW,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "the error of one partition's committed offset is that of all",
         "client/offset_queries.py",
-        "    return _committed(answer.topics, asked)\n",
-        "    found = _committed(answer.topics, asked)\n"
+        "        cluster.refresh_soon()\n    return found\n\n\ndef _batched_request",
+        "        cluster.refresh_soon()\n"
         "    errors = [one for one in found.values() if isinstance(one, KafkaError)]\n"
-        "    return dict.fromkeys(asked or found, errors[0]) if errors else found\n",
+        "    return dict.fromkeys(asked or found, errors[0]) if errors else found\n\n\ndef _batched_request",
         _ONE_FAILS,
         seeds=TEST_ONLY,
     ),

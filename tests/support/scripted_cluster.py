@@ -84,6 +84,7 @@ class ScriptedCluster(FakeNetwork):
         self.ids: dict[str, bytes] = {}
         self.logs: dict[bytes, list[list[bytes]]] = {}
         self.committed: dict[tuple[bytes, int], int] = {}
+        self.known_to_coordinator: dict[str, bytes] | None = None
         self.commits: list[tuple[bytes, int, int]] = []
         self.assigned: list[TopicPartition] = []
         self.generation = 0
@@ -285,12 +286,15 @@ class ScriptedCluster(FakeNetwork):
 
     def _fetch_offsets(self, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
         topics = []
+        ids = self.ids if self.known_to_coordinator is None else self.known_to_coordinator
         for topic, name, _, index, _, error in self._each(
             OffsetFetchRequest, request.groups[0].topics or (), "partition_indexes", ""
         ):
             injected = error if error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ErrorCode.NONE
+            if not topic.name and topic.topic_id not in ids.values():
+                injected = injected or ErrorCode.UNKNOWN_TOPIC_ID
             one = OffsetFetchResponsePartitions(partition_index=index, error_code=injected, metadata="")
-            one.committed_offset = self.committed.get((self.ids.get(name, b""), index), -1)
+            one.committed_offset = -1 if injected else self.committed.get((ids.get(name, b""), index), -1)
             topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=[one]))
         group = OffsetFetchResponseGroup(group_id="g", topics=topics)
         group.error_code = self._error(OffsetFetchRequest, None)

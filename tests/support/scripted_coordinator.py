@@ -107,7 +107,7 @@ def fetched_offset(offset: int, leader_epoch: int = -1) -> OffsetFetchResponse:
     partition = OffsetFetchResponsePartitions(
         partition_index=0, committed_offset=offset, committed_leader_epoch=leader_epoch, metadata="", error_code=0
     )
-    topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
+    topic = OffsetFetchResponseTopics(name="t", topic_id=topic_id("t"), partitions=[partition])
     return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic], error_code=0)])
 
 

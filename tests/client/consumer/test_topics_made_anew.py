@@ -14,6 +14,7 @@ from minikafka.client import Consumer
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from minikafka.protocol.messages.offset_commit import OffsetCommitRequest
+from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest
 from minikafka.protocol.names import TopicPartition
 
 A, OTHER = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -121,6 +122,39 @@ def test_what_was_read_of_the_deleted_topic_is_not_committed_for_the_new_one() -
             await consumer.commit({A: 2})
             await consumer.commit()
             assert [offset for topic_id, _, offset in cluster.commits if topic_id == cluster.ids["a"]] == [2, 3]
+
+    on_virtual_time(story)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("first", ["member", "coordinator"])
+def test_no_offset_of_the_deleted_topic_is_used_whoever_hears_of_the_new_one_first(protocol: str, first: str) -> None:
+    """A coordinator that has not heard of the deletion has the offsets of the deleted topic."""
+
+    async def story() -> None:
+        cluster = ScriptedCluster(a=1)
+        cluster.assigned = [A]
+        cluster.append(A, 5)
+        cluster.committed[cluster.ids["a"], 0] = 5
+        before = dict(cluster.ids)
+        if first == "coordinator":
+            cluster.fail(OffsetFetchRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        else:
+            cluster.delete("a")
+            cluster.create("a")
+            cluster.known_to_coordinator = before
+        options: dict[str, Any] = {"group_id": "g", "group_protocol": protocol, "metadata_max_age_ms": 60_000}
+        async with cluster.consumer("a", **options) as consumer:
+            assert not await consumer.poll(2_000)
+            if first == "coordinator":
+                cluster.delete("a")
+                cluster.create("a")
+            expected = cluster.append(A, 9)
+            assert first == "coordinator" or not await consumer.poll(1_000)
+            cluster.mend()
+            cluster.known_to_coordinator = None
+            with trio.fail_after(20):
+                assert await values(consumer, 20_000) == expected
 
     on_virtual_time(story)
 
