@@ -31,9 +31,7 @@ class LearnedAddresses:
         self.is_dynamic = False
 
     def learn(self, hello: Hello) -> None:
-        """Take over the addresses in a handshake. A handshake of a static quorum has no new addresses."""
-        if not hello.is_dynamic:
-            return
+        """Take over the addresses in a handshake of a node of a dynamic quorum."""
         self.is_dynamic = True
         if hello.address is not None and self.last_failed.get(hello.node_id) == hello.address:
             del self.last_failed[hello.node_id]  # it is there now

@@ -161,8 +161,15 @@ class QuorumMembership:
         )
 
     def _met(self, hello: Hello) -> None:
-        if hello.is_dynamic:
+        if hello.is_dynamic and self._is_believed(hello.node_id):
+            self._peers.addresses.learn(hello)
             self._meet_dynamic()
+
+    def _is_believed(self, node_id: int) -> bool:
+        """Whether a node can tell this one that the quorum is dynamic, and addresses: any client can send a handshake,
+        so that only a voter is believed as long as the voters are known and static."""
+        peers = self._peers
+        return bool(self.kraft_version) or peers.addresses.is_dynamic or node_id in (peers.voters or {node_id})
 
     def _meet_dynamic(self) -> None:
         if self._raft is not None:

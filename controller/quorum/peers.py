@@ -350,7 +350,6 @@ class Peers:
         if self._cluster_id() is None and hello.cluster_id is not None:
             self._on_cluster_id(hello.cluster_id)
         if hello.node_id != self._node_id:
-            self.addresses.learn(hello)
             self.on_hello(hello)
 
     def _log_failure(self, stream: trio.abc.Stream, error: str) -> None:

@@ -124,7 +124,7 @@ class RaftDriver:
         self._membership = self._raft.membership
         self._committed = trio.Event()
         self._followed: tuple[int, int] | None = None
-        self._malformed: tuple[int, str] | None = None
+        self._malformed: tuple[str, int, str] | None = None
 
     @property
     def kraft_version(self) -> int:
@@ -170,7 +170,7 @@ class RaftDriver:
         try:
             self._queue(self._raft.request(trio.current_time(), sender, request_from_map(body), reply))
         except BadMessage as error:
-            log.error("malformed raft request", node=sender, error=str(error))
+            self._log_malformed("malformed raft request", sender, str(error))
             reply({})
 
     def unreachable(self, peer: int) -> None:
@@ -353,8 +353,8 @@ class RaftDriver:
             effects = None if message is None else await self._effects_of(peer, request, message)
         except (OSError, KafkaStorageError):
             raise  # This node's disk has failed.
-        except (UnreadableRecord, Inconsistent) as error:
-            self._log_malformed(peer, str(error))
+        except (BadMessage, UnreadableRecord, Inconsistent) as error:
+            self._log_malformed("malformed raft response", peer, str(error))
             effects = None
         except Exception:
             log.exception("raft response failed", node=peer, request=request.KIND)
@@ -362,12 +362,11 @@ class RaftDriver:
             effects = None
         self._queue(self._raft.failed(trio.current_time(), peer, request) if effects is None else effects)
 
-    def _log_malformed(self, peer: int, error: str) -> None:
-        """Log why a peer's response is ignored, once in a row: this node repeats the request after each pause."""
-        (log.debug if self._malformed == (peer, error) else log.error)(
-            "malformed raft response", node=peer, error=error
-        )
-        self._malformed = peer, error
+    def _log_malformed(self, event: str, peer: int, error: str) -> None:
+        """Log why a peer's message is ignored, once in a row: nodes repeat a request after each pause."""
+        malformed = event, peer, error
+        (log.debug if self._malformed == malformed else log.error)(event, node=peer, error=error)
+        self._malformed = malformed
 
     async def _effects_of(self, peer: int, request: Request, message: Response) -> Effects:
         complete = self._raft.completed_by(request, message)
@@ -383,5 +382,5 @@ class RaftDriver:
             except (Unreachable, ConnectionLost):
                 return None
             except BadMessage as error:
-                self._log_malformed(peer, str(error))
+                self._log_malformed("malformed raft response", peer, str(error))
         return None

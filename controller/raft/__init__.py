@@ -5,7 +5,7 @@ epoch and a leader needs a majority. Only the leader appends. The others *fetch*
 also reports the offset up to which the follower's log is synced. A record synced by a majority is *committed*: every
 later leader needs the votes of a majority, at least one of those voters has the record, and no voter votes for a
 candidate whose log is behind its own. The remaining rules detect a lost leader quickly, and avoid elections that are
-not needed.
+not needed. Only a voter can make another node move to a later epoch, and not by a Fetch, which any node may send.
 
 An epoch, from election to election (nodes 1, 2 and 3; node 1 has just crashed)::
 

@@ -65,9 +65,8 @@ def encode_election_state(state: ElectionState, voters: Sequence[int], *, kraft_
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-EPOCH_MAX = 1 << 30
-"""The greatest epoch that is accepted in a file or a message. Elections never reach it: a greater epoch comes from a
-damaged file. The quorum would take it over, and could then have no further epoch."""
+EPOCH_MAX = (1 << 31) - 1
+"""The greatest epoch of files, messages and records (int32). Elections do not reach it, and never go beyond."""
 
 
 def decode_election_state(data: bytes) -> ElectionState:

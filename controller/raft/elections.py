@@ -15,12 +15,12 @@ from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey
 
 def grants(member: Member, vote: Vote) -> bool:
     """Whether this node votes for the candidate, or would after a pre-vote."""
-    if vote.epoch < member.epoch or not _is_for_this_voter(member, vote):
+    if vote.epoch != member.epoch or not _is_for_this_voter(member, vote):
         return False
     if (vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset):
         return False  # Its log may lack committed records (Raft, section 5.4.1).
     if vote.pre_vote:
-        return not _has_leader(member)
+        return not has_leader(member)
     return member.election.leader == NO_NODE and member.can_vote_for(_candidate(vote))
 
 
@@ -39,7 +39,8 @@ def _candidate(vote: Vote) -> ReplicaKey:
     return ReplicaKey(vote.candidate, vote.candidate_directory)
 
 
-def _has_leader(member: Member) -> bool:
+def has_leader(member: Member) -> bool:
+    """Whether this node leads, or follows a leader that is up."""
     state = member.state
     return isinstance(state, Leader) or (isinstance(state, Follower) and state.has_leader(member.now))
 

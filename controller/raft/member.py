@@ -19,7 +19,7 @@ from minikafka.controller.raft.effects import (
     Sync,
     Token,
 )
-from minikafka.controller.raft.election_state import NO_NODE, ElectionState
+from minikafka.controller.raft.election_state import EPOCH_MAX, NO_NODE, ElectionState
 from minikafka.controller.raft.leader_change import leader_change
 from minikafka.controller.raft.log_interface import RaftLog
 from minikafka.controller.raft.membership_records import control_batch, control_value
@@ -231,7 +231,11 @@ class Member:
         self._become(Prospective(deadline, lost_leader))
 
     def become_candidate(self) -> None:
-        """Begin an epoch with a vote for this node."""
+        """Begin an epoch with a vote for this node. Raises Inconsistent if there is no further epoch."""
+        if self.epoch == EPOCH_MAX:
+            raise Inconsistent(
+                f"epoch {EPOCH_MAX} is the last one: restore backups of the metadata directories of all voters"
+            )
         self._persist(ElectionState(self.epoch + 1, voted_for=self.node_id, voted_directory=self.directory))
         ballot = self.ballot(pre_vote=False)
         self._become(Candidate(self.election_deadline(), ballot))

@@ -36,6 +36,10 @@ from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey, Voter,
 
 __all__ = ["Inconsistent", "NotLeader", "Raft", "Replica"]
 
+EPOCH_ADOPTED_MAX = 1 << 30
+EPOCHS_AHEAD_MAX = 1000
+"""The most epochs that a message may be ahead of this node once the quorum is beyond `EPOCH_ADOPTED_MAX`. Elections do
+not get so far: the epochs that are left must not be used up by a message of a node whose file was damaged."""
 STEPS_MAX = 8
 """A single voter goes through four roles to leading in one input; more steps are a bug."""
 
@@ -184,8 +188,9 @@ class Raft:
     def request(self, now: float, sender: int, message: Request, token: Token) -> Effects:
         """Handle a request from node `sender`. Exactly one SendResponse with this token follows, now or later."""
         self._check_request(sender, message)
+        self._check_epoch(message.epoch)
         member = self._begin(now)
-        if message.epoch > member.epoch:
+        if message.epoch > member.epoch and self._is_of_voter(sender, message):
             member.adopt(message.epoch)
         if isinstance(message, Vote):
             member.respond(token, elections.handle_vote(member, message))
@@ -204,6 +209,7 @@ class Raft:
         if not isinstance(message, RESPONSE_OF[type(request)]):
             raise BadMessage(f"node {peer} responded to {request.KIND} with {message.KIND}")
         self._check_leader(message.leader)
+        self._check_epoch(message.epoch)
         member = self._begin(now)
         if message.epoch > member.epoch:
             member.adopt(message.epoch)
@@ -368,6 +374,14 @@ class Raft:
         else:
             member.become_follower(leader)
 
+    def _is_of_voter(self, sender: int, message: Request) -> bool:
+        """Whether a later epoch in a request is an epoch of the quorum. Any node may fetch, so that a Fetch never
+        changes the epoch (in Kafka: UNKNOWN_LEADER_EPOCH). A candidate or leader that this node's log does not name may
+        be a new voter: it is believed once this node has no leader (Ongaro's dissertation, 4.2.3)."""
+        if isinstance(message, Fetch | FetchSnapshot):
+            return False
+        return sender in self._member.voters or not elections.has_leader(self._member)
+
     def _handle_fetch(self, fetch: Fetch, token: Token) -> None:
         member = self._member
         if isinstance(member.state, Leader) and fetch.epoch == member.epoch:
@@ -398,6 +412,10 @@ class Raft:
             self._check_leader(speaker)
         if speaker != sender or sender == self._member.node_id:
             raise BadMessage(f"node {sender} sent a {message.KIND} of node {speaker} to node {self._member.node_id}")
+
+    def _check_epoch(self, epoch: int) -> None:
+        if epoch > max(EPOCH_ADOPTED_MAX, self.epoch + EPOCHS_AHEAD_MAX):
+            raise BadMessage(f"epoch {epoch} is too far ahead of this node's epoch {self.epoch}")
 
     def _check_leader(self, node_id: int) -> None:
         if self._member.is_static and node_id != NO_NODE and node_id not in self._member.voters:

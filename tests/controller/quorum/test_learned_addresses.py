@@ -6,8 +6,8 @@ from minikafka.controller.quorum.handshake import Hello
 from minikafka.controller.quorum.learned_addresses import LEARNED_MAX, LearnedAddresses
 
 
-def hello(node_id: int, port: int, *, dynamic: bool = True) -> Hello:
-    return Hello(node_id, None, "cluster", {node_id + 1000: ("voter", port)}, is_dynamic=dynamic, address=("own", port))
+def hello(node_id: int, port: int) -> Hello:
+    return Hello(node_id, None, "cluster", {node_id + 1000: ("voter", port)}, is_dynamic=True, address=("own", port))
 
 
 def test_the_number_is_limited_and_known_nodes_may_move() -> None:
@@ -38,9 +38,3 @@ def test_what_a_node_says_of_itself_goes_first_also_where_it_was_not_found_befor
     learned.failed(1, ("own", 2))
     learned.learn(hello(1, 2))
     assert learned.of(1, ("own log", 1)) == ("own", 2)
-
-
-def test_a_static_quorum_tells_nothing() -> None:
-    learned = LearnedAddresses()
-    learned.learn(hello(1, 1, dynamic=False))
-    assert learned.all() == {}

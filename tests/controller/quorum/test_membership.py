@@ -73,3 +73,27 @@ def test_a_moved_controller_is_found_although_the_last_node_asked_tells_its_earl
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize(
+    ("node_id", "is_dynamic", "voters", "believed"),
+    [
+        (2, True, {1: EARLIER, 2: TWO}, True),
+        (2, False, {1: EARLIER, 2: TWO}, False),
+        (9, True, {1: EARLIER, 2: TWO}, False),
+        (9, True, {1: EARLIER}, False),
+        (9, True, {}, True),
+    ],
+    ids=["a voter", "a voter that says nothing", "a stranger", "a stranger to a lone node", "no voters are known"],
+)
+def test_only_a_voter_tells_a_static_quorum_that_it_is_dynamic(
+    node_id: int, *, is_dynamic: bool, voters: dict[int, Address], believed: bool
+) -> None:
+    """Any client can send a handshake: its flag would make Raft believe any leader, its addresses be tried."""
+    peers = peers_of(MemoryNetwork(), 1, EARLIER)
+    peers.voters = voters
+    settings = QuorumSettings(voters, [], (), is_controller=True, raft=RAFT)
+    QuorumMembership(1, settings, peers, Membership(0, None), lambda: NO_DIRECTORY)
+    peers.on_hello(Hello(node_id, 1, None, {2: EARLIER}, is_dynamic=is_dynamic, address=THREE))
+    assert peers.addresses.is_dynamic == believed
+    assert bool(peers.addresses.all()) == believed

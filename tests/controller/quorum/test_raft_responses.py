@@ -147,7 +147,9 @@ def test_no_response_of_a_leader_ends_a_node(responses: list[Response]) -> None:
         fetched(records=at(COMMITTED)[:-1]),
         fetched(diverging=EpochEnd(EPOCH, 1)),
         fetched(leader=3),
+        fetched(leader=77),
         fetched(epoch=INT31, leader=77),
+        fetched(epoch=INT31),
     ],
 )
 def test_why_a_response_is_refused_is_logged_once_however_often_it_comes(refused: FetchResponse) -> None:
@@ -158,6 +160,22 @@ def test_why_a_response_is_refused_is_logged_once_however_often_it_comes(refused
     assert [line["event"] for line in errors] == ["malformed raft response"]
     assert errors[0]["node"] == LEADER
     assert errors[0]["error"]
+
+
+def test_why_a_request_is_refused_is_logged_once_however_often_it_comes() -> None:
+    """A node of another quorum, whose voters are others, repeats its request twice a second."""
+    node, answers = Node([]), list[Any]()
+
+    async def story() -> None:
+        await node.follow()
+        for _ in range(5):
+            node.driver.request(7, BeginEpoch(EPOCH + 1, 7).to_map(), answers.append)
+
+    with capture_logs() as lines:
+        trio.run(story, clock=trio.testing.MockClock(autojump_threshold=0))
+    errors = [line for line in lines if line["log_level"] == "error"]
+    assert [(line["event"], line["node"]) for line in errors] == [("malformed raft request", 7)]
+    assert answers == [{}] * 5
 
 
 @pytest.mark.parametrize("appended", [False, True])

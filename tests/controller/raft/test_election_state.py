@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from minikafka.controller.raft.election_state import (
+    EPOCH_MAX,
     ElectionState,
     UnreadableElectionState,
     decode_election_state,
     encode_election_state,
 )
+from minikafka.controller.raft.messages import BeginEpoch, request_from_map
 
 WRITTEN_BY_KAFKA = (
     b'{"clusterId":"","leaderId":1,"leaderEpoch":5,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],'
@@ -55,8 +57,8 @@ def test_a_vote_survives_encoding() -> None:
         {"data_version": False},
         {"leaderEpoch": -1},
         {"leaderEpoch": "5"},
-        {"leaderEpoch": (1 << 30) + 1},
-        {"leaderEpoch": (1 << 31) - 1},
+        {"leaderEpoch": 1 << 31},
+        {"leaderEpoch": 1 << 40},
         {"votedId": None},
         {"leaderId": -2},
     ],
@@ -67,6 +69,13 @@ def test_an_unreadable_file_is_never_taken_for_no_vote(change: dict[str, Any]) -
     fields = json.loads(WRITTEN_BY_KAFKA) | change
     with pytest.raises(UnreadableElectionState):
         decode_election_state(json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize("epoch", [0, (1 << 30) + 1, EPOCH_MAX])
+def test_every_epoch_that_a_node_can_be_in_can_be_read(epoch: int) -> None:
+    state = ElectionState(epoch, voted_for=1)
+    assert decode_election_state(encode_election_state(state, [1])) == state
+    assert request_from_map(BeginEpoch(epoch, 1).to_map()) == BeginEpoch(epoch, 1)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", WRITTEN_BY_KAFKA[:-9]])

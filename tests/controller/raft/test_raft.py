@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import inf
 
@@ -11,23 +12,38 @@ from simulation.raft_script import Middle
 from support.raft_settings import raft_settings
 
 from minikafka.controller.raft.effects import SendRequest, SendResponse
-from minikafka.controller.raft.election_state import ElectionState
+from minikafka.controller.raft.election_state import EPOCH_MAX, ElectionState
 from minikafka.controller.raft.leader_change import leader_change
+from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.membership_records import control_batch
-from minikafka.controller.raft.messages import BadMessage, BeginEpoch, BeginEpochResponse, Fetch, Vote, VoteResponse
-from minikafka.controller.raft.raft import NotLeader, Raft
+from minikafka.controller.raft.messages import (
+    BadMessage,
+    BeginEpoch,
+    BeginEpochResponse,
+    Fetch,
+    FetchSnapshot,
+    Request,
+    Vote,
+    VoteResponse,
+)
+from minikafka.controller.raft.raft import EPOCH_ADOPTED_MAX, EPOCHS_AHEAD_MAX, Inconsistent, NotLeader, Raft
 from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.controller.raft.role_transitions import TRANSITIONS, IllegalTransition, Role, check_transition
 from minikafka.protocol.records.batch import parse_header
 from minikafka.protocol.records.control import ControlType, control_type
 
 
-def a_node(node_id: int = 1, voters: tuple[int, ...] = (1, 2, 3), settings: RaftSettings | None = None) -> Raft:
+def a_node(
+    node_id: int = 1,
+    voters: tuple[int, ...] = (1, 2, 3),
+    settings: RaftSettings | None = None,
+    election: ElectionState | None = None,
+) -> Raft:
     return Raft(
         node_id=node_id,
         voters=voters,
         log=SimulatedLog(DiskLog(), lambda base, previous_epoch, entry: None),
-        election=ElectionState(),
+        election=election or ElectionState(),
         settings=settings or raft_settings(),
         random=Middle(0),
         now=0.0,
@@ -65,6 +81,74 @@ def test_a_message_of_another_node_is_refused(sender: int, message: Vote | Begin
     with pytest.raises(BadMessage):
         raft.request(0.1, sender, message, "token")
     assert raft.epoch == 0
+
+
+SNAPSHOT = SnapshotId(1, 1)
+LATER = 1 << 30
+REQUESTS = (
+    Vote(LATER, 2, LATER, 1 << 40, pre_vote=False),
+    Vote(LATER, 2, LATER, 1 << 40, pre_vote=True),
+    BeginEpoch(LATER, 2),
+    Fetch(LATER, 2, 0, 0, 0, 0, 1000),
+    FetchSnapshot(LATER, 2, SNAPSHOT, 0, 1000),
+)
+STRANGER = 9
+
+
+def as_of(node_id: int, message: Request) -> Request:
+    """The request as this node would send it."""
+    if isinstance(message, Fetch | FetchSnapshot):
+        return replace(message, replica=node_id)
+    return replace(message, candidate=node_id) if isinstance(message, Vote) else replace(message, leader=node_id)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("sender", [2, STRANGER], ids=["a voter", "a stranger"])
+@pytest.mark.parametrize("message", REQUESTS, ids=lambda message: message.KIND)
+def test_only_a_voter_that_may_lead_ends_an_epoch(message: Request, sender: int, *, dynamic: bool) -> None:
+    """A Fetch of a later epoch changes nothing, whoever sends it, as in Kafka (UNKNOWN_LEADER_EPOCH)."""
+    raft = a_leader()
+    if dynamic:
+        raft.quorum_is_dynamic([])
+    ends = sender == 2 and not isinstance(message, Fetch | FetchSnapshot)
+    try:
+        effects = raft.request(0.3, sender, as_of(sender, message), "token")
+    except BadMessage:
+        assert not dynamic
+        assert not isinstance(message, Fetch | FetchSnapshot)
+    else:
+        [answer] = [effect.message for effect in effects if isinstance(effect, SendResponse)]
+        assert answer.epoch == (LATER if ends else 1), "it learns the epoch"
+    assert (raft.epoch, raft.is_leader) == ((LATER, False) if ends else (1, True))
+
+
+def test_a_new_voter_is_believed_once_there_is_no_leader() -> None:
+    raft = a_node()
+    raft.quorum_is_dynamic([])
+    raft.request(0.1, STRANGER, BeginEpoch(7, STRANGER), "token")
+    assert (raft.epoch, raft.leader_id) == (7, STRANGER)
+
+
+def test_no_message_uses_up_the_epochs_and_a_quorum_far_ahead_still_elects() -> None:
+    raft, epoch = a_node(), EPOCH_ADOPTED_MAX
+    with pytest.raises(BadMessage, match="too far ahead"):
+        raft.request(0.1, 2, BeginEpoch(epoch + 1, 2), "token")
+    with pytest.raises(BadMessage, match="too far ahead"):
+        raft.response(0.1, 2, Vote(0, 1, 0, 0, pre_vote=True), VoteResponse(EPOCH_MAX, -1, granted=False))
+    assert raft.epoch == 0
+    for sender, later in ((2, epoch), (3, epoch + 1), (2, epoch + 1 + EPOCHS_AHEAD_MAX)):
+        raft.request(0.1, sender, BeginEpoch(later, sender), "token")
+        assert (raft.epoch, raft.leader_id) == (later, sender)
+    with pytest.raises(BadMessage, match="too far ahead"):
+        raft.request(0.1, 3, BeginEpoch(raft.epoch + EPOCHS_AHEAD_MAX + 1, 3), "token")
+
+
+def test_no_election_goes_beyond_the_last_epoch() -> None:
+    raft = a_node(voters=(1,), election=ElectionState(EPOCH_MAX - 1))
+    raft.tick(0.2)
+    assert (raft.epoch, raft.is_leader) == (EPOCH_MAX, True)
+    with pytest.raises(Inconsistent, match="restore backups of the metadata directories"):
+        a_node(voters=(1,), election=ElectionState(EPOCH_MAX)).tick(0.2)
 
 
 def test_a_response_of_another_kind_is_refused() -> None:
