@@ -38,6 +38,7 @@ from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, O
 from minikafka.controller.quorum.handshake import HANDSHAKE_SIZE_MAX
 from minikafka.controller.quorum.peers import FRAME_SIZE_MAX
 from minikafka.controller.quorum.strangers import STRANGERS_MAX
+from minikafka.controller.raft.raft import EPOCH_ADOPTED_MAX, EPOCHS_AHEAD_MAX
 from minikafka.protocol.settings.registry import NODE_SETTINGS, TOPIC_SETTINGS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations" / "limits.md").read_text()
@@ -76,7 +77,8 @@ MIB = 1 << 20
         f"{CLIENTS_MAX:,} clients",
         f"have said nothing yet | {STRANGERS_MAX} |",
         f"handshake at the controller listener | {HANDSHAKE_SIZE_MAX >> 10} KiB |",
-        f"it is trusted | {FRAME_SIZE_MAX // MIB} MiB |",
+        f"a node that has shaken hands | {FRAME_SIZE_MAX // MIB} MiB |",
+        f"up to epoch 2^{EPOCH_ADOPTED_MAX.bit_length() - 1}; beyond it {EPOCHS_AHEAD_MAX:,} |",
         f"head of a request to the metrics listener | {HEAD_SIZE_BYTES_MAX >> 10} KiB |",
     ],
 )
