@@ -18,8 +18,8 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) \
 	$(if $(SEED),--seed $(SEED))
 
-# The tests of other targets: `make reference`, `make docker-test`, `make sim`.
-ELSEWHERE := not reference and not docker and not sim
+# The tests of other targets: `make reference`, `make docker-test`, `make sim`, `make sweeps`.
+ELSEWHERE := not reference and not docker and not sim and not sweep
 
 # Where the tests are that `make sim` has for itself.
 SIM_TESTS := tests/simulation tests/controller/raft tests/client/groups
@@ -27,7 +27,7 @@ SIM_TESTS := tests/simulation tests/controller/raft tests/client/groups
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-for reference questions lint types sim sim-raft mutants kills compaction-kills upgrade chaos bank streams mixed-groups prometheus tool-outcomes sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages docs clean help
+.PHONY: demo test test-all sweeps test-for reference questions lint types sim sim-raft mutants kills compaction-kills upgrade chaos bank streams mixed-groups prometheus tool-outcomes sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages docs clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -51,6 +51,9 @@ test: $(VENV)/.with-test  ## Run the suite without its slow tests, on nothing bu
 test-all: $(VENV)/.with-test  ## Run the suite with its slow tests, and beside Apache Kafka, if that is beside the checkout
 	@$(HAS_JAVA) || echo $(NO_JAVA)
 	$(BIN)/python -m pytest $(PARALLEL) -m "$(ELSEWHERE)"
+
+sweeps: $(VENV)/.with-test  ## Run the tests that try each operation, answer, order or end of a program in turn
+	$(BIN)/python -m pytest $(PARALLEL) -m "sweep and not reference and not docker and not sim"
 
 test-for: $(VENV)/.with-test  ## Run the tests of one file: those that import it or catch bugs planted in it (FILE=path)
 	tests=$$(PYTHONPATH=tests $(BIN)/python -m support.tests_for $(FILE)) && $(BIN)/python -m pytest $(PARALLEL) $$tests

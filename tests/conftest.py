@@ -17,6 +17,7 @@ from trio._core import _run as trio_scheduler
 hypothesis.settings.register_profile("any-machine", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("any-machine")
 SPARK = "tests/spark"
+LONG = {"slow", "sweep", "spark"}
 SLOW = 100
 SCHEDULE = os.environ.get("MINIKAFKA_SCHEDULE", "1")
 
@@ -58,7 +59,7 @@ def group(nodeid: str) -> str:
 
 def weight(tests: list[pytest.Item]) -> int:
     """A guess at how long they take."""
-    return sum(SLOW if test.get_closest_marker("slow") or SPARK in test.nodeid else 1 for test in tests)
+    return sum(SLOW if LONG & {mark.name for mark in test.iter_markers()} else 1 for test in tests)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -89,7 +89,7 @@ def expected(place: str, what: str, broker: str) -> set[str]:
     return {"producer ok", *children}
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize(("what", "broker"), CASES)
 def test_every_program_ends(what: str, broker: str, node: NodeProcess) -> None:
     said = outcomes(what, node, broker)

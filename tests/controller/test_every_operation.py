@@ -84,14 +84,14 @@ def lives(disk_of: Callable[[int], MemoryDisk], *, power_fails: bool) -> int:
         number += 1
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("power_fails", [False, True])
 @pytest.mark.parametrize(("code", "least"), [(errno.EIO, 200), (errno.ENOSPC, 50), (errno.EMFILE, 30)])
 def test_an_operation_fails(code: int, least: int, power_fails: bool) -> None:
     assert lives(lambda number: FaultyDisk(number, code), power_fails=power_fails) > least
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("power_fails", [False, True])
 def test_the_process_or_the_power_ends_at_an_operation(power_fails: bool) -> None:
     def ending(number: int) -> MemoryDisk:

@@ -196,7 +196,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
         yield running
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("load", "kills", "seed"), [(ConfluentLoad, KILLS, 20), (KafkaPythonLoad, 5, 5)])
 def test_no_acknowledged_record_is_lost_or_duplicated(
@@ -208,7 +208,7 @@ def test_no_acknowledged_record_is_lost_or_duplicated(
         check_recovery(node.data_dir / f"{TOPIC}-{partition}", partition, len(values))
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(600)
 @pytest.mark.oracle
 @pytest.mark.reference

@@ -12,7 +12,7 @@ from support.old_version import OLD_VERSION, old_version
 
 from minikafka.client.blocking import Admin, Consumer, Producer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.sweep, pytest.mark.timeout(300)]
 LAST_WITHOUT_A_QUORUM = "a6efd6bd"
 """The last commit whose lone nodes kept their metadata without a quorum."""
 

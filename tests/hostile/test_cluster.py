@@ -151,7 +151,7 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_harms_no_node(cluster: LocalCluster, name: str) -> None:
@@ -164,7 +164,7 @@ def attack(cluster: LocalCluster, name: str, seed: object, times: int) -> int:
     return storm(address, islice(requests, times), CONNECTIONS).heard_of
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(7200)
 def test_what_attacks_took_is_given_back(cluster: LocalCluster) -> None:
     """For MINUTES, and idle for one."""

@@ -1,7 +1,7 @@
 """Requests made from the declarations of the messages, of up to 10 MiB: each is answered, or closes its connection with
 a reason in the log; no step of the node is long (`unharmed`), and its memory is bounded.
 
-`make hostile` sends 10,000 of them; `make test-all` a few hundred smaller ones.
+`make hostile` sends 10,000 of them; `make sweeps` a few hundred smaller ones.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def versions(node: ServerProcess) -> ApiVersionsResponse:
         return versions
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_every_request_is_answered_or_closes_its_connection(

@@ -64,7 +64,7 @@ def those_that_compute(found: LongSteps) -> list[LongStep]:
     return [step for step in found.values() if step.cpu_s >= MANY * BUDGET_S]
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_step_of_a_node_is_above_the_budget(seed: int) -> None:
     result, found = run_with_budget(draw(seed))

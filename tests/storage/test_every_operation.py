@@ -223,25 +223,25 @@ def lives(code: int, times: int, *, under: str = "", power_fails: bool = False) 
         first += 1
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("times", [1, 40])
 @pytest.mark.parametrize("code", PASSING)
 def test_room_or_descriptors_run_out_at_any_operation(code: int, times: int) -> None:
     assert lives(code, times) > 50
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("power_fails", [False, True])
 def test_an_operation_of_any_directory_fails(power_fails: bool) -> None:
     assert lives(errno.EIO, 1, power_fails=power_fails) > 200
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_one_of_two_directories_fails_for_good_at_any_operation() -> None:
     assert lives(errno.EIO, 1 << 30, under="/b") > 100
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("power_fails", [False, True])
 def test_a_process_ends_at_any_operation_of_a_start(power_fails: bool) -> None:
     for repeated in (False, True):

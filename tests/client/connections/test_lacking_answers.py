@@ -269,7 +269,7 @@ def outcome(call: Call, network: Player) -> Any:
     return trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CALLS)
 def test_only_kafka_errors_are_raised(name: str, conversations: dict[str, dict[Any, Kept]]) -> None:
     kept, done = conversations[name], count()
@@ -291,7 +291,7 @@ def offer(key: int, version: int, response: Any) -> None:
             one.max_version = version
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CALLS)
 def test_brokers_with_older_versions_cause_kafka_errors_only(
     name: str, conversations: dict[str, dict[Any, Kept]]
@@ -338,7 +338,7 @@ def _set(path: Path, code: int, found: Any) -> None:
             one.error_code = code
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ADMIN)
 def test_an_error_that_passes_is_neither_raised_nor_returned(
     name: str, conversations: dict[str, dict[Any, Kept]]
@@ -366,7 +366,7 @@ def test_an_error_that_passes_is_neither_raised_nor_returned(
                 assert not errors, f"{kind.__name__} {'.'.join(path)}: {code.name}"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("code", TRANSIENT)
 def test_topics_are_listed_whatever_errors_they_have(code: int, conversations: dict[str, dict[Any, Kept]]) -> None:
     def fail(response: Any) -> None:

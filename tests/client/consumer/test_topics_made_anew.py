@@ -41,7 +41,7 @@ async def values(consumer: Consumer, timeout_ms: float) -> list[bytes]:
     return [record.value for record in await consumer.poll(timeout_ms)]
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
 def test_the_new_records_are_read_once_each(way: str, reset: str) -> None:

@@ -36,7 +36,7 @@ OTHERS: list[dict[str, int]] = [{}, {"b": 1}]
 OTHERS_IDS = ["alone", "with another topic"]
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("others", OTHERS, ids=OTHERS_IDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_each_record_of_the_new_topic_is_read_once(way: str, others: dict[str, int]) -> None:
