@@ -29,7 +29,6 @@ EXCEPTIONS: dict[str, tuple[int, int, str]] = {
     "broker/node/step_watch.py:StepWatch": (17, 4, TO_SPLIT),
     "broker/node/transaction_parts.py:TransactionParts": (5, 8, TO_SPLIT),
     "broker/partitions/fetch_sessions.py:CachedPartition": (13, 0, DECLARES),
-    "broker/partitions/partition_lifecycle.py:MetadataFollower": (19, 13, TO_SPLIT),
     "broker/partitions/replica.py:Replica": (13, 5, TO_SPLIT),
     "broker/replication/replica_fetcher.py:ReplicaFetcher": (13, 7, TO_SPLIT),
     "cli/commands/perf.py:Load": (16, 5, TO_SPLIT),

@@ -37,9 +37,10 @@ from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
 from minikafka.broker.partitions.log_cleaner import LogCleaner
 from minikafka.broker.partitions.log_housekeeping import Housekeeping
 from minikafka.broker.partitions.partition import Partition
-from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
+from minikafka.broker.partitions.partition_lifecycle import MetadataFollower, ReplicaEvents
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.preferred_read_replica import is_rack_aware
+from minikafka.broker.partitions.replica_logs import ReplicaLogs
 from minikafka.broker.partitions.request_waiters import steady_ms
 from minikafka.broker.replication.isr_changes import AlterPartitionManager
 from minikafka.broker.replication.replica_fetcher import ReplicaFetcherManager
@@ -218,19 +219,25 @@ class BrokerParts:
     def metadata_follower(self) -> MetadataFollower:
         """Make the part that creates, removes and changes partitions, and loads coordinators, as the metadata says."""
         lag_ms_max = self.config.number("replica.lag.time.max.ms")
-        self._follower = MetadataFollower(
+        logs = ReplicaLogs(
             self.config.node_id,
             self.image,
             self.logs,
-            self.partitions,
             self.log_config,
-            elected=self._became_leader,
-            resigned=self._lost_leadership,
-            deleted=self.groups.partitions_deleted,
-            fetchers=self.replication,
-            environment=ReplicaEnvironment(steady_ms, lambda: self.image.brokers, lag_ms_max),
-            isr_change_wanted=self.isr_changes.request_change,
             placed=self.directory_reports.assign,
+            target_of=self.replica_moves.target_of,
+            environment=ReplicaEnvironment(steady_ms, lambda: self.image.brokers, lag_ms_max),
+        )
+        events = ReplicaEvents(
+            self._became_leader, self._lost_leadership, self.groups.partitions_deleted, self.isr_changes.request_change
+        )
+        self._follower = MetadataFollower(
+            self.config.node_id,
+            self.image,
+            logs,
+            self.partitions,
+            events,
+            fetchers=self.replication,
             moves=self.replica_moves,
         )
         return self._follower

@@ -18,6 +18,7 @@ follower has it on its device. Kafka flushes within the append. Here tasks that 
 
     partition_table.py           Partitions: all replicas of the node, by name and topic id
     partition_lifecycle.py       MetadataFollower: creates, changes and removes replicas as the metadata log says
+    replica_logs.py              ReplicaLogs: opens and deletes the logs of replicas, reports where they are
     stray_logs.py                renames logs that belong to no partition, when the broker starts
     log_housekeeping.py          periodic retention, flushes, checkpoints, expiry of producers
     log_cleaner.py               the loops that compact logs

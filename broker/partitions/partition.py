@@ -79,11 +79,10 @@ class Partition(Replica):
         *,
         high_watermark: int | None = None,
         environment: ReplicaEnvironment = SINGLE_NODE,
-        isr_change_wanted: Callable[["Partition"], None] = lambda partition: None,
     ) -> None:
         super().__init__(node_id, topic_id, topic_partition, log, high_watermark)
         self.leader_state: LeaderState | None = None
-        self.isr_change_wanted = isr_change_wanted
+        self.isr_change_wanted: Callable[[Partition], None] = lambda partition: None
         self._environment = environment
         self._deletions = CommitWaiters()
         self._verifications = Verifications()

@@ -9,14 +9,15 @@ with thousands of partitions does not hold them up. The image does not change me
 `start`, the image may already have one more batch of records, which `apply` receives next.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import structlog
 
-from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
-from minikafka.broker.partitions.partition import SINGLE_NODE, Partition
+from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.partitions.replica_logs import ReplicaLogs
 from minikafka.broker.partitions.stray_logs import set_stray_logs_aside
 from minikafka.controller.failures import FAILURES
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
@@ -35,11 +36,7 @@ from minikafka.protocol.errors import (
     UnknownTopicOrPartitionError,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.directories.directory_ids import LOST
-from minikafka.storage.directories.log_manager import LogManager
-from minikafka.storage.disks.disk_errors import is_passing
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.logs.recovery import CorruptLog
 
 log = structlog.get_logger("minikafka.partitions")
 
@@ -68,8 +65,6 @@ class Moves(Protocol):
 
     def resume_waiting(self) -> None: ...
 
-    def target_of(self, key: TopicPartition) -> bytes | None: ...
-
     def directory_failed(self) -> None: ...
 
 
@@ -81,9 +76,6 @@ class NoMoves:
 
     def resume_waiting(self) -> None:
         """Does nothing."""
-
-    def target_of(self, key: TopicPartition) -> bytes | None:
-        """Returns None."""
 
     def directory_failed(self) -> None:
         """Does nothing."""
@@ -102,61 +94,59 @@ class NoFetchers:
         """Does nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaEvents:
+    """What a node does when the role of a replica changes.
+
+    Attributes:
+        elected: Called for each partition that this node leads in a new leader epoch.
+        resigned: Called for each partition that this node no longer leads, after the replica became a follower or was
+            removed.
+        deleted: Called with all partitions of a deleted topic, whether they had a replica on this node or not.
+        isr_change_wanted: Called for a led partition whose ISR may have to change.
+    """
+
+    elected: Callable[[Partition], None] = lambda partition: None
+    resigned: Callable[[Partition], None] = lambda partition: None
+    deleted: Callable[[list[TopicPartition]], None] = lambda partitions: None
+    isr_change_wanted: Callable[[Partition], None] = lambda partition: None
+
+
+NO_EVENTS = ReplicaEvents()
+
+
 class MetadataFollower:
     """Applies metadata records to the replicas of this node.
 
     Args:
         node_id: This node.
         image: The metadata image; a record is applied to it before `apply` is called.
-        logs: The logs on disk.
+        logs: The logs of the replicas.
         partitions: The replicas that are served.
-        log_config: Returns the log settings of a topic.
-        elected: Called for each partition that this node leads in a new leader epoch.
-        resigned: Called for each partition that this node no longer leads, after the replica became a follower or was
-            removed.
         fetchers: Fetch the followed partitions from their leaders.
-        deleted: Called with all partitions of a deleted topic, whether they had a replica on this node or not.
-        placed: Called with topic id, partition and directory id of each replica of this node that is in another data
-            directory than the metadata say; with the directory id `LOST` for a replica that cannot be opened.
         moves: Move replicas between data directories.
-        environment, isr_change_wanted: For each `Partition`.
     """
 
     def __init__(
         self,
         node_id: int,
         image: Image,
-        logs: LogManager,
+        logs: ReplicaLogs,
         partitions: Partitions,
-        log_config: Callable[[str], LogConfig],
+        events: ReplicaEvents = NO_EVENTS,
         *,
-        elected: Callable[[Partition], None],
-        deleted: Callable[[list[TopicPartition]], None],
-        resigned: Callable[[Partition], None] = lambda partition: None,
         fetchers: FetcherManager | None = None,
-        environment: ReplicaEnvironment = SINGLE_NODE,
-        isr_change_wanted: Callable[[Partition], None] = lambda partition: None,
-        placed: Callable[[bytes, int, bytes], None] = lambda topic_id, index, directory: None,
         moves: Moves | None = None,
     ) -> None:
-        self._elected = elected
-        self._resigned = resigned
-        self._deleted = deleted
-        self._fetchers: FetcherManager = fetchers or NoFetchers()
-        self._environment = environment
-        self._isr_change_wanted = isr_change_wanted
-        self._placed = placed
-        self._moves: Moves = moves or NoMoves()
-        self._refused: set[tuple[bytes, int]] = set()
-        self._topics: dict[bytes, Topic] = {}
-        self._missing: dict[tuple[bytes, int], None] = {}
-        self._new_roles: dict[Partition, bool] = {}
-        self._in_full: dict[tuple[bytes, int], None] = {}
         self._node_id = node_id
         self._image = image
         self._logs = logs
         self._partitions = partitions
-        self._log_config = log_config
+        self._events = events
+        self._fetchers: FetcherManager = fetchers or NoFetchers()
+        self._moves: Moves = moves or NoMoves()
+        self._topics: dict[bytes, Topic] = {}
+        self._new_roles: dict[Partition, bool] = {}
         self._step_cost = 0
 
     def _pause_due(self) -> bool:
@@ -178,7 +168,7 @@ class MetadataFollower:
                 self._follow(topic, index, is_new=False)
                 if self._pause_due():
                     yield
-        yield from set_stray_logs_aside(self._logs, self._partitions, self._is_assigned)
+        yield from set_stray_logs_aside(self._logs.logs, self._partitions, self._is_assigned)
 
     def _is_assigned(self, key: TopicPartition) -> bool:
         topic = self._image.topics.get(key.topic)
@@ -187,46 +177,26 @@ class MetadataFollower:
         return self._node_id in topic.partitions[key.partition].replicas
 
     def look_for_room(self) -> Generator[None]:
-        """Try full disks again, and tell the controller which replicas are in full directories. Called periodically.
-
-        A replica in a full directory counts as lost while other replicas are in sync, so that one of these leads. The
-        only replica in sync stays, and serves reads.
-        """
-        self._logs.upkeep.check_room()
+        """Try full disks again, and tell the controller which replicas are in full directories. Called periodically."""
+        logs = self._logs.logs
+        logs.upkeep.check_room()
         yield from self._open_missing()
         self._moves.resume_waiting()
-        full = self._logs.full_directory_ids()
-        if full or self._in_full:
+        full = logs.full_directory_ids()
+        if full or self._logs.some_in_full:
             for partition in list(self._partitions):
-                self._tell_if_full(partition, full)
+                self._logs.tell_if_full(partition, full)
                 self._step_cost += 1
                 if self._pause_due():
                     yield
 
-    def _tell_if_full(self, partition: Partition, full: Collection[bytes]) -> None:
-        topic = self._image.topics_by_id.get(partition.topic_id)
-        index = partition.topic_partition.partition
-        directory = self._logs.directory_id(partition.topic_partition)
-        if topic is None or directory is None:
-            return
-        state, replica = topic.partitions[index], (partition.topic_id, index)
-        others = any(node != self._node_id for node in state.isr)
-        if directory in full and state.leader >= 0 and others:
-            if replica not in self._in_full:
-                log.warning("partition led elsewhere: log directory full", partition=str(partition))
-                self._in_full[replica] = None
-                self._placed(*replica, LOST)
-        elif replica in self._in_full and (directory not in full or state.leader < 0):
-            del self._in_full[replica]
-            self._report_place(partition, state)
-
     def _open_missing(self) -> Generator[None]:
-        for topic_id, index in list(self._missing):
+        for topic_id, index in list(self._logs.missing):
             topic = self._image.topics_by_id.get(topic_id)
             if topic is not None and self._partitions.get(topic.name, index) is None:
                 self._follow(topic, index, is_new=True)
             if topic is None or self._partitions.get(topic.name, index) is not None:
-                self._missing.pop((topic_id, index), None)
+                self._logs.missing.pop((topic_id, index), None)
             if self._pause_due():
                 yield
 
@@ -284,7 +254,7 @@ class MetadataFollower:
         for partition in self._partitions:
             leader_state = partition.leader_state
             if leader_state is not None and node_id in leader_state.followers and node_id not in leader_state.isr:
-                self._isr_change_wanted(partition)
+                self._events.isr_change_wanted(partition)
 
     def _follow(self, topic: Topic, index: int, *, is_new: bool) -> None:
         """Create this node's replica, change its role or remove it, according to the image.
@@ -300,15 +270,17 @@ class MetadataFollower:
                 log.info("replica removed by reassignment", partition=str(partition), replicas=state.replicas)
                 self._remove_replica(partition)
             else:
-                self._remove_unserved(topic, index)
+                self._logs.remove_unserved(topic, index)
             return
         if partition is None:
-            partition = self._open(TopicPartition(topic.name, index), topic.id, state, is_new=is_new)
+            self._step_cost += OPENING_COST
+            partition = self._logs.open(TopicPartition(topic.name, index), topic.id, state, is_new=is_new)
             if partition is None:
                 return
+            partition.isr_change_wanted = self._events.isr_change_wanted
             self._partitions.add(partition)
             self._moves.resume(partition)
-        self._report_place(partition, state)
+        self._logs.report_place(partition, state)
         self._change_role(partition, state)
 
     def _change_role(self, partition: Partition, state: PartitionState) -> None:
@@ -322,20 +294,13 @@ class MetadataFollower:
             self._fetchers.unfollow(partition)
         elif changed and partition.is_leader:
             self._fetchers.unfollow(partition)
-            self._elected(partition)
+            self._events.elected(partition)
         elif changed:
             self._fetchers.follow(partition)
         if changed and led_before and not partition.is_leader:
-            self._resigned(partition)
+            self._events.resigned(partition)
         if changed and had_role and led_before != partition.is_leader:
             self._new_roles[partition] = partition.is_leader
-
-    def _report_place(self, partition: Partition, state: PartitionState) -> None:
-        directory = self._logs.directory_id(partition.topic_partition)
-        replica = partition.topic_id, partition.topic_partition.partition
-        expected = (directory, self._moves.target_of(partition.topic_partition))
-        if directory is not None and state.directory(self._node_id) not in expected and replica not in self._in_full:
-            self._placed(*replica, directory)
 
     def directory_failed(self) -> None:
         """Stop fetching the replicas in a data directory that has failed, and end their moves."""
@@ -343,45 +308,6 @@ class MetadataFollower:
             if partition.log.failure is not None:
                 self._fetchers.unfollow(partition)
         self._moves.directory_failed()
-
-    def _open(self, key: TopicPartition, topic_id: bytes, state: PartitionState, *, is_new: bool) -> Partition | None:
-        """Open or create the replica's log; the log of a deleted topic with the same name is set aside (KAFKA-14616).
-
-        Returns:
-            The replica; None if its log cannot be opened, and this partition is not served.
-        """
-        self._step_cost += OPENING_COST
-        replica = topic_id, key.partition
-        assigned = state.directory(self._node_id)
-        try:
-            opened = self._logs.create(
-                key,
-                topic_id=topic_id,
-                assigned=assigned,
-                is_new=is_new and replica not in self._refused,
-                is_needed=self._node_id in (*state.isr, *state.elr),
-            )
-        except (KafkaError, CorruptLog) as error:
-            (log.debug if replica in self._missing else log.error)(
-                "partition not served: log cannot be opened", partition=str(key), error=str(error)
-            )
-            if error.__cause__ is not None and is_passing(error.__cause__):
-                self._missing[replica] = None
-            self._refused.add(replica)
-            if self._image.has_online(self._node_id, assigned):
-                self._placed(*replica, LOST)
-            return None
-        self._refused.discard(replica)
-        opened.update_config(self._log_config(key.topic))  # The log may have been opened with older settings.
-        return Partition(
-            self._node_id,
-            topic_id,
-            key,
-            opened,
-            high_watermark=self._logs.high_watermark(key),
-            environment=self._environment,
-            isr_change_wanted=self._isr_change_wanted,
-        )
 
     def _remove_topic(self, topic_id: bytes) -> Generator[None]:
         """Remove this node's replicas of a topic; if the node stops meanwhile, the remaining ones without a pause."""
@@ -399,34 +325,19 @@ class MetadataFollower:
             for partition in replicas:
                 self._remove_replica(partition, UnknownTopicOrPartitionError)
             for index in range(len(topic.partitions)):
-                self._remove_unserved(topic, index)
-        self._deleted([TopicPartition(topic.name, index) for index in range(len(topic.partitions))])
+                self._logs.remove_unserved(topic, index)
+        self._events.deleted([TopicPartition(topic.name, index) for index in range(len(topic.partitions))])
 
     def _remove_replica(self, partition: Partition, error: type[KafkaError] = NotLeaderOrFollowerError) -> None:
         """Remove a replica; requests that wait for it fail with the error."""
         self._step_cost += 2
         led_before = partition.is_leader
-        self._in_full.pop((partition.topic_id, partition.topic_partition.partition), None)
         self._partitions.remove(partition.topic_partition)
         self._fetchers.unfollow(partition)
         partition.resign(error)
         if led_before:
-            self._resigned(partition)
-        self._delete_log(partition.topic_partition, partition.topic_id)
-
-    def _remove_unserved(self, topic: Topic, index: int) -> None:
-        """Delete the log of a removed replica that could not be opened; but not that of a new topic of that name."""
-        replica = topic.id, index
-        if replica in self._refused:
-            self._refused.discard(replica)
-            self._missing.pop(replica, None)
-            self._delete_log(TopicPartition(topic.name, index), topic.id)
-
-    def _delete_log(self, key: TopicPartition, topic_id: bytes) -> None:
-        try:
-            self._logs.delete(key, topic_id)
-        except KafkaError as error:
-            log.error("log not deleted", partition=str(key), error=str(error))
+            self._events.resigned(partition)
+        self._logs.remove(partition)
 
     def _configure(self, resource_type: int, name: str) -> Generator[None]:
         if resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):
@@ -437,7 +348,7 @@ class MetadataFollower:
             if resource_type == BROKER_RESOURCE or topic == name:
                 config = configs.get(topic)
                 if config is None:
-                    config = configs[topic] = self._log_config(topic)
+                    config = configs[topic] = self._logs.config_of(topic)
                 partition.configure(config)
                 self._step_cost += 1
                 if self._pause_due():

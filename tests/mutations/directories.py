@@ -97,8 +97,8 @@ MUTATIONS = (
     Mutation(
         "the log of a deleted topic stays if it could not be opened",
         "broker/partitions/partition_lifecycle.py",
-        "                self._remove_unserved(topic, index)\n        self._deleted(",
-        "                assert index >= 0\n        self._deleted(",
+        "                self._logs.remove_unserved(topic, index)\n        self._events.deleted(",
+        "                assert index >= 0\n        self._events.deleted(",
         (_ANEW,),
         seeds=TEST_ONLY,
     ),
@@ -297,7 +297,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a replica that is eligible to lead serves a copy that may lack records",
-        "broker/partitions/partition_lifecycle.py",
+        "broker/partitions/replica_logs.py",
         "is_needed=self._node_id in (*state.isr, *state.elr),\n",
         "is_needed=self._node_id in state.isr,\n",
         ("tests/broker/partitions/test_topic_made_anew.py",),

@@ -20,6 +20,7 @@ from minikafka.broker.partitions.follower_progress import IsrProposal, ReplicaEn
 from minikafka.broker.partitions.partition import AppendResult, Partition
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.partitions.replica_logs import ReplicaLogs
 from minikafka.broker.replication.follower_fetch_state import FetchSettings, FollowerFetchState, PartitionFetchState
 from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, throttle_of
 from minikafka.controller.decisions import alter_partition, broker_fencing, broker_registration
@@ -106,13 +107,15 @@ class Node:
         self.follower = MetadataFollower(
             self.node_id,
             self.image,
-            self.logs,
+            ReplicaLogs(
+                self.node_id,
+                self.image,
+                self.logs,
+                lambda topic: self.world.config,
+                environment=ReplicaEnvironment(self.world.clock, lambda: self.image.brokers, LAG_MS),
+            ),
             self.partitions,
-            lambda topic: self.world.config,
-            elected=lambda partition: None,
-            deleted=lambda deleted: None,
             fetchers=self,
-            environment=ReplicaEnvironment(self.world.clock, lambda: self.image.brokers, LAG_MS),
         )
         self.leader_throttle = throttle_of(LEADER, self.node_id, self.image, 10, 1000)
         self.follower_throttle = throttle_of(FOLLOWER, self.node_id, self.image, 10, 1000)

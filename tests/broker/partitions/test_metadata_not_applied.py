@@ -15,6 +15,7 @@ from support.quorum import run as run_cluster
 from minikafka.broker.metrics.process_metrics import failure_metrics
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.partitions.replica_logs import ReplicaLogs
 from minikafka.controller.failures import FAILURES
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import (
@@ -58,9 +59,8 @@ def test_a_record_that_meets_a_bug_keeps_no_other_from_being_applied(
     logs = LogManager(LogContext(MemoryDisk(), lambda: 0, Random(1)), ["/data"], config_of=lambda _: LogConfig())
     logs.load()
     partitions = Partitions(image)
-    follower = MetadataFollower(
-        NODE, image, logs, partitions, lambda _: LogConfig(), elected=lambda _: None, deleted=lambda _: None
-    )
+    replica_logs = ReplicaLogs(NODE, image, logs, lambda _: LogConfig())
+    follower = MetadataFollower(NODE, image, replica_logs, partitions)
     at_once(follower.start())
     good, left = getattr(follower, part), [1]
 

@@ -8,8 +8,9 @@ import structlog.testing
 from support.logs import append
 
 from minikafka.broker.partitions.partition import Partition
-from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
+from minikafka.broker.partitions.partition_lifecycle import MetadataFollower, ReplicaEvents
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.partitions.replica_logs import ReplicaLogs
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import (
     ConfigRecord,
@@ -43,9 +44,9 @@ class Cluster:
         self.logs = LogManager(LogContext(self.disk, lambda: 0, Random(1)), ["/data"], config_of=self.config)
         self.logs.load()
         self.partitions = Partitions(self.image)
-        self.follower = MetadataFollower(
-            NODE, self.image, self.logs, self.partitions, self.config, elected=self.lead, deleted=self.gone.extend
-        )
+        replica_logs = ReplicaLogs(NODE, self.image, self.logs, self.config)
+        events = ReplicaEvents(elected=self.lead, deleted=self.gone.extend)
+        self.follower = MetadataFollower(NODE, self.image, replica_logs, self.partitions, events)
         for record in records or []:
             self.image.apply(record)
         if started:

@@ -19,6 +19,7 @@ from support.logs import append, append_bytes, read_all
 
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.partitions.replica_logs import ReplicaLogs
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionRecord, Record, RemoveTopic, TopicRecord
 from minikafka.controller.steps import at_once
@@ -44,10 +45,6 @@ def topic(topic_id: bytes) -> list[Record]:
     return [TopicRecord(topic_id, KEY.topic), PartitionRecord(topic_id, 0, (NODE,), (NODE,), NODE)]
 
 
-def tell_nobody(what: object) -> None:
-    """Takes what the follower tells."""
-
-
 class Life:
     """A node from its start to its stop, on a disk that outlives it."""
 
@@ -62,9 +59,8 @@ class Life:
         )
         self.logs.load()
         self.partitions = Partitions(self.image)
-        self.follower = MetadataFollower(
-            NODE, self.image, self.logs, self.partitions, self.config, elected=tell_nobody, deleted=tell_nobody
-        )
+        replica_logs = ReplicaLogs(NODE, self.image, self.logs, self.config)
+        self.follower = MetadataFollower(NODE, self.image, replica_logs, self.partitions)
         for record in records:
             self.image.apply(record)
         at_once(self.follower.start())

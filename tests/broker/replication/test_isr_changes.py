@@ -9,6 +9,7 @@ import trio
 import trio.testing
 from support.replica_world import TOPIC_ID, World
 
+from minikafka.broker.partitions.partition_lifecycle import ReplicaEvents
 from minikafka.broker.replication.isr_changes import PARTITIONS_AT_ONCE, AlterPartitionManager
 from minikafka.protocol.errors import ErrorCode, NotControllerError
 from minikafka.protocol.messages.alter_partition import (
@@ -198,7 +199,7 @@ def test_a_follower_fenced_when_it_caught_up_enters_once_unfenced() -> None:
         await world.replicate(2)
         await trio.testing.wait_all_tasks_blocked()
         assert controller.asked == []
-        world.leader.follower._isr_change_wanted = task.request_change
+        world.leader.follower._events = ReplicaEvents(isr_change_wanted=task.request_change)
         world.unfence(3)
         world.spread()
         await trio.testing.wait_all_tasks_blocked()
