@@ -136,12 +136,13 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         the coordinator matches; otherwise it is a regular expression of Python's `re`.
 
         Raises ValueError without topics and pattern, with both, and for an invalid pattern; TypeError if `topics` is a
-        single string; RuntimeError before an `unsubscribe` of another task has ended.
+        single string; RuntimeError before an `unsubscribe` of another task has ended. Without group_id, raises
+        UnknownTopicOrPartitionError if a topic is missing for 5 s; the earlier choice stays, also after cancellation.
         """
         await self._open_subscriptions().subscribe(list(topics), pattern, listener)
 
     async def unsubscribe(self) -> None:
-        """Stop consuming, and leave the group."""
+        """Stop consuming, and leave the group, even if this raises an error of the listener or is cancelled."""
         await self._open_subscriptions().unsubscribe()
 
     def assignment(self) -> list[TopicPartition]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -19,12 +18,13 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
+from minikafka.client.consumer.choice import Choice, checked_choice
 from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NOT_CHOSEN, Fetcher
 from minikafka.client.consumer.lacking_topics import LackingTopics
 from minikafka.client.consumer.last_call import last_call
 from minikafka.client.consumer.leaving import Leaving
-from minikafka.client.consumer.listener import Listener, check_listener
+from minikafka.client.consumer.listener import Listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
 from minikafka.client.consumer.without_partitions import WithoutPartitions
 from minikafka.client.escaped_log import escaped
@@ -68,10 +68,7 @@ class Subscriptions:
         self._wake = wake
         self._arrived = arrived
         self._seams = seams
-        self._topics: list[str] = []
-        self._pattern: re.Pattern[str] | None = None
-        self.group_pattern: str | None = None
-        self._listener: Listener | None = None
+        self._choice = self._choice_read = Choice()
         self._group: GroupSession | None = None
         self._group_scope: anyio.CancelScope | None = None
         self._group_waits = GroupWaits(cluster, lambda: self._group, is_poll_overdue)
@@ -97,7 +94,7 @@ class Subscriptions:
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Assign these partitions. Raises RuntimeError while subscribed, and before an `unsubscribe` has ended."""
         self._leaving.check("assign()")
-        if self._group is not None or self._topics or self._pattern:
+        if self._group is not None or self._choice.is_made_here:
             raise RuntimeError("assign() cannot be combined with a subscription: call unsubscribe() first")
         self._fetcher.left, self._fetcher.why_nothing = {}, ""
         self._read(partitions)
@@ -109,21 +106,12 @@ class Subscriptions:
         evaluates the pattern; RuntimeError before an `unsubscribe` has ended.
         """
         self._leaving.check("subscribe()")
-        if topics and pattern:
-            raise ValueError("subscribe() takes topics or a pattern, not both: write the topics into the pattern")
-        if not topics and not pattern:
-            raise ValueError("subscribe() requires topics or a pattern; to stop consuming call unsubscribe()")
-        if listener is not None:
-            check_listener(listener, is_async=True)
-        by_coordinator = self._options.group_id is not None and self._options.group_protocol == "consumer"
-        self._pattern = _compiled(pattern) if pattern and not by_coordinator else None
-        self.group_pattern = pattern if by_coordinator else None
-        self._topics = topics
-        self._listener = listener
-        self._fetcher.why_nothing = ""
+        choice = checked_choice(topics, pattern, listener, self._options)
         if self._options.group_id is None:
-            await self._read_subscribed()
-        elif self._group is None:
+            await self._read_all(choice)
+            return
+        self._choice, self._fetcher.why_nothing = choice, ""
+        if self._group is None:
             self._group = SESSIONS[self._options.group_protocol](self._cluster, self._options, self, self._seams)
             self._group.counts = self.counts
             self._group_waits.begin()
@@ -138,11 +126,13 @@ class Subscriptions:
 
     async def unsubscribe(self) -> None:
         """Leave the group, and assign no partitions."""
-        with self._leaving:
-            await self.close(None)
-        self._topics, self._pattern, self.group_pattern = [], None, None
-        self._fetcher.left, self._fetcher.why_nothing = {}, NOT_CHOSEN
-        self._read([])
+        try:
+            with self._leaving:
+                await self.close(None)
+        finally:  # Without the group, nothing says that another member owns the partitions now.
+            self._choice = Choice()
+            self._fetcher.left, self._fetcher.why_nothing = {}, NOT_CHOSEN
+            self._read([])
 
     async def close(
         self,
@@ -168,11 +158,11 @@ class Subscriptions:
                 async with anyio.create_task_group() as tasks:  # Sequential commits could leave no time to leave.
                     for some in (list(self._fetcher.left), partitions):
                         tasks.start_soon(last, some)
-            if group is not None and group.known and self._listener is not None:
+            if group is not None and group.known and self._choice.listener is not None:
                 lost, unlimited = group.member[0] < 0, left_by is None or isinstance(left_by, Exception)
                 known, group.known = group.known, []  # The listener may call `unsubscribe`.
                 with last_call(limit, self._cluster.waits, unlimited=unlimited):
-                    await self._notify_revoked(self._listener, known, lost=lost, settled_only=not everything)
+                    await self._notify_revoked(self._choice.listener, known, lost=lost, settled_only=not everything)
         finally:
             self._group = None
             if group is not None:
@@ -201,14 +191,14 @@ class Subscriptions:
         """
         self._find_lacking()
         self._follow_topics(held=self._group is not None and self._options.group_protocol == "consumer")
-        if self._pattern is not None and self._cluster.topics is None:
-            no_match = f"no topic matches pattern {shown(self._pattern.pattern)}"
+        if self._choice.pattern is not None and self._cluster.topics is None:
+            no_match = f"no topic matches pattern {shown(self._choice.pattern.pattern)}"
             self._fetcher.why_nothing = "" if self._matching() else no_match
         if self._group is not None:
-            self._fetcher.missing = self._cluster.metadata.nonexistent(self._topics)
+            self._fetcher.missing = self._cluster.metadata.nonexistent(self._choice.topics)
             self._rejoin_if_changed(self._group)
             self._group.metadata_updated()
-        elif self._topics or self._pattern:
+        elif self._choice.is_made_here and self._choice is self._choice_read:
             self._read(self._all_partitions())
         self._wake()
 
@@ -219,7 +209,7 @@ class Subscriptions:
 
     def _has_changed(self, group: GroupSession) -> bool:
         """Whether the topics that match the pattern, or the partition counts on the group's leader, have changed."""
-        if self._pattern is not None and self._matching() != self._matched:
+        if self._choice.pattern is not None and self._matching() != self._matched:
             return True
         return group.led_topics is not None and self._counts(group.led_topics) != self._seen
 
@@ -232,10 +222,10 @@ class Subscriptions:
 
     def _chosen(self) -> Iterable[str]:
         """The subscribed topics; with a pattern those that match it and are read, matched before or have an error."""
-        if self._pattern is None:
-            return self._topics
+        if self._choice.pattern is None:
+            return self._choice.topics
         names = {tp.topic for tp in self._fetcher.states} | {*self._matched} | self._cluster.metadata.errors.keys()
-        return [name for name in names if self._pattern.fullmatch(name)]
+        return [name for name in names if self._choice.pattern.fullmatch(name)]
 
     def _find_lacking(self) -> None:
         """Find out which topics the metadata lack that are subscribed, read or led; ask again if one may exist."""
@@ -245,44 +235,56 @@ class Subscriptions:
             self._cluster.refresh_soon()
 
     def _matching(self) -> list[str]:
-        assert self._pattern is not None
+        assert self._choice.pattern is not None
         known, now = self._cluster.metadata.topics, anyio.current_time()
         names = {name for name in self._matched if self._lacking.may_exist(name, now)}
         hidden = self._options.exclude_internal_topics
         names |= {name for name, one in known.items() if not (hidden and one.is_internal)}
-        return [name for name in sorted(names) if self._pattern.fullmatch(name)]
+        return [name for name in sorted(names) if self._choice.pattern.fullmatch(name)]
 
-    async def _read_subscribed(self) -> None:
-        """Assign all partitions. Raises UnknownTopicOrPartitionError if a topic is missing for `missing_patience_s`."""
+    async def _read_all(self, choice: Choice) -> None:
+        """Assign all partitions of a choice. If that fails or is cancelled, what was chosen before stays."""
+        before = self._choice, self._matched, self._fetcher.why_nothing
+        self._choice, self._fetcher.why_nothing = choice, ""
+        try:
+            await self._find_subscribed()
+        except BaseException:
+            if self._choice is choice:
+                self._choice, self._matched, self._fetcher.why_nothing = before
+            raise
+        self._choice_read = self._choice
+        self._read(self._all_partitions())
+
+    async def _find_subscribed(self) -> None:
+        """Look up the topics. Raises UnknownTopicOrPartitionError if one is missing for `missing_patience_s`."""
         patience_s = missing_patience_s(self._options.default_api_timeout_ms)
         deadline = anyio.current_time() + patience_s
         missing: list[str] = []
         with self._cluster.waiting("subscribing", lambda: missing_topics(missing) if missing else None):
             while await self._cluster.retry(self.subscribed_topics, "finding the subscribed topics"):
-                missing = self._cluster.metadata.nonexistent(self._topics)
+                missing = self._cluster.metadata.nonexistent(self._choice.topics)
                 if not missing:
                     break
                 if anyio.current_time() >= deadline:
                     raise missing_topics(missing)
                 await anyio.sleep(max(self._options.retry_backoff_ms / 1000, patience_s / 50))
-        self._read(self._all_partitions())
 
     def is_wanted(self, topic: str) -> bool:
         """Whether a topic is subscribed or assigned, or this member assigns it as the group's leader."""
         led = () if self._group is None else self._group.led_topics or ()
-        return topic in self._topics or topic in led or any(tp.topic == topic for tp in self._fetcher.states)
+        return topic in self._choice.topics or topic in led or any(tp.topic == topic for tp in self._fetcher.states)
 
     def _all_partitions(self) -> list[TopicPartition]:
         """The partitions of the subscribed topics; of topics that the metadata lack, those that are assigned."""
-        self._matched = self._matching() if self._pattern else []
-        states, names = self._fetcher.states, self._matched or self._topics
+        self._matched = self._matching() if self._choice.pattern else []
+        states, names = self._fetcher.states, self._matched or self._choice.topics
         found = {name: [tp for tp in states if tp.topic == name] for name in names}
         for name in found.keys() & (topics := self._cluster.metadata.topics).keys():
             found[name] = [TopicPartition(name, one.index) for one in topics[name].partitions]
         return [tp for some in found.values() for tp in some]
 
     def _read(self, partitions: Sequence[TopicPartition]) -> None:
-        self._fetcher.missing = self._cluster.metadata.nonexistent(self._topics)
+        self._fetcher.missing = self._cluster.metadata.nonexistent(self._choice.topics)
         if self._cluster.topics is not None:
             self._cluster.topics |= {tp.topic: None for tp in partitions}
         if list(self._fetcher.states) != list(partitions):
@@ -296,6 +298,11 @@ class Subscriptions:
 
     # The `Member` interface.
 
+    @property
+    def group_pattern(self) -> str | None:
+        """The expression that the coordinator matches (`Member.group_pattern`)."""
+        return self._choice.group_pattern
+
     def fail(self, error: KafkaError) -> None:
         """Make a request of the application raise an error, unless the group is left before (`Member.fail`)."""
         group = self._group
@@ -303,22 +310,22 @@ class Subscriptions:
 
     async def subscribed_topics(self) -> Sequence[str]:
         """The names of subscribed topics (`Member`). Raises the KafkaError of one that cannot exist or be read."""
-        if self._pattern is not None or self.group_pattern is not None:
+        if self._choice.pattern is not None or self.group_pattern is not None:
             self._cluster.topics = None
         elif self._cluster.topics is not None:
-            self._cluster.topics |= dict.fromkeys(self._topics)
+            self._cluster.topics |= dict.fromkeys(self._choice.topics)
         await self._cluster.refresh()
-        for name in self._topics:
+        for name in self._choice.topics:
             error = self._cluster.metadata.errors.get(name)
             if error is not None and not error.retriable:
                 raise error
         if self._options.group_id is not None:
-            for name in self._cluster.metadata.nonexistent(self._topics):
+            for name in self._cluster.metadata.nonexistent(self._choice.topics):
                 if name not in self._told_missing:
                     _logger.warning("subscribed topic does not exist: %s", name)
-            self._told_missing = self._cluster.metadata.nonexistent(self._topics)
-        self._matched = self._matching() if self._pattern else []
-        return self._matched if self._pattern else self._topics
+            self._told_missing = self._cluster.metadata.nonexistent(self._choice.topics)
+        self._matched = self._matching() if self._choice.pattern else []
+        return self._matched if self._choice.pattern else self._choice.topics
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
         """The number of partitions of each topic that exists (`Member.partition_counts`)."""
@@ -331,7 +338,7 @@ class Subscriptions:
     @property
     def called_in_polls(self) -> bool:
         """Whether there is a listener, whose calls the application makes (`Member.called_in_polls`)."""
-        return self._listener is not None
+        return self._choice.listener is not None
 
     def announced(self) -> None:
         """Make the application run a pending call before its next record (`Member.announced`)."""
@@ -362,8 +369,8 @@ class Subscriptions:
         if self._options.enable_auto_commit and not lost:
             await self._commit_before_losing(partitions, self._group, processed_only=True)
         try:
-            if self._listener is not None:
-                await self._notify_revoked(self._listener, partitions, lost=lost, settled_only=True)
+            if self._choice.listener is not None:
+                await self._notify_revoked(self._choice.listener, partitions, lost=lost, settled_only=True)
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException:
@@ -394,8 +401,8 @@ class Subscriptions:
             return
         self._note_owner(group, everything)
         self._read(everything)
-        if self._listener is not None:
-            await self._listener.on_partitions_assigned(added)
+        if self._choice.listener is not None:
+            await self._choice.listener.on_partitions_assigned(added)
         self._rejoin_if_changed(group)
         self._wake()
 
@@ -491,10 +498,3 @@ class Subscriptions:
         error = await self._auto_commit(partitions, group, processed_only=processed_only, retried_ms=retried_ms)
         if error is not None:
             _logger.warning("last auto-commit of partitions failed: group %r: %s", self._options.group_id, error)
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"subscribe(pattern={shown(pattern)}): must be a regular expression: {error}") from None

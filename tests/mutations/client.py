@@ -270,7 +270,7 @@ MUTATIONS = (
     Mutation(
         "a consumer that has unsubscribed waits without a word",
         "client/consumer/subscription.py",
-        "        self._fetcher.left, self._fetcher.why_nothing = {}, NOT_CHOSEN\n",
+        "            self._fetcher.left, self._fetcher.why_nothing = {}, NOT_CHOSEN\n",
         "",
         ("tests/client/consumer/test_nothing_to_read.py",),
     ),
