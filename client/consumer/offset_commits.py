@@ -168,9 +168,12 @@ class OffsetCommits:
         missing_until = anyio.current_time() + missing_patience_s(self._options.default_api_timeout_ms)
         commit = _Commit(waiting, self._owner_of(waiting, group), topic_ids, missing_until, of_positions)
         for tp, one in list(waiting.items()):
-            may_exist = not is_repeated and self._lacking.may_exist(tp.topic, anyio.current_time())
+            may_exist = not is_repeated and self._lacking.may_exist(tp.topic)
             if of_positions and not may_exist and self._is_gone(commit, tp):
-                del waiting[tp]
+                if is_repeated:
+                    del waiting[tp]
+                else:
+                    self._give_up(commit, tp, UnknownTopicOrPartitionError())
             elif not of_positions and self._fetcher.is_of_deleted_topic(tp, one.offset):
                 self._give_up(commit, tp, _of_deleted_topic(tp, one.offset))
         for other in self._under_way:

@@ -176,7 +176,7 @@ class Subscriptions:
         """
         group, now = self._group, anyio.current_time()
         read = {tp.topic for tp in self._fetcher.states}
-        if any(name not in read and self._lacking.may_exist(name, now) for name in self._chosen()):
+        if any(name not in read and self._lacking.may_exist(name) for name in self._chosen()):
             return False
         if group is None or not group.is_stable or self._fetcher.states:
             self._without_partitions_since = now
@@ -215,8 +215,8 @@ class Subscriptions:
 
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
         """The number of partitions of each topic, as before if the metadata lack it and it may exist."""
-        known, now = self._cluster.metadata.topics, anyio.current_time()
-        kept = {name: count for name, count in self._seen.items() if self._lacking.may_exist(name, now)}
+        known = self._cluster.metadata.topics
+        kept = {name: count for name, count in self._seen.items() if self._lacking.may_exist(name)}
         counts = kept | {name: len(one.partitions) for name, one in known.items()}
         return {name: counts[name] for name in topics if name in counts}
 
@@ -236,8 +236,8 @@ class Subscriptions:
 
     def _matching(self) -> list[str]:
         assert self._choice.pattern is not None
-        known, now = self._cluster.metadata.topics, anyio.current_time()
-        names = {name for name in self._matched if self._lacking.may_exist(name, now)}
+        known = self._cluster.metadata.topics
+        names = {name for name in self._matched if self._lacking.may_exist(name)}
         hidden = self._options.exclude_internal_topics
         names |= {name for name, one in known.items() if not (hidden and one.is_internal)}
         return [name for name in sorted(names) if self._choice.pattern.fullmatch(name)]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 from support.coordinated_cluster import coordinated
+from support.fake_network import Later
 from support.scripted_cluster import ScriptedCluster, on_virtual_time
 
 from minikafka.client import Consumer
@@ -267,5 +268,53 @@ def test_a_topic_counts_as_deleted_once_all_answers_of_some_seconds_say_so() -> 
     for now, code, may_exist, is_deleted in steps:
         metadata.apply(answer("a", 0 if code else 1, code), ["a"])
         assert lacking.update(["a"], now) == may_exist
-        assert (lacking.may_exist("a", now), lacking.is_deleted("a", now)) == (may_exist, is_deleted)
-    assert not lacking.is_deleted("never read", 1_000)
+        assert (lacking.may_exist("a"), lacking.is_deleted("a")) == (may_exist, is_deleted)
+    assert not lacking.is_deleted("never read")
+
+
+@pytest.mark.parametrize("silent", ["brokers silent", "brokers away"])
+@ways
+def test_an_outage_after_one_answer_that_lacks_the_topic_deletes_nothing(silent: str, way: str) -> None:
+    """What nobody has said for longer than the patience is no proof: a commit is sent, and waits for the coordinator."""
+
+    async def story() -> None:
+        async with (
+            coordinated(a=2) as cluster,
+            cluster.consumer(enable_auto_commit=False, request_timeout_ms=2_000, **WAYS[way]) as consumer,
+        ):
+            await subscribe(consumer, way)
+            append(cluster)
+            await values(consumer, 6_000)
+            answers_oddly(cluster, "unknown", 1)
+            await consumer.cluster.refresh()
+            handlers = dict(cluster.brokers[0].handlers)
+            cluster.brokers[0].handlers[MetadataRequest] = lambda request, version: Later()
+            if silent == "brokers away":
+                cluster.brokers[0].handlers.update(dict.fromkeys(handlers, lambda request, version: Later()))
+            await trio.sleep(12)
+            assert consumer.assignment() == PARTITIONS
+            if "group_id" in WAYS[way]:
+                async with trio.open_nursery() as tasks:
+                    tasks.start_soon(consumer.commit)
+                    await trio.sleep(3)
+                    cluster.brokers[0].handlers.update(handlers)
+                committed = await consumer.committed(*PARTITIONS)
+                assert {tp: one.offset for tp, one in committed.items()} == dict.fromkeys(PARTITIONS, 2)
+
+    on_virtual_time(story)
+
+
+def test_positions_in_a_deleted_topic_are_left_out_of_a_commit_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with coordinated(a=2) as cluster, cluster.consumer(enable_auto_commit=False, group_id="g") as consumer:
+            consumer.assign(PARTITIONS)
+            append(cluster)
+            await values(consumer, 6_000)
+            cluster.delete("a")
+            await values(consumer, 8_000)
+            caplog.clear()
+            await consumer.commit()
+
+    on_virtual_time(story)
+    for one in ("a-0, 2", "a-1, 2"):
+        assert f"position not committed, as the partition was deleted: {one}" in caplog.text
