@@ -54,6 +54,7 @@ _REACTIONS = {
     ErrorCode.BROKER_NOT_AVAILABLE: Reaction.FIND_COORDINATOR,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.REPORT,
 }
+_WITHOUT_RESPONSE = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def is_join(request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -84,6 +85,8 @@ class ConsumerMembership:
         self._sent: tuple[tuple[str, ...], str | None, Assigned | None] | None = None
         """The topics, pattern and owned partitions that the coordinator knows; partitions None: it waits for them."""
         self._pattern_was_sent = False
+        self._may_have_joined = False
+        """Whether the response to a heartbeat was not read: if that joins, the coordinator has a member."""
 
     def heartbeat_request(self, topics: Sequence[str], pattern: str | None) -> ConsumerGroupHeartbeatRequest:
         """The next heartbeat. `topics` or `pattern`, a regular expression for the coordinator, is the subscription."""
@@ -152,8 +155,11 @@ class ConsumerMembership:
         self.owned = {topic_id: tuple(sorted(some)) for topic_id, some in assigned.items() if some}
 
     def leave_request(self) -> ConsumerGroupHeartbeatRequest | None:
-        """The request to leave, which is temporary for a static member; None if the consumer is not a member."""
-        if self.epoch < _JOINING:
+        """The request to leave, which is temporary for a static member; None if the consumer is not a member.
+
+        As by Kafka's client, a member leaves as well that does not know yet whether it has joined.
+        """
+        if self.epoch < _JOINING and not self._may_have_joined:
             return None
         static = self._options.group_instance_id is not None
         return ConsumerGroupHeartbeatRequest(
@@ -177,6 +183,7 @@ class ConsumerMembership:
         """Update the state after an error; return the reaction. The next heartbeat contains all fields."""
         reaction = self.reaction_to(error)
         self._sent = None
+        self._may_have_joined |= error.code in _WITHOUT_RESPONSE
         if reaction is Reaction.REJOIN:
             self.reset()
         return reaction
@@ -188,6 +195,7 @@ class ConsumerMembership:
         requests the assignment again.
         """
         self._sent = None
+        self._may_have_joined = True
 
     def reset(self) -> None:
         """Forget the membership and its assignment: the next heartbeat joins."""
@@ -195,3 +203,4 @@ class ConsumerMembership:
         self.target = None
         self.owned = {}
         self._sent = None
+        self._may_have_joined = False

@@ -195,7 +195,10 @@ class ConsumerGroup(GroupSession):
         return {topic_id: name for topic_id, name in names.items() if name is not None}
 
     async def leave(self) -> None:
-        """Leave the group; a static member leaves temporarily, and keeps its partitions until its session ends."""
+        """Leave the group; a static member leaves temporarily, and keeps its partitions until its session ends.
+
+        The request follows the heartbeats on their connection: a join that is in flight is handled before it.
+        """
         request = self.membership.leave_request()
         before = self.member
         self.membership.reset()
@@ -203,9 +206,7 @@ class ConsumerGroup(GroupSession):
         if request is None:
             return
         try:
-            node_id = await self._cluster.coordinator(self.group_id)
-            connection = await self._cluster.connection(node_id)
-            await connection.request(request, timeout_ms=_LEAVE_TIMEOUT_MS)
+            await self._request(request, _LEAVE_TIMEOUT_MS)
         except KafkaError as error:
             _logger.info("leaving the group failed: group %r: %s", self.group_id, error)
 
