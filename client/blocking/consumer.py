@@ -6,10 +6,11 @@ import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, Unpack
 
 from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.argument_kinds import Natural, PartitionArgument, Positive, TimeoutMs, Timestamp, TopicName
@@ -20,6 +21,7 @@ from minikafka.client.blocking.listener import Listener as BlockingListener
 from minikafka.client.blocking.listener import OnApplicationThread
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
+from minikafka.client.consumer.interception import on_consume
 from minikafka.client.consumer.listener import check_listener
 from minikafka.client.consumer.one_reader import READ_TWICE
 from minikafka.client.going_on import Block, Iteration
@@ -36,6 +38,19 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 _FOREVER_MS = 1 << 40
+
+
+class _Intercepted(NamedTuple):
+    """What interceptors made of a record. Its place is that of the record, which they may change.
+
+    Attributes:
+        records: what the application gets in its place.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    records: Sequence[ConsumerRecord]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,18 +85,26 @@ class Consumer(IteratedWithAsync, BlockingClient):
         )
         super().__init__(self._consumer)
         self._consumer._fetcher.yielded = self._note_yielded
+        self._interceptors = self._consumer._options.interceptors
+        self._consumer._iterations.interceptors_of_polls = ()  # `_take` calls them.
         self._consumer._reader.by_task = False  # `_begin_reading` checks threads: each call is a task of its own.
         self._readers: dict[_Reading, None] = {}
-        self._taken: deque[ConsumerRecord] = deque()
-        self._yielded: ConsumerRecord | None = None
+        self._taken: deque[ConsumerRecord | _Intercepted] = deque()
+        """Records that were taken and not yet yielded; with interceptors each is an `_Intercepted`."""
+        self._yielded: ConsumerRecord | _Intercepted | None = None
         self._batch: Any = None
         """The batch that `batches` or `arrow_batches` has taken and not yet yielded."""
         self._has_listener = False
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        return Iteration(self._iterate)
+        return Iteration(self._iterate_intercepted if self._interceptors else self._iterate)
 
-    def _iterate(self, block: Block) -> Generator[ConsumerRecord, None, None]:
+    def _iterate_intercepted(self, block: Block) -> Generator[ConsumerRecord, None, None]:
+        with block:
+            for one in self._iterate(nullcontext()):
+                yield from one.records
+
+    def _iterate(self, block: Block) -> Generator[Any, None, None]:
         with block:
             mine = _Reading(threading.get_ident())
             try:
@@ -123,10 +146,20 @@ class Consumer(IteratedWithAsync, BlockingClient):
             finally:
                 self._readers.pop(mine, None)
 
-    async def _take(self, timeout_ms: float, max_records: Positive | None = None) -> None:
-        """Poll, and store the records in `_taken` within the loop: an interrupted call could lose a returned result."""
+    async def _take(self, timeout_ms: float, max_records: Positive | None = None, *, at_once: bool = False) -> None:
+        """Poll, and store the records in `_taken` within the loop: an interrupted call could lose a returned result.
+
+        Interceptors are called for each record or, `at_once`, for all: the first one then stands for all.
+        """
         records = await self._consumer.poll(timeout_ms, max_records)
-        self._taken.extend(records)  # a callback of the poll may have replaced `_taken`
+        taken: Iterable[ConsumerRecord | _Intercepted] = records
+        if self._interceptors and records:
+            groups = [records, *([] for _ in records[1:])] if at_once else [[one] for one in records]
+            taken = [
+                _Intercepted(one.topic, one.partition, one.offset, on_consume(self._interceptors, some) if some else [])
+                for one, some in zip(records, groups, strict=True)
+            ]
+        self._taken.extend(taken)  # a callback of the poll may have replaced `_taken`
 
     async def _take_batch(self, batches: AsyncIterator[Any]) -> bool:
         """Store the next batch in `_batch`; return False if there is none. In the loop, for the reason of `_take`."""
@@ -232,11 +265,12 @@ class Consumer(IteratedWithAsync, BlockingClient):
         mine = _Reading(threading.get_ident())
         try:
             self._begin_reading(mine)
-            self._wait(self._take, timeout_ms, max_records)
+            self._wait(self._take, timeout_ms, max_records, at_once=True)
         finally:
             self._readers.pop(mine, None)
-        taken, nothing = self._taken, deque[ConsumerRecord]()
-        records = list(taken)
+        taken: deque[Any] = self._taken
+        nothing = deque[ConsumerRecord | _Intercepted]()
+        records = [one for each in taken for one in each.records] if self._interceptors else list(taken)
         if self._taken is not taken:  # A call of another thread has taken them back: they come again.
             return []
         self._taken = nothing

@@ -333,7 +333,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         if not records:
             self._raise_failure()
         self._open_loop().wake()
-        return on_consume(self._options.interceptors, records)
+        return on_consume(self._iterations.interceptors_of_polls, records)
 
     def _take(self, limit: int) -> list[ConsumerRecord]:
         return self._fetcher.take(limit) if self._attempt(self._fetcher.readable_chunk) else []

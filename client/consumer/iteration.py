@@ -30,6 +30,9 @@ class Iterations:
             records, during which other tasks run.
         is_due: whether the last request is so long ago that buffered records must not delay the next one.
         wake: makes the background task fetch more records in place of those that were taken.
+
+    Attributes:
+        interceptors_of_polls: those that `poll` calls, unless the caller of `poll` does so itself.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class Iterations:
         wake: Callable[[], None],
     ) -> None:
         self._fetcher = fetcher
-        self._interceptors = interceptors
+        self._interceptors = self.interceptors_of_polls = interceptors
         self._mark_processed = mark_processed
         self._wait_for = wait_for
         self._is_due = is_due

@@ -26,6 +26,7 @@ from minikafka.client import (
     TopicPartition,
     blocking,
 )
+from minikafka.client.blocking.blocking_client import BlockingClient
 from minikafka.client.options import ProducerOptions
 from minikafka.protocol.errors import MessageTooLargeError
 from minikafka.protocol.records.record import Headers
@@ -217,3 +218,85 @@ def test_what_are_no_interceptors_or_deserializers_is_refused() -> None:
     with pytest.raises(InvalidOption, match="a callable, or an object with a method deserialize"):
         Consumer("t", value_deserializer=5)  # type: ignore[arg-type]
     assert "interceptors" in ProducerOptions.functions()
+
+
+def _replaced(**fields: Any) -> Callable[[ConsumerRecord], list[ConsumerRecord]]:
+    return lambda record: [record._replace(**fields)]
+
+
+INTERCEPTORS: dict[str, Callable[[ConsumerRecord], list[ConsumerRecord]]] = {
+    "another topic": _replaced(topic="another"),
+    "another partition": _replaced(partition=7),
+    "offset 0": _replaced(offset=0),
+    "a huge offset": _replaced(offset=1 << 40),
+    "leaves some out": lambda record: [record][record.offset % 3 == 0 :],
+    "leaves all out": lambda record: [],
+    "doubles": lambda record: [record, record._replace(topic="copy")],
+}
+CALLS: dict[str, Callable[[blocking.Consumer, str], Any]] = {
+    "none": lambda consumer, topic: None,
+    "lag": lambda consumer, topic: consumer.lag((topic, 0)),
+    "position": lambda consumer, topic: consumer.position((topic, 0)),
+    "commit": lambda consumer, topic: consumer.commit(),
+    "settled": lambda consumer, topic: consumer.settled,
+}
+
+
+class Changing(ConsumerInterceptor):
+    """Puts other records in the place of each."""
+
+    def __init__(self, change: Callable[[ConsumerRecord], list[ConsumerRecord]]) -> None:
+        self._change = change
+
+    def on_consume(self, records: Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
+        return [other for one in records for other in self._change(one)]
+
+
+def _loop(consumer: blocking.Consumer) -> Any:
+    return consumer
+
+
+def _blocking_polls(consumer: blocking.Consumer) -> Any:
+    while not consumer.at_end():
+        yield from consumer.poll(1_000, max_records=7)
+
+
+@pytest.mark.parametrize("read", [_loop, _blocking_polls])
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("change", INTERCEPTORS)
+def test_positions_are_those_of_what_was_fetched_whatever_interceptors_return(
+    minikafka_bootstrap: str, topic: str, change: str, call: str, read: Callable[[blocking.Consumer], Any]
+) -> None:
+    anyio.run(fill, minikafka_bootstrap, topic, 1, 40)
+    with blocking.Consumer(topic, bootstrap_servers=minikafka_bootstrap, auto_offset_reset="earliest") as plain:
+        fetched: list[ConsumerRecord] = []
+        while len(fetched) < 40:
+            fetched += plain.poll(1_000)
+    options: dict[str, Any] = {"auto_offset_reset": "earliest", "stop_at": "end", "group_id": topic}
+    with blocking.Consumer(
+        topic, bootstrap_servers=minikafka_bootstrap, interceptors=[Changing(INTERCEPTORS[change])], **options
+    ) as consumer:
+        found: list[tuple[str, Any]] = []
+        for record in read(consumer):
+            found.append((record.topic, record.value))
+            if len(found) % 9 == 0:
+                CALLS[call](consumer, topic)
+    assert found == [(one.topic, one.value) for record in fetched for one in INTERCEPTORS[change](record)]
+    with blocking.Consumer(bootstrap_servers=minikafka_bootstrap, group_id=topic) as other:
+        assert other.committed((topic, 0))[TopicPartition(topic, 0)].offset == 40
+
+
+@pytest.mark.parametrize("change", INTERCEPTORS)
+def test_what_is_in_process_is_the_same_with_interceptors(minikafka_bootstrap: str, topic: str, change: str) -> None:
+    """The offsets that automatic commits and `settled` have after each record."""
+    anyio.run(fill, minikafka_bootstrap, topic, 1, 20)
+    partition = TopicPartition(topic, 0)
+    options: dict[str, Any] = {"auto_offset_reset": "earliest", "stop_at": "end", "group_id": topic}
+    with blocking.Consumer(
+        topic, bootstrap_servers=minikafka_bootstrap, interceptors=[Changing(INTERCEPTORS[change])], **options
+    ) as consumer:
+        for record in consumer:
+            offset = int(record.value or b"")
+            BlockingClient._run(consumer, consumer._note_yielded)
+            assert consumer._consumer.settled[partition].offset <= offset
+            assert consumer.settled[partition].offset == offset

@@ -38,23 +38,6 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
-        "a consumer that is left while its join is in flight stays a member",
-        "client/groups/consumer_membership.py",
-        "        if self.epoch < _JOINING and not self._may_have_joined:\n",
-        "        if self.epoch < _JOINING:\n",
-        ("tests/client/groups/test_left_while_joining.py",),
-        TEST_ONLY,
-    ),
-    Mutation(
-        "a member's leaving overtakes its join on another connection",
-        "client/groups/consumer_session.py",
-        "            await self._request(request, _LEAVE_TIMEOUT_MS)\n",
-        "            connection = await self._cluster.connection(await self._cluster.coordinator(self.group_id))\n"
-        "            await connection.request(request, timeout_ms=_LEAVE_TIMEOUT_MS)\n",
-        ("tests/client/groups/test_left_while_joining.py",),
-        TEST_ONLY,
-    ),
-    Mutation(
         "a member whose group is unknown gives up",
         "client/groups/consumer_membership.py",
         "        if error.code == ErrorCode.GROUP_ID_NOT_FOUND and self.epoch > _JOINING:\n",

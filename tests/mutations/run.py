@@ -21,7 +21,7 @@ ROOMS = ("broker", "cli", "client", "controller", "protocol", "spark_connector",
 LISTS = (
     "raft", "replication", "decisions", "nodes", "coordination", "transactions", "waiting", "steps", "directories",
     "compaction", "groups", "edges", "client", "client_lives", "command_line", "spark_sink", "membership",
-    "positions", "bounded", "hostile", "arguments", "log_steps", "sending",
+    "positions", "bounded", "hostile", "arguments", "log_steps", "sending", "leaving",
 )  # fmt: skip
 TIMEOUT_S, BASELINE_TIMEOUT_S = 300, 1800
 TESTS_FAILED = 1

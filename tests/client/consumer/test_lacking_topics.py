@@ -275,7 +275,7 @@ def test_a_topic_counts_as_deleted_once_all_answers_of_some_seconds_say_so() -> 
 @pytest.mark.parametrize("silent", ["brokers silent", "brokers away"])
 @ways
 def test_an_outage_after_one_answer_that_lacks_the_topic_deletes_nothing(silent: str, way: str) -> None:
-    """What nobody has said for longer than the patience is no proof: a commit is sent, and waits for the coordinator."""
+    """Silence for longer than the patience is no proof: a commit is sent, and waits for the coordinator."""
 
     async def story() -> None:
         async with (
