@@ -13,7 +13,7 @@ from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import splitting_at_controller
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.controller.steps import in_steps
+from minikafka.storage.steps import in_steps
 
 __all__ = ["DirectRequests"]
 

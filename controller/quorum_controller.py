@@ -52,11 +52,11 @@ from minikafka.controller.settings.metadata_log_settings import (
     metadata_log_config,
 )
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import RequestTimedOutError, error_for
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.storage.directories.data_directory import WrongDirectory
 from minikafka.storage.disks.disk import Disk
+from minikafka.storage.steps import in_steps
 from minikafka.storage.waits import in_task
 
 __all__ = ["QuorumController"]

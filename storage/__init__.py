@@ -54,6 +54,7 @@ the place of the old segments, which readers may still hold. Offsets, sequence n
     compaction/      the log cleaner
     disks/           the file system: `Disk`, `RealDisk`, `MemoryDisk`; checkpoint files, workers
     log_config.py    the topic configs that a log uses
+    steps.py         work in steps: pauses, and blocking calls in threads; used by all packages above
     waits.py         begins coroutines without a task; used by all packages above
 
 *Caveats*
@@ -82,7 +83,7 @@ the place of the old segments, which readers may still hold. Offsets, sequence n
   their producers, and a new replica never learns of them, so that a retried batch may be appended twice. (Kafka forgets
   them with every restart, as it removes the snapshot at the log start offset.)
 - A log whose recovery needs room that a full disk does not have is not opened before there is room.
-- An operation that waits for an fsync runs in a thread (`off_loop.py`), except if the log must not be used before the
+- An operation that waits for an fsync runs in a thread (`steps.py`), except if the log must not be used before the
   fsync. These operations wait for the disk on the event loop: a truncation below the recovery point, the creation of a
   log within a second of its deletion, the creation of a copy, a copy that takes the place of a missing log, and setting
   a stray aside.

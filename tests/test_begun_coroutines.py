@@ -68,11 +68,11 @@ class Code:
                 self.classes.add(node.name)
             self._collect(node, file, node.name if isinstance(node, ast.ClassDef) else owner)
 
-    def called(self, call: ast.Call, caller: Place) -> list[Place]:
+    def called(self, call: ast.Call, caller: Place, *, is_awaited: bool = True) -> list[Place]:
         """The coroutine functions that a call may mean.
 
         The function of the same class or file comes first; then, as attributes are named after their classes, those of
-        that class; then all of that name.
+        that class; then all of that name, if the call is awaited: others are mostly no coroutine functions.
         """
         if (received := CALLBACKS.get(ast.unparse(call.func))) is not None:
             return [place for owner, name in received for place in self.places[name] if place.owner == owner]
@@ -88,7 +88,7 @@ class Code:
             case _:
                 near = [one for one in places if one.file == caller.file]
                 places = [one for one in places if not one.owner]
-        return near or places
+        return near or (places if is_awaited else [])
 
     def gives_task(self, place: Place) -> bool:
         """Whether there is a task when the function returns, however it does; as `pause`."""
@@ -163,7 +163,9 @@ class Reader:
         for child in ast.iter_child_nodes(node):
             has_task = self._expression(child, has_task)
         if isinstance(node, ast.Call) and not has_task:
-            self.called += self._code.called(node, self._place)
+            self.called += self._code.called(node, self._place, is_awaited=False)
+            for begun in node.args if name_of(node) in ("begin", "completed", "before") else ():
+                self.called += self._code.called(begun, self._place) if isinstance(begun, ast.Call) else []
         if isinstance(node, ast.Await) and not has_task:
             return self._awaited(node.value)
         return has_task
@@ -224,7 +226,7 @@ def test_what_begins_without_a_task_waits_for_a_task_first() -> None:
     paths = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
     count, wrong = checked({path.relative_to(ROOT).as_posix(): path.read_text() for path in paths})
     assert not wrong, "\n".join(sorted(wrong))
-    assert count > 100
+    assert count > 90
 
 
 RIGHT = {

@@ -63,7 +63,6 @@ IMPORTS_TRIO = {
     "broker/partitions/request_waiters.py",
     "client/connections/trio_socket.py",
     "controller/active/active_controller.py",
-    "controller/steps.py",
     "controller/quorum/metadata_applier.py",
     "controller/quorum_controller.py",
     "controller/active/request_queue.py",
@@ -83,6 +82,7 @@ IMPORTS_TRIO = {
     "controller/active/leadership_term.py",
     "storage/disks/disk.py",
     "storage/disks/flush_turns.py",
+    "storage/steps.py",
     "storage/directories/log_upkeep.py",
 }
 """Sockets, drivers of pure cores, the server. The docstring of a file in this list says why it uses trio."""

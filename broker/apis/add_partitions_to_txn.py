@@ -9,7 +9,6 @@ from typing import Protocol
 
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import ClusterView, TransactionService
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.protocol.errors import ErrorCode
@@ -23,6 +22,7 @@ from minikafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from minikafka.protocol.names import INTERNAL_TOPICS, TopicPartition
+from minikafka.storage.steps import Pauses
 
 REQUEST = AddPartitionsToTxnRequest
 VERSIONS = "0-5"

@@ -5,7 +5,6 @@ partition gets a replica here later. Source: Kafka's `ReplicaManager.alterReplic
 """
 
 from minikafka.broker.apis.services import ReplicaMoveService
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -14,6 +13,7 @@ from minikafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.steps import Pauses
 
 REQUEST = AlterReplicaLogDirsRequest
 VERSIONS = "1-2"

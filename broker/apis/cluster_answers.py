@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from minikafka.broker.apis.services import ClusterView
 from minikafka.broker.connections.listener_addresses import Address, addresses
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.protocol.errors import ErrorCode
@@ -17,6 +16,7 @@ from minikafka.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from minikafka.protocol.names import INTERNAL_TOPICS
+from minikafka.storage.steps import Pauses
 
 TOPIC_OPERATIONS = 3576
 """The bits of all operations on a topic, as in Kafka without an authorizer: read, write, create, delete, alter,

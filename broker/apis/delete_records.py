@@ -3,7 +3,6 @@
 from functools import partial
 
 from minikafka.broker.apis.services import PartitionStore
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.request_waiters import before, deadline_in
@@ -15,6 +14,7 @@ from minikafka.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from minikafka.protocol.names import INTERNAL_TOPICS
+from minikafka.storage.steps import Pauses
 
 REQUEST = DeleteRecordsRequest
 VERSIONS = "0-2"

@@ -5,7 +5,6 @@ Versions 1 to 4.
 
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import ConfigsService
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.settings.describe_configs import ConfigDescriptions
 from minikafka.protocol.messages.describe_configs import (
@@ -13,6 +12,7 @@ from minikafka.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from minikafka.storage.steps import Pauses
 
 REQUEST = DescribeConfigsRequest
 VERSIONS = "1-4"

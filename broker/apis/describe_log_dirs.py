@@ -7,7 +7,6 @@ from collections.abc import Collection
 from typing import Protocol
 
 from minikafka.broker.apis.services import LogDirectory, LogDirectoryService, PartitionStore
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
@@ -20,6 +19,7 @@ from minikafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from minikafka.storage.logs.log import Log
+from minikafka.storage.steps import Pauses
 
 REQUEST = DescribeLogDirsRequest
 VERSIONS = "1-5"

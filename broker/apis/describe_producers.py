@@ -2,7 +2,6 @@
 
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import PartitionStore
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.describe_producers import (
@@ -14,6 +13,7 @@ from minikafka.protocol.messages.describe_producers import (
 )
 from minikafka.protocol.names import check_topic_name
 from minikafka.storage.logs.producer_state import Producer
+from minikafka.storage.steps import Pauses
 
 REQUEST = DescribeProducersRequest
 VERSIONS = "0"

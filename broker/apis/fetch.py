@@ -31,7 +31,6 @@ from minikafka.broker.partitions.request_waiters import (
     steady_ms,
 )
 from minikafka.broker.replication.replication_throttle import Throttle
-from minikafka.controller.steps import at_once, in_steps
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -43,6 +42,7 @@ from minikafka.protocol.messages.fetch import (
     PartitionData,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.steps import at_once, in_steps
 from minikafka.storage.waits import in_task, offered
 
 REQUEST = FetchRequest

@@ -11,7 +11,6 @@ from typing import Protocol
 from minikafka.broker.apis.cluster_answers import addresses_of
 from minikafka.broker.apis.services import ClusterView, CoordinatorService
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import CoordinatorNotAvailableError, ErrorCode, InvalidRequestError, KafkaError
 from minikafka.protocol.messages.find_coordinator import (
@@ -19,6 +18,7 @@ from minikafka.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from minikafka.storage.steps import Pauses
 
 REQUEST = FindCoordinatorRequest
 VERSIONS = "0-6"

@@ -9,7 +9,6 @@ from collections import Counter
 
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.large_batches import LargeBatches
 from minikafka.broker.partitions.partition import Partition
@@ -27,6 +26,7 @@ from minikafka.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from minikafka.storage.steps import Pauses
 
 REQUEST = ListOffsetsRequest
 VERSIONS = "1-11"

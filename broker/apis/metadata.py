@@ -21,7 +21,6 @@ from minikafka.broker.apis.services import (
     SettingsService,
 )
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Topic
 from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError
@@ -33,6 +32,7 @@ from minikafka.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from minikafka.protocol.names import INTERNAL_TOPICS, check_topic_name
+from minikafka.storage.steps import Pauses
 
 REQUEST = MetadataRequest
 VERSIONS = "0-13"

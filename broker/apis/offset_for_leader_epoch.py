@@ -2,7 +2,6 @@
 
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.offset_for_leader_epoch import (
@@ -12,6 +11,7 @@ from minikafka.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from minikafka.storage.steps import Pauses
 
 REQUEST = OffsetForLeaderEpochRequest
 VERSIONS = "2-4"

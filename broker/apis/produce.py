@@ -13,7 +13,6 @@ from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
 from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, verify
 from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore, TransactionService
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
 from minikafka.broker.partitions.batch_validation import NO_KEY, LargeBatch, RejectedRecords, produced_batch
 from minikafka.broker.partitions.partition import AppendResult, Partition
@@ -47,6 +46,7 @@ from minikafka.protocol.messages.produce import (
 )
 from minikafka.protocol.names import INTERNAL_TOPICS
 from minikafka.protocol.records.batch import Batch
+from minikafka.storage.steps import Pauses
 
 REQUEST = ProduceRequest
 VERSIONS = "3-13"

@@ -5,7 +5,6 @@ Versions 1 and 2: the transaction's version from 2 (KIP-1228). The admin client 
 """
 
 from minikafka.broker.apis.services import TransactionService
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.marker_log import Marker, Results
 from minikafka.protocol.errors import ErrorCode
@@ -18,6 +17,7 @@ from minikafka.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.steps import Pauses
 
 REQUEST = WriteTxnMarkersRequest
 VERSIONS = "1-2"

@@ -37,7 +37,6 @@ of the requests waits, the responses to the requests before it are sent first.
     request_context.py      a handler's context: connection, principal, services; `Answer`, `Disconnect`
     request_memory.py       the bytes of requests in memory, of all connections together
     large_messages.py       decoding and encoding of large messages in a thread
-    pauses.py               pauses in handlers that process many items
     routes.py               the routing table, which is what ApiVersions advertises
     listener_addresses.py   advertised addresses: those that a node registers, and those that clients receive
 

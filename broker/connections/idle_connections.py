@@ -10,7 +10,7 @@ import structlog
 import trio
 
 from minikafka.broker.connections.connection import Connection
-from minikafka.broker.connections.pauses import Pauses
+from minikafka.storage.steps import Pauses
 
 log = structlog.get_logger("minikafka.server")
 

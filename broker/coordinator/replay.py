@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any, Protocol
 
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.compression import MAX_SIZE_BYTES
 from minikafka.protocol.records.control import ControlType, parse_end_transaction
 from minikafka.protocol.records.large_batch import LargeBatch
 from minikafka.protocol.records.record import Record
+from minikafka.storage.steps import Pauses
 
 NO_PRODUCER = -1
 WORK_AT_ONCE = 2048

@@ -18,7 +18,6 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 import trio
 
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Producer
 from minikafka.broker.coordinator.environment import Environment
 from minikafka.broker.coordinator.error_mapping import coordinator_error
@@ -27,7 +26,6 @@ from minikafka.broker.coordinator.replay import ReplayedState, replay
 from minikafka.broker.coordinator.shard import PendingReply, Shard, Status
 from minikafka.broker.coordinator.timer import TimedState, Timer
 from minikafka.controller.failures import FAILURES
-from minikafka.controller.steps import at_once, in_steps, pause
 from minikafka.protocol.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -40,6 +38,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import TRANSACTIONAL, BatchHeader, encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Record
+from minikafka.storage.steps import Pauses, at_once, in_steps, pause
 from minikafka.storage.waits import in_task
 
 log = structlog.get_logger("minikafka.coordinator")

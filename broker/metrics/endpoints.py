@@ -10,7 +10,7 @@ import trio
 from minikafka.broker.metrics.exposition import CONTENT_TYPE, text_in_steps
 from minikafka.broker.metrics.family import Collector
 from minikafka.broker.metrics.http_server import Response
-from minikafka.controller.steps import in_steps
+from minikafka.storage.steps import in_steps
 
 __all__ = ["Endpoints"]
 

@@ -22,7 +22,7 @@ SAMPLES_AT_ONCE = 200
 
 
 def text_in_steps(collectors: Iterable[Collector]) -> Generator[None, None, list[bytes]]:
-    """Write all families; returns the parts of the text. Each `yield` ends a step (`controller/steps.py`)."""
+    """Write all families; returns the parts of the text. Each `yield` ends a step (`storage/steps.py`)."""
     parts: list[bytes] = []
     for collector in collectors:
         for family in collector():

@@ -27,8 +27,8 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.records import Record
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
-from minikafka.controller.steps import in_steps
 from minikafka.storage.directories.data_directory import DataDirectory
+from minikafka.storage.steps import in_steps
 
 ROOM_CHECK_MS = 1000
 """The interval in milliseconds at which a node looks whether a full disk has room again."""

@@ -15,10 +15,10 @@ which Kafka's producer divides the batch and sends it again (Kafka itself has no
 a step of a task may take is validated in steps (`validate_in_steps`).
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from crc32c import crc32c
 
@@ -37,6 +37,7 @@ from minikafka.protocol.records.compression import TooMuchContent, check_lz4, co
 from minikafka.protocol.settings.dataclass_fields import setting_field
 from minikafka.protocol.settings.registry import TOPIC_SETTINGS
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.steps import Steps
 
 HEADER_SIZE_BYTES = 61
 SIZE_PREFIX_BYTES = 12
@@ -210,12 +211,8 @@ def _takes_long(record_count: int) -> bool:
     return record_count > AT_ONCE_RECORDS or (record_count >= MANY_RECORDS and not is_scan_loaded())
 
 
-def validate_in_steps(
-    batch: Batch, rules: Rules, now_ms: int
-) -> Generator[Callable[[], Any] | None, Any, Batch]:
+def validate_in_steps(batch: Batch, rules: Rules, now_ms: int) -> Steps[Batch]:
     """Validate a batch in steps, as `validate` does; for a batch for which `validate` raised `LargeBatch`.
-
-    Yields None when other tasks should run, or a function to call in a thread; the caller sends in its result.
 
     Raises: As `validate`, without `LargeBatch`.
     """

@@ -9,15 +9,14 @@ After `AT_ONCE_S` the next small batch waits here until other tasks have run; it
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import trio
 
 from minikafka.broker.partitions.batch_validation import LargeBatch, Rules, validate, validate_in_steps
-from minikafka.controller.steps import pause
 from minikafka.protocol.records.batch import Batch
 from minikafka.storage.disks.disk import Disk
-from minikafka.storage.disks.off_loop import Blocking, off_loop
+from minikafka.storage.steps import Steps, in_steps, pause
 from minikafka.storage.waits import in_task
 
 Result = TypeVar("Result")
@@ -74,26 +73,10 @@ class LargeBatches:
             return validate(batch, rules, now_ms)
         except LargeBatch:
             async with self._free:
-                return await _validated_in_steps(batch, rules, now_ms, disk)
+                return await in_steps(validate_in_steps(batch, rules, now_ms), disk)
 
-    async def searched(self, search: Blocking[Result], disk: Disk) -> Result:
+    async def searched(self, search: Steps[Result], disk: Disk) -> Result:
         """Run a search that decompresses batches, and return its result. Cancellation leaves nothing behind."""
         await in_task()
         async with self._free:
-            return await off_loop(disk, search)
-
-
-async def _validated_in_steps(batch: Batch, rules: Rules, now_ms: int, disk: Disk) -> Batch:
-    steps = validate_in_steps(batch, rules, now_ms)
-    result: Any = None
-    try:
-        while True:
-            function = steps.send(result)
-            if function is None:
-                await trio.lowlevel.checkpoint()
-            result = None if function is None else await disk.run(function)
-    except StopIteration as done:
-        validated: Batch = done.value
-        return validated
-    finally:
-        steps.close()
+            return await in_steps(search, disk)

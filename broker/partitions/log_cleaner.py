@@ -8,11 +8,11 @@ from collections.abc import Callable
 import trio
 
 from minikafka.broker.partitions.partition_table import Partitions
-from minikafka.controller.steps import in_steps
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.settings.registry import SettingValue
 from minikafka.storage.compaction.compaction import Compaction, CompactionSettings
 from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.steps import in_steps
 
 BACKOFF_MS_MIN = 10
 """The shortest sleep. With `log.cleaner.backoff.ms=0` a cleaner thread of Kafka never sleeps; here the cleaner shares

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import structlog
 
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.partitions.follower_log import parts
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.replication.fetch_backoff import PartitionBackoff
@@ -34,6 +33,7 @@ from minikafka.protocol.messages.fetch import (
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.protocol.settings.dataclass_fields import setting_field
 from minikafka.protocol.settings.registry import NODE_SETTINGS
+from minikafka.storage.steps import Pauses
 
 log = structlog.get_logger("minikafka.replication")
 

@@ -24,12 +24,12 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import KafkaError, NetworkError, OffsetOutOfRangeError, again, error_for
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.protocol.settings.dataclass_fields import from_values
+from minikafka.storage.steps import in_steps
 
 log = structlog.get_logger("minikafka.replication")
 

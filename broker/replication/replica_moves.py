@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import structlog
 import trio
 
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.partitions.follower_log import append_fetched, first_batches, truncation_offset
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
@@ -39,6 +38,7 @@ from minikafka.storage.disks.disk import FileSlice
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_results import OffsetOutOfRange
 from minikafka.storage.logs.recovery import CorruptLog
+from minikafka.storage.steps import Pauses
 
 __all__ = ["ReplicaMoves"]
 

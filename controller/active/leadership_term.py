@@ -21,8 +21,8 @@ from minikafka.controller.metadata.metadata_log import encoding_decisions
 from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.controller.raft.raft import NotLeader
-from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import KafkaStorageError, NotControllerError
+from minikafka.storage.steps import in_steps
 
 __all__ = ["LeadershipTerm", "Outcome", "ReceiverLost", "TermEnded", "copy_image"]
 

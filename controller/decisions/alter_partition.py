@@ -19,8 +19,7 @@ from minikafka.controller.decisions.leader_election import TopicRules
 from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image, PartitionState, Topic, changed
 from minikafka.controller.metadata.records import PartitionChange
-from minikafka.controller.metadata.steps import Pauses
-from minikafka.controller.steps import without_pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -30,6 +29,7 @@ from minikafka.protocol.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from minikafka.storage.steps import Pauses, without_pauses
 
 __all__ = ["decide", "deciding"]
 
@@ -48,13 +48,13 @@ def deciding(
     rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
     reply = AlterPartitionResponse()
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for requested in request.topics:
         topic = image.topics_by_id.get(requested.topic_id)
         answer = ResponseTopicData(topic_id=requested.topic_id)
         reply.topics.append(answer)
         for partition in requested.partitions:
-            if pauses.due():
+            if pauses.is_due():
                 yield
             change, result = _alter(image, topic, partition, request.broker_id, rules)
             records += [change] if change else []

@@ -17,8 +17,7 @@ from minikafka.controller.decisions.manual_assignments import check_assignment
 from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.metadata.records import PartitionChange
-from minikafka.controller.metadata.steps import Pauses
-from minikafka.controller.steps import without_pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.protocol.errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
@@ -36,6 +35,7 @@ from minikafka.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from minikafka.storage.steps import Pauses, without_pauses
 
 __all__ = ["decide", "deciding"]
 
@@ -83,12 +83,12 @@ def _replying(
 ) -> Replying:
     factor_change = request.allow_replication_factor_change
     reply = AlterPartitionReassignmentsResponse(allow_replication_factor_change=factor_change, error_message=None)
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for requested in request.topics:
         topic = ReassignableTopicResponse(name=requested.name)
         reply.responses.append(topic)
         for one in requested.partitions:
-            if pauses.due():
+            if pauses.is_due():
                 yield
             topic.partitions.append(_answer(one.partition_index, answer(requested.name, one)))
     return reply

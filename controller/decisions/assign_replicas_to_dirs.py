@@ -15,8 +15,7 @@ from minikafka.controller.decisions.leader_election import TopicRules, without
 from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import PartitionChange
-from minikafka.controller.metadata.steps import Pauses
-from minikafka.controller.steps import without_pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -25,6 +24,7 @@ from minikafka.protocol.messages.assign_replicas_to_dirs import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from minikafka.storage.steps import Pauses, without_pauses
 
 __all__ = ["decide", "deciding"]
 
@@ -41,14 +41,14 @@ def deciding(
     rules = TopicRules(image, context.settings(image))
     records: dict[tuple[bytes, int], PartitionChange] = {}
     reply = AssignReplicasToDirsResponse()
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for directory in request.directories:
         topics: list[ResponseTopicData] = []
         for requested in directory.topics:
             topic = image.topics_by_id.get(requested.topic_id)
             results: list[ResponsePartitionData] = []
             for index in [one.partition_index for one in requested.partitions]:
-                if pauses.due():
+                if pauses.is_due():
                     yield
                 error = _error(topic, index, request.broker_id)
                 results.append(ResponsePartitionData(partition_index=index, error_code=error))

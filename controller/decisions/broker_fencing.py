@@ -15,8 +15,8 @@ from minikafka.controller.decisions.partition_changes import Changes, changes_wh
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
 from minikafka.controller.metadata.steps import partitions_where
-from minikafka.controller.steps import without_pauses
 from minikafka.storage.directories.directory_ids import is_online
+from minikafka.storage.steps import without_pauses
 
 __all__ = [
     "RECORDS_AT_ONCE",

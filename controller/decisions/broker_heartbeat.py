@@ -22,9 +22,9 @@ from minikafka.controller.metadata.features import cordons_directories
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
 from minikafka.controller.metadata.steps import partitions_where
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from minikafka.storage.steps import at_once
 
 __all__ = ["decide", "deciding", "is_stale"]
 

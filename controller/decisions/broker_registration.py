@@ -20,7 +20,6 @@ from minikafka.controller.decisions.broker_fencing import elect_only_broker, lim
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerRecord, Endpoint, Record
-from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -28,6 +27,7 @@ from minikafka.protocol.messages.broker_registration import (
     Feature,
 )
 from minikafka.storage.directories.directory_ids import is_reserved
+from minikafka.storage.steps import without_pauses
 
 __all__ = ["SECURITY_PROTOCOLS", "decide", "deciding"]
 

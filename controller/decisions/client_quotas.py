@@ -10,8 +10,7 @@ from collections.abc import Generator, Mapping
 from minikafka.controller.decisions.decision import Context, Decision, check_size
 from minikafka.controller.metadata.image import Entity, Image
 from minikafka.controller.metadata.records import ClientQuotaRecord
-from minikafka.controller.metadata.steps import Pauses, mapping
-from minikafka.controller.steps import without_pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, mapping
 from minikafka.protocol.errors import InvalidRequestError, KafkaError, UnsupportedVersionError, without_frames
 from minikafka.protocol.messages import describe_client_quotas as described
 from minikafka.protocol.messages.alter_client_quotas import (
@@ -22,6 +21,7 @@ from minikafka.protocol.messages.alter_client_quotas import (
     ResponseEntryData,
 )
 from minikafka.protocol.settings.registry import QUOTA_SETTINGS, SettingType
+from minikafka.storage.steps import Pauses, without_pauses
 
 __all__ = ["decide", "deciding", "describe", "describing"]
 
@@ -37,9 +37,9 @@ def deciding(
     and the result is an error, as in Kafka."""
     records: list[ClientQuotaRecord] = []
     answers: dict[Entity, KafkaError | None] = {}
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for entry in request.entries:
-        if pauses.due():
+        if pauses.is_due():
             yield
         entity = _entity(entry.entity)
         repeated = entity in answers
@@ -168,9 +168,9 @@ def describing(
     except KafkaError as error:
         return described.DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)
     entries: list[described.EntryData] = []
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for entity, quotas in list(image.quotas.items()):
-        if pauses.due():
+        if pauses.is_due():
             yield
         if _matches(dict(entity), exact, present, strict=request.strict):
             entries.append(_entry(entity, quotas))

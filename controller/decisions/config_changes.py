@@ -24,7 +24,7 @@ from minikafka.controller.decisions.eligible_leader_replicas import cleared_by_c
 from minikafka.controller.decisions.topic_config_validation import check_topic_settings
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, Record
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, Pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, RECORDS_IN_A_STEP
 from minikafka.controller.settings.effective_settings import ResourceType
 from minikafka.controller.settings.metadata_log_settings import data_directories
 from minikafka.protocol.errors import (
@@ -39,6 +39,7 @@ from minikafka.protocol.errors import (
 from minikafka.protocol.messages import alter_configs, incremental_alter_configs
 from minikafka.protocol.names import check_topic_name
 from minikafka.protocol.settings.registry import ANY_TOPIC_SETTINGS, GROUP_SETTINGS, NODE_SETTINGS, Setting, SettingType
+from minikafka.storage.steps import Pauses
 
 __all__ = ["Alteration", "Altered", "Operation", "OperationKind", "altering"]
 
@@ -103,9 +104,9 @@ def altering(
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     altered = Altered[Answer]([], {}, [])
     errors: list[KafkaError | None] = []
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for resource in resources:
-        if pauses.due(1 + len(resource.configs)):
+        if pauses.is_due(items=1 + len(resource.configs)):
             yield
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
@@ -117,7 +118,7 @@ def altering(
             errors.append(None)
     refusal_of_all = yield from _adding_elr_changes(image, altered, context)
     for resource, error in zip(resources, errors, strict=True):
-        if pauses.due():
+        if pauses.is_due():
             yield
         altered.responses.append(_response(response, resource, error or refusal_of_all))
     return altered

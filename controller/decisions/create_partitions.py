@@ -11,8 +11,7 @@ from minikafka.controller.decisions.manual_assignments import check_assignment, 
 from minikafka.controller.decisions.replica_placement import placing_partitions
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import PartitionRecord, Record
-from minikafka.controller.metadata.steps import Pauses
-from minikafka.controller.steps import without_pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.protocol.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
@@ -28,6 +27,7 @@ from minikafka.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from minikafka.storage.steps import Pauses, without_pauses
 
 __all__ = ["decide", "deciding"]
 
@@ -44,11 +44,11 @@ def deciding(
     duplicate = InvalidRequestError("Duplicate topic name.")
     results = [_result(name, duplicate) for name in counts if counts[name] > 1]
     records: list[Record] = []
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for wanted in request.topics:
         if counts[wanted.name] > 1:
             continue
-        if pauses.due():
+        if pauses.is_due():
             yield
         try:
             added = yield from _new_partitions(wanted, image, context)
@@ -57,7 +57,7 @@ def deciding(
             results.append(_result(wanted.name, refusal))
         else:
             records += added
-            if pauses.due(len(added)):
+            if pauses.is_due(items=len(added)):
                 yield
             results.append(_result(wanted.name, None))
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))

@@ -17,7 +17,6 @@ from minikafka.controller.metadata.image import Image, has_collision_characters,
 from minikafka.controller.metadata.records import ConfigRecord, Record, TopicRecord
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
-from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
@@ -38,6 +37,7 @@ from minikafka.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from minikafka.protocol.names import check_topic_name
+from minikafka.storage.steps import without_pauses
 
 __all__ = ["decide", "deciding"]
 

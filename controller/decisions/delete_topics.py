@@ -9,8 +9,7 @@ from collections.abc import Generator
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import RemoveTopic
-from minikafka.controller.metadata.steps import Pauses
-from minikafka.controller.steps import without_pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.protocol.errors import (
     InvalidRequestError,
     KafkaError,
@@ -25,6 +24,7 @@ from minikafka.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from minikafka.protocol.types import NIL_UUID
+from minikafka.storage.steps import Pauses, without_pauses
 
 __all__ = ["decide", "deciding"]
 
@@ -46,14 +46,14 @@ def deciding(
     if request.timeout_ms <= 0 and any(counts[one] == 1 and not _malformed(one) for one in counts):
         timed_out = RequestTimedOutError()
         return Decision([], DeleteTopicsResponse(responses=[_result(*one, timed_out) for one in requested]))
-    pauses = Pauses()
-    if pauses.due(len(requested)):
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
+    if pauses.is_due(items=len(requested)):
         yield
     results = [_result(*one, error) for one in requested if (error := _malformed(one))]
-    if pauses.due(len(requested)):
+    if pauses.is_due(items=len(requested)):
         yield
     results += [_result(*one, error) for one in counts if (error := _duplicate(one, counts))]
-    if pauses.due(len(requested)):
+    if pauses.is_due(items=len(requested)):
         yield
     found, missing = yield from _finding(image, [one for one in counts if counts[one] == 1 and not _malformed(one)])
     records = [RemoveTopic(topic_id) for topic_id in found]
@@ -93,9 +93,9 @@ def _finding(
     """The names of the topics that exist, by topic id, and the errors for the other topics."""
     found: dict[bytes, str] = {}
     refused: list[DeletableTopicResult] = []
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for topic_id in [topic_id for name, topic_id in requested if name is None]:
-        if pauses.due():
+        if pauses.is_due():
             yield
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
@@ -103,7 +103,7 @@ def _finding(
         else:
             found[topic_id] = topic.name
     for name in [name for name, _ in requested if name is not None]:
-        if pauses.due():
+        if pauses.is_due():
             yield
         topic = image.topics.get(name)
         if topic is None:

@@ -10,8 +10,7 @@ from minikafka.controller.decisions.leader_election import Election, TopicRules
 from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionChange
-from minikafka.controller.metadata.steps import Pauses
-from minikafka.controller.steps import without_pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.protocol.errors import (
     ElectionNotNeededError,
     EligibleLeadersNotAvailableError,
@@ -29,6 +28,7 @@ from minikafka.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from minikafka.storage.steps import Pauses, without_pauses
 
 __all__ = ["decide", "deciding"]
 
@@ -50,12 +50,12 @@ def deciding(
     rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
     results: list[ReplicaElectionResult] = []
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for name, partitions in _requested(image, request):
         result = ReplicaElectionResult(topic=name)
         results.append(result)
         for index in partitions:
-            if pauses.due():
+            if pauses.is_due():
                 yield
             error: KafkaError | None = None
             try:

@@ -16,13 +16,14 @@ from minikafka.controller.decisions import alter_configs, broker_config_validati
 from minikafka.controller.decisions.config_changes import OperationKind
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.steps import Pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.controller.settings.effective_settings import ALL_BROKERS, ResourceType
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import InvalidRequestError
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from minikafka.protocol.shortened import shortened
+from minikafka.storage.steps import Pauses
 
 __all__ = ["Split", "splitting", "splitting_at_controller"]
 
@@ -66,9 +67,9 @@ def splitting(image: Image, request: Any, context: Context) -> Generator[None, N
         return Split(request)
     image = _configs_of_brokers(image, request, context)  # as they are now
     order: list[bool] = []
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for one in request.resources:
-        if pauses.due(1 + len(one.configs)):
+        if pauses.is_due(items=1 + len(one.configs)):
             yield
         is_own = _is_own(one.resource_type, one.resource_name, context)
         order.append(is_own or (yield from _is_refused_here(image, request, one, context)))

@@ -5,13 +5,13 @@ from collections.abc import Generator
 from minikafka.controller.decisions.config_changes import Alteration, Operation, altering
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.steps import without_pauses
 from minikafka.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from minikafka.storage.steps import without_pauses
 
 __all__ = ["decide", "deciding"]
 

@@ -13,7 +13,7 @@ from minikafka.controller.decisions.leader_election import Election, TopicRules
 from minikafka.controller.decisions.partition_changes import Changes, changes_where, partition_change
 from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.steps import partitions_where
-from minikafka.controller.steps import without_pauses
+from minikafka.storage.steps import without_pauses
 
 __all__ = ["ELECTIONS_MAX", "electing_leaderless", "electing_preferred", "leaderless", "preferred"]
 

@@ -5,13 +5,13 @@ from collections.abc import Generator
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.steps import mapping
 from minikafka.controller.settings.effective_settings import ResourceType
-from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from minikafka.storage.steps import without_pauses
 
 __all__ = ["describe", "describing"]
 

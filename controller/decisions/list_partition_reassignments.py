@@ -4,13 +4,13 @@ from collections.abc import Generator
 
 from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.steps import partitions_where
-from minikafka.controller.steps import without_pauses
 from minikafka.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from minikafka.storage.steps import without_pauses
 
 __all__ = ["describe", "describing"]
 

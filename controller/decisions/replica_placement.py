@@ -11,8 +11,8 @@ from random import Random
 
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import InvalidReplicationFactorError
+from minikafka.storage.steps import at_once
 
 __all__ = ["UsableBroker", "place", "placing_partitions"]
 

@@ -12,8 +12,7 @@ from collections.abc import Generator
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record, RemoveScram, ScramRecord
-from minikafka.controller.metadata.steps import Pauses, mapping
-from minikafka.controller.steps import without_pauses
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, mapping
 from minikafka.protocol.errors import (
     DuplicateResourceError,
     KafkaError,
@@ -35,6 +34,7 @@ from minikafka.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from minikafka.storage.steps import Pauses, without_pauses
 
 __all__ = ["decide", "deciding", "describe", "describing"]
 
@@ -52,9 +52,9 @@ def deciding(
     error."""
     changes: list[Change] = [*request.deletions, *request.upsertions]
     outcomes: dict[str, Record | KafkaError] = {}
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for change in changes:
-        if pauses.due():
+        if pauses.is_due():
             yield
         known = outcomes.get(change.name)
         if isinstance(known, KafkaError):

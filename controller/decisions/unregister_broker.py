@@ -10,9 +10,9 @@ from minikafka.controller.decisions.broker_fencing import limited, remove_from_i
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import RemoveBroker
-from minikafka.controller.steps import without_pauses
 from minikafka.protocol.errors import BrokerIdNotRegisteredError, InvalidRequestError, KafkaError, RequestTimedOutError
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from minikafka.storage.steps import without_pauses
 
 __all__ = ["decide", "deciding"]
 

@@ -9,19 +9,18 @@ from minikafka.controller.metadata.records import Record, UnreadableRecord, deco
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.metadata.synced_offset import FILE_NAME, read_synced_offset
 from minikafka.controller.raft.log_interface import SnapshotId
-from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, encode_batch, parse_header
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.protocol.records.record import Record as LogRecord
 from minikafka.storage.directories.data_directory import make_durable_directory
 from minikafka.storage.disks.disk import Disk
-from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import Checkpointed, LogContext
 from minikafka.storage.logs.recovery import DAMAGED, is_valid
 from minikafka.storage.segments.batch_scan import headers
+from minikafka.storage.steps import at_once
 
 __all__ = [
     "NO_SNAPSHOT",
@@ -158,7 +157,7 @@ def delete_before(log: Log, offset: int) -> None:
     """Delete the segments that a snapshot at `offset` replaces."""
     log.advance_start_offset(offset)
     log.delete_old_segments(offset)
-    in_line(log.removing_deleted())
+    at_once(log.removing_deleted())
 
 
 def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:

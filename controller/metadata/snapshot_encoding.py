@@ -32,9 +32,9 @@ from minikafka.controller.raft.membership_records import (
     membership_in,
 )
 from minikafka.controller.raft.voter_history import Membership, VoterHistory
-from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import parse_header
 from minikafka.protocol.records.record import CorruptRecords
+from minikafka.storage.steps import at_once
 
 __all__ = [
     "check_snapshot",

@@ -1,16 +1,16 @@
-"""Generators that work on very many metadata records in steps, to be run by `minikafka.controller.steps`."""
+"""Generators that work on very many metadata records in steps, to be run by `minikafka.storage.steps`."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.metadata.records import Record
+from minikafka.storage.steps import Pauses
 
 __all__ = [
     "ELEMENTS_IN_A_STEP",
     "PARTITIONS_IN_A_STEP",
     "RECORDS_IN_A_STEP",
-    "Pauses",
     "applying",
     "mapping",
     "partitions_where",
@@ -27,29 +27,12 @@ PARTITIONS_IN_A_STEP = 10_000
 """The partitions that are looked at in one step without a change: so many take up to 5 ms."""
 
 
-class Pauses:
-    """Counts the elements of a request that were handled, and tells when a pause is due."""
-
-    __slots__ = ("_count",)
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def due(self, count: int = 1) -> bool:
-        """Whether a pause is due before the next `count` elements. Use: `if pauses.due(): yield`."""
-        self._count += count
-        if self._count < ELEMENTS_IN_A_STEP:
-            return False
-        self._count = 0
-        return True
-
-
 def mapping(function: Callable[[T], Result], elements: Iterable[T]) -> Generator[None, None, list[Result]]:
     """Call a function for each of very many elements, in steps, and return the results."""
     results: list[Result] = []
-    pauses = Pauses()
+    pauses = Pauses(ELEMENTS_IN_A_STEP)
     for element in elements:
-        if pauses.due():
+        if pauses.is_due():
             yield
         results.append(function(element))
     return results

@@ -24,14 +24,14 @@ from minikafka.controller.metadata.snapshot_encoding import (
     snapshot_records,
 )
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
-from minikafka.controller.metadata.steps import Pauses, applying
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, applying
 from minikafka.controller.metadata.subscribers import Subscriber, notify
 from minikafka.controller.quorum.applied_offset import AppliedOffset
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
-from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.records.batch import Batch
+from minikafka.storage.steps import Pauses, in_steps
 
 __all__ = ["MetadataApplier", "OwnTerm"]
 
@@ -78,7 +78,7 @@ class MetadataApplier:
         self._stored = stored
         self._schedule = SnapshotSchedule(snapshot_bytes)
         self._subscribers: list[Subscriber] = []
-        self._pauses = Pauses()
+        self._pauses = Pauses(ELEMENTS_IN_A_STEP)
         self._high_watermark = 0
         self._installed: tuple[SnapshotId, bytes] | None = None
         self._committed = trio.Event()
@@ -132,7 +132,7 @@ class MetadataApplier:
         own = None if self.term is None else self.term.records_at(batch.base_offset)
         records = await in_steps(decoded_records(batch)) if own is None else own
         changes = None if own is None else MetadataChanges(self.image, own)
-        if self._pauses.due(len(records)):
+        if self._pauses.is_due(items=len(records)):
             await trio.lowlevel.checkpoint()
         for record in records:
             self.image.apply(record)

@@ -32,14 +32,13 @@ from minikafka.controller.raft.election_state import (
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.raft.membership_records import MembershipRecord, UnreadableMembership, membership_in
 from minikafka.controller.raft.voter_history import Membership, VoterHistory
-from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.disks.checkpoint_files import EPOCHS
 from minikafka.storage.disks.disk import Disk
-from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
+from minikafka.storage.steps import at_once
 
 __all__ = ["StoredRaftLog"]
 
@@ -212,7 +211,7 @@ class StoredRaftLog:
         self._synced.lower(snapshot.offset)
         self._log.truncate_fully_and_start_at(snapshot.offset)
         self.history.start_at(membership)
-        in_line(self._log.removing_deleted())
+        at_once(self._log.removing_deleted())
         self._size_at_snapshot = self._log.size_bytes
         self._snapshots.remove_old()
 

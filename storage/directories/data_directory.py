@@ -25,12 +25,12 @@ from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
 from minikafka.storage.disks.directory_room import Room
 from minikafka.storage.disks.disk import Disk
 from minikafka.storage.disks.disk_errors import not_half
-from minikafka.storage.disks.off_loop import Blocking, in_line, off_loop
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import Checkpointed
+from minikafka.storage.steps import Steps, at_once, in_steps
 
 Offsets = dict[TopicPartition, int]
-Prepared = Blocking[Callable[[], None]]
+Prepared = Steps[Callable[[], None]]
 """Prepares a checkpoint in steps, and returns a function that writes the checkpoint. The yielded calls do nothing."""
 LOGS_AT_ONCE = 1000
 
@@ -221,7 +221,7 @@ class DataDirectory:
 
     def set_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
         """Writes the offset up to which a log is clean."""
-        in_line(self.prepare_cleaner_offset(key, offset))()
+        at_once(self.prepare_cleaner_offset(key, offset))()
 
     def prepare_cleaner_offset(self, key: TopicPartition, offset: int) -> Prepared:
         """As `set_cleaner_offset`, but the returned function writes the checkpoint. For a worker thread."""
@@ -229,7 +229,7 @@ class DataDirectory:
         return self._prepare_cleaner_offsets()
 
     def write_cleaner_offsets(self) -> None:
-        in_line(self._prepare_cleaner_offsets())()
+        at_once(self._prepare_cleaner_offsets())()
 
     def _prepare_cleaner_offsets(self) -> Prepared:
         kept = self.cleaner_offsets
@@ -237,7 +237,7 @@ class DataDirectory:
 
     def write_recovery_points(self) -> None:
         """Writes the recovery point of each log, except of logs that have lost their topic id."""
-        in_line(self.prepare_recovery_points())()
+        at_once(self.prepare_recovery_points())()
 
     def prepare_recovery_points(self) -> Prepared:
         """As `write_recovery_points`, but the returned function writes the checkpoint. For a worker thread."""
@@ -245,7 +245,7 @@ class DataDirectory:
 
     def write_start_offsets(self) -> None:
         """Writes the log start offsets that differ from the base offset of the first segment."""
-        in_line(self.prepare_start_offsets())()
+        at_once(self.prepare_start_offsets())()
 
     def prepare_start_offsets(self) -> Prepared:
         """As `write_start_offsets`, but the returned function writes the checkpoint. For a worker thread."""
@@ -324,7 +324,7 @@ class DataDirectory:
 
 async def write_prepared(disk: Disk, preparing: Prepared) -> None:
     """Prepares a checkpoint, and writes the checkpoint in a worker thread."""
-    await disk.run(await off_loop(disk, preparing))
+    await disk.run(await in_steps(preparing, disk))
 
 
 def nothing_to_write() -> None:

@@ -5,14 +5,14 @@ from functools import partial
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.storage.disks.disk import Disk
-from minikafka.storage.disks.off_loop import Blocking
 from minikafka.storage.logs.flush import Flush
 from minikafka.storage.logs.log import Log
+from minikafka.storage.steps import Steps
 
 __all__ = ["close_logs"]
 
 
-def close_logs(disk: Disk, logs: Sequence[Log]) -> Blocking[bool]:
+def close_logs(disk: Disk, logs: Sequence[Log]) -> Steps[bool]:
     """Closes the logs of one data directory; returns whether all logs were closed without an error.
 
     The names of the logs are durable once the caller has synced the data directory. The caller must do so before it
@@ -29,7 +29,7 @@ def _batched(logs: Sequence[Log], count: int) -> Iterator[Sequence[Log]]:
         yield logs[start : start + count]
 
 
-def _close(disk: Disk, logs: Sequence[Log]) -> Blocking[bool]:
+def _close(disk: Disk, logs: Sequence[Log]) -> Steps[bool]:
     succeeded = True
     begun: list[tuple[Log, Flush | None]] = []
     for log in logs:

@@ -34,12 +34,12 @@ from minikafka.storage.directories.log_upkeep import LogUpkeep
 from minikafka.storage.directories.renamed_logs import RenamedLogs
 from minikafka.storage.disks import checkpoint_files
 from minikafka.storage.disks.disk_errors import as_failure, is_passing
-from minikafka.storage.disks.off_loop import in_line, off_loop
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import LogContext, LogOwner
 from minikafka.storage.logs.recovery import CorruptLog
 from minikafka.storage.segments.segment import CorruptSegment
+from minikafka.storage.steps import at_once, in_steps
 
 METADATA_TOPIC = "__cluster_metadata"
 _logger = structlog.get_logger("minikafka.storage")
@@ -437,7 +437,7 @@ class LogManager:
 
         Last, the clean-shutdown file is written in each directory without errors.
         """
-        in_line(self.upkeep.closing(high_watermarks, broker_epoch))
+        at_once(self.upkeep.closing(high_watermarks, broker_epoch))
         self.context.disk.unlock_all()
 
     async def close_async(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
@@ -445,4 +445,4 @@ class LogManager:
 
         The logs must not be used meanwhile. After cancellation the shutdown is not clean.
         """
-        await off_loop(self.context.disk, self.upkeep.closing(high_watermarks, broker_epoch))
+        await in_steps(self.upkeep.closing(high_watermarks, broker_epoch), self.context.disk)

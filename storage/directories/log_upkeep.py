@@ -17,8 +17,8 @@ from minikafka.storage.directories.log_closing import close_logs
 from minikafka.storage.directories.log_failures import LogFailures
 from minikafka.storage.directories.renamed_logs import RenamedLogs
 from minikafka.storage.disks.disk import Disk
-from minikafka.storage.disks.off_loop import Blocking, in_line, off_loop
 from minikafka.storage.logs.log import Log
+from minikafka.storage.steps import Steps, at_once, in_steps
 
 __all__ = ["LogUpkeep"]
 
@@ -122,7 +122,7 @@ class LogUpkeep:
                 await trio.lowlevel.checkpoint()
             elif log.state.deleted_files:
                 with suppress(KafkaError):
-                    await off_loop(self._disk, log.removing_deleted())
+                    await in_steps(log.removing_deleted(), self._disk)
 
     async def expire_producers(self) -> None:
         """Removes producers without appends for `producer.id.expiration.ms`."""
@@ -130,8 +130,7 @@ class LogUpkeep:
             if log is None:
                 await trio.lowlevel.checkpoint()
             else:
-                for _ in log.expire_producers():
-                    await trio.lowlevel.checkpoint()
+                await in_steps(log.expire_producers())
 
     def check_room(self) -> bool:
         """Tries to write to each directory whose disk was full; returns whether a directory has room again."""
@@ -146,42 +145,42 @@ class LogUpkeep:
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
         """Writes the changed recovery points, log start offsets and, if given, high watermarks. Blocking."""
-        in_line(self._checkpoints(high_watermarks))
+        at_once(self._checkpoints(high_watermarks))
 
     async def write_checkpoints_async(self) -> None:
         """As `write_checkpoints` without high watermarks, in worker threads. `write_high_watermarks` may overlap."""
         for directory in self._directories:
             for part in self._checkpoints_of(directory):
-                await off_loop(self._disk, part)
+                await in_steps(part, self._disk)
                 await trio.lowlevel.checkpoint()
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes the high watermarks in worker threads."""
         for directory in self._directories:
-            await off_loop(self._disk, self._watermarks(directory, high_watermarks))
+            await in_steps(self._watermarks(directory, high_watermarks), self._disk)
 
-    def _checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None) -> Blocking[None]:
+    def _checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None) -> Steps[None]:
         for directory in self._directories:
             for part in self._checkpoints_of(directory):
                 yield from part
             if high_watermarks is not None:
                 yield from self._watermarks(directory, high_watermarks)
 
-    def _checkpoints_of(self, directory: DataDirectory) -> Iterator[Blocking[object]]:
+    def _checkpoints_of(self, directory: DataDirectory) -> Iterator[Steps[object]]:
         yield self._written(directory, directory.prepare_recovery_points)
         yield self._written(directory, directory.prepare_start_offsets)
         yield self._renamed(directory)
 
-    def _renamed(self, directory: DataDirectory) -> Blocking[None]:
+    def _renamed(self, directory: DataDirectory) -> Steps[None]:
         try:
             yield from self._gone.syncing(directory)
         except OSError as error:
             self._failures.offline(directory, error)
 
-    def _watermarks(self, directory: DataDirectory, found: Mapping[TopicPartition, int]) -> Blocking[bool]:
+    def _watermarks(self, directory: DataDirectory, found: Mapping[TopicPartition, int]) -> Steps[bool]:
         return self._written(directory, partial(directory.prepare_high_watermarks, found))
 
-    def _written(self, directory: DataDirectory, prepare: Callable[[], Prepared]) -> Blocking[bool]:
+    def _written(self, directory: DataDirectory, prepare: Callable[[], Prepared]) -> Steps[bool]:
         """Prepares and writes a checkpoint of a directory. Returns whether this succeeded; takes it offline if not."""
         if directory.failure is None:
             try:
@@ -196,7 +195,7 @@ class LogUpkeep:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def closing(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> Blocking[None]:
+    def closing(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> Steps[None]:
         """Closes all logs and writes the checkpoints, as `LogManager.close` says."""
         for directory in self._directories:
             succeeded = directory.failure is None and not directory.unopened

@@ -10,8 +10,8 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.data_directory import DataDirectory
 from minikafka.storage.directories.directory_scan import FUTURE
 from minikafka.storage.disks.disk import Disk
-from minikafka.storage.disks.off_loop import Blocking, in_line
 from minikafka.storage.logs.log import Log
+from minikafka.storage.steps import Steps, at_once
 
 __all__ = ["RenamedLogs", "future_name"]
 
@@ -75,9 +75,9 @@ class RenamedLogs:
 
     def sync(self, directory: DataDirectory) -> None:
         """Makes the new names in a directory durable. Blocking."""
-        in_line(self.syncing(directory))
+        at_once(self.syncing(directory))
 
-    def syncing(self, directory: DataDirectory) -> Blocking[None]:
+    def syncing(self, directory: DataDirectory) -> Steps[None]:
         """As `sync`, but yields the blocking call."""
         known = {key: one for key, one in self._unsynced.items() if one[0] is directory}
         if known:

@@ -9,7 +9,6 @@ process of a disk. Only this package touches the operating system's files, threa
     worker_process.py    starts and calls a worker in a process of its own
     worker_main.py       the program of that process
     checkpoint_files.py  formats of checkpoints, meta.properties, partition.metadata, .kafka_cleanshutdown
-    off_loop.py          generators whose blocking calls run in threads, or at once
     disk.py              the file system: `Disk`, `File`, `RealDisk`
     open_files.py        limits the open descriptors of a RealDisk
     disk_errors.py       tells failures of a disk from errors that only fail one call

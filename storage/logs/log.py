@@ -8,7 +8,7 @@ log from disk. A failed fsync must not be retried, since the kernel has marked t
 USENIX ATC 2020; KAFKA-10778).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from struct import Struct
 
 from minikafka.protocol.error_codes import ErrorCode
@@ -17,7 +17,6 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch
 from minikafka.storage.disks.disk import Disk, FileSlice
 from minikafka.storage.disks.disk_errors import as_failure, is_passing
-from minikafka.storage.disks.off_loop import Blocking, in_line, off_loop
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.flush import Flush
 from minikafka.storage.logs.leader_epochs import LeaderEpochs
@@ -38,6 +37,7 @@ from minikafka.storage.logs.truncation import truncate_fully, truncate_to
 from minikafka.storage.segments.segment import OFFSET_DELTA_MAX
 from minikafka.storage.segments.segments import Segments, should_roll
 from minikafka.storage.segments.timestamp_search import Found, search_max_timestamp, search_timestamp
+from minikafka.storage.steps import Steps, at_once, in_steps
 from minikafka.storage.waits import in_task
 
 __all__ = ["Appended", "FileSlice", "Log", "LogConfig", "OffsetOutOfRange", "UnexpectedOffset"]
@@ -280,11 +280,11 @@ class Log:
             return None
         return self.guard.read(find_slice, state.segments, offset, max_bytes, limit, end, min_one_batch)
 
-    def offset_for_timestamp(self, timestamp: int) -> Blocking[Found]:
+    def offset_for_timestamp(self, timestamp: int) -> Steps[Found]:
         """Finds the first record at or after `timestamp` (ms). Raises KafkaError."""
         return search_timestamp(self.guard.read_if_open, self.segments, timestamp, self.start_offset)
 
-    def offset_of_max_timestamp(self) -> Blocking[Found]:
+    def offset_of_max_timestamp(self) -> Steps[Found]:
         """Finds the first record with the largest timestamp (KIP-734). Raises KafkaError."""
         return search_max_timestamp(self.guard.read_if_open, self.segments, self.start_offset)
 
@@ -322,7 +322,7 @@ class Log:
         """Flushes the log, blocking. Raises KafkaError."""
         end, is_behind = self.end_offset, True
         while is_behind and (flush := self._begin_flush(end)) is not None:
-            is_behind = in_line(self._finish_flush(flush, end))
+            is_behind = at_once(self._finish_flush(flush, end))
 
     async def flush_async(self, *, all_segments: bool = True) -> None:
         """Flushes the log in a worker thread; concurrent appends are not included. After cancellation the part that has
@@ -337,9 +337,9 @@ class Log:
         while is_behind:
             async with self.disk.flush_turns.turn(self):
                 flush = self._begin_flush(end)
-                is_behind = flush is not None and await off_loop(self.disk, self._finish_flush(flush, end))
+                is_behind = flush is not None and await in_steps(self._finish_flush(flush, end), self.disk)
 
-    def _finish_flush(self, flush: Flush, end: int) -> Blocking[bool]:
+    def _finish_flush(self, flush: Flush, end: int) -> Steps[bool]:
         """Completes a flush that has begun. Returns whether another flush is needed to reach `end`."""
         try:
             yield flush.sync
@@ -391,11 +391,11 @@ class Log:
         returns their number. Raises KafkaError."""
         return self.guard.read(delete_old_segments, self.state, high_watermark, at_most)
 
-    def removing_deleted(self) -> Blocking[None]:
+    def removing_deleted(self) -> Steps[None]:
         """Removes the deleted files whose delay has passed. Raises KafkaError."""
         return remove_due(self.state, self.guard)
 
-    def expire_producers(self) -> Iterator[None]:
+    def expire_producers(self) -> Generator[None, None, None]:
         """Removes producers without appends for `producer.id.expiration.ms`. Other tasks may run at each `yield`."""
         return self.producers.expire(self.state.context.expired_ms)
 
@@ -427,14 +427,14 @@ class Log:
 
         Raises KafkaError.
         """
-        flush = in_line(self.begin_close()) if clean else None
+        flush = at_once(self.begin_close()) if clean else None
         if flush is not None:
-            in_line(self._finish_flush(flush, flush.offset))
+            at_once(self._finish_flush(flush, flush.offset))
         self.guard.is_closed = True
         for segment in self.segments.opened():
             segment.close()
 
-    def begin_close(self) -> Blocking[Flush | None]:
+    def begin_close(self) -> Steps[Flush | None]:
         """Seals the log for a clean shutdown; returns the flush to perform, if any. Raises KafkaError."""
         state, guard = self.state, self.guard
         if guard.is_closed or guard.failure is not None or not (state.unflushed.has_changed or self._created):

@@ -13,7 +13,7 @@ rejected as out of order, older batches are read from the log before the snapsho
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
@@ -369,7 +369,7 @@ class ProducerStates:
         self.high_watermark_advanced(start_offset)
         self.end_offset = max(self.end_offset, start_offset)
 
-    def expire(self, expired_ms: int) -> Iterator[None]:
+    def expire(self, expired_ms: int) -> Generator[None, None, None]:
         """Removes the producers without appends since `expired_ms` and without an open transaction.
 
         Other tasks may run at each `yield`, and append, truncate or replace the state.

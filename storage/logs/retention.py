@@ -10,10 +10,10 @@ from contextlib import suppress
 from functools import partial
 
 from minikafka.storage.disks.disk import Disk
-from minikafka.storage.disks.off_loop import Blocking
 from minikafka.storage.logs.log_guard import LogGuard
 from minikafka.storage.logs.log_state import LogState
 from minikafka.storage.segments.segment import Segment
+from minikafka.storage.steps import Steps
 
 ALL = 1 << 62
 Predicate = Callable[[Segment], bool]
@@ -95,7 +95,7 @@ def advance_start(log: LogState, offset: int) -> bool:
     return True
 
 
-def remove_due(log: LogState, guard: LogGuard) -> Blocking[None]:
+def remove_due(log: LogState, guard: LogGuard) -> Steps[None]:
     """Removes the deleted files whose delay has passed. Raises KafkaError."""
     now_ms = log.context.now_ms()
     due = [one for one in log.deleted_files if one[0] <= now_ms]

@@ -1,7 +1,7 @@
 """Searches a log for the first record at or after a timestamp: finds the batch by the indexes, then the record.
 
 A batch may decompress to megabytes with hundreds of thousands of records. So a search is a generator that yields its
-long calls, which then run in a thread (`off_loop`). The log may change between two calls; each next batch is looked up
+long calls, which then run in a thread (`in_steps`). The log may change between two calls; each next batch is looked up
 in the log as it is then.
 """
 
@@ -13,9 +13,9 @@ from minikafka.protocol.errors import again, without_frames
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.column_codec import decode_columns
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.disks.off_loop import Blocking
 from minikafka.storage.segments.segment import Segment
 from minikafka.storage.segments.segments import Segments
+from minikafka.storage.steps import Steps
 
 __all__ = ["Found", "search_max_timestamp", "search_timestamp"]
 
@@ -29,7 +29,7 @@ RECORDS_AT_ONCE, SIZE_BYTES_AT_ONCE = 100, 16 << 10
 many records are decoded with numpy, once numpy is imported."""
 
 
-def search_timestamp(reading: Reading, segments: Segments, timestamp: int, from_offset: int) -> Blocking[Found]:
+def search_timestamp(reading: Reading, segments: Segments, timestamp: int, from_offset: int) -> Steps[Found]:
     """Returns the first record at or after `timestamp` (ms), from `from_offset` on. Raises the errors of `reading`."""
     while (batch := reading(_first_batch, segments, timestamp, from_offset)) is not None:
         search = partial(_attempt, batch, timestamp, from_offset)
@@ -41,7 +41,7 @@ def search_timestamp(reading: Reading, segments: Segments, timestamp: int, from_
     return None
 
 
-def search_max_timestamp(reading: Reading, segments: Segments, start_offset: int) -> Blocking[Found]:
+def search_max_timestamp(reading: Reading, segments: Segments, start_offset: int) -> Steps[Found]:
     """Returns the first record with the latest timestamp, which is -1 if no record has a timestamp (KIP-734)."""
     timestamp, from_offset = reading(_latest, segments, start_offset)
     return (yield from search_timestamp(reading, segments, timestamp, from_offset))

@@ -7,7 +7,7 @@ What is done on the loop instead takes no virtual time, so that no seed can noti
 from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _LOOP = "tests/simulation/test_loop_stories.py"
-_OFF_LOOP = "tests/storage/disks/test_off_loop.py"
+_IN_THREADS = "tests/storage/test_steps.py"
 _FLUSHED = "tests/storage/test_flushed_once.py"
 _MOVES = "tests/simulation/test_move_stories.py"
 _TURNS = "tests/storage/disks/test_flush_turns.py"
@@ -192,7 +192,7 @@ MUTATIONS = (
         "storage/directories/log_upkeep.py",
         "                if write is not nothing_to_write:\n",
         "                if write is not None:\n",
-        (f"{_OFF_LOOP}::test_no_thread_is_called_for_checkpoints_that_have_not_changed",),
+        (f"{_IN_THREADS}::test_no_thread_is_called_for_checkpoints_that_have_not_changed",),
         seeds=TEST_ONLY,
     ),
     Mutation(
@@ -200,7 +200,7 @@ MUTATIONS = (
         _DIRECTORY,
         "        if self._prepared.get(name) == offsets == self._written.get(name):\n",
         "        if self._prepared.get(name) == offsets:\n",
-        (f"{_OFF_LOOP}::test_a_checkpoint_that_could_not_be_written_is_written_the_next_time",),
+        (f"{_IN_THREADS}::test_a_checkpoint_that_could_not_be_written_is_written_the_next_time",),
         seeds=TEST_ONLY,
     ),
     Mutation(
@@ -208,7 +208,7 @@ MUTATIONS = (
         _DIRECTORY,
         "            if number < self._newest.get(name, 0):\n",
         "            if number < 0:\n",
-        (f"{_OFF_LOOP}::test_a_checkpoint_that_a_thread_writes_late_does_not_replace_a_newer_one",),
+        (f"{_IN_THREADS}::test_a_checkpoint_that_a_thread_writes_late_does_not_replace_a_newer_one",),
         seeds=TEST_ONLY,
     ),
     Mutation(
@@ -216,7 +216,7 @@ MUTATIONS = (
         _DIRECTORY,
         " or key in self._prepared.get(name, ()):",
         ":",
-        (f"{_OFF_LOOP}::test_a_log_that_is_made_anew_is_forgotten_also_by_a_checkpoint_that_waits_for_its_thread",),
+        (f"{_IN_THREADS}::test_a_log_that_is_made_anew_is_forgotten_also_by_a_checkpoint_that_waits_for_its_thread",),
         seeds=TEST_ONLY,
     ),
     Mutation(

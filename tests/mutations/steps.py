@@ -167,8 +167,8 @@ MUTATIONS = (
     ),
     Mutation(
         "very many elements of a request are decided in one step",
-        _STEPS,
-        "        self._count += count\n",
+        "storage/steps.py",
+        "        self._left -= items * weight(name)\n",
         "",
         (f"{_RECORDS}::test_many_changes_are_decided_in_steps",),
     ),
@@ -434,7 +434,7 @@ MUTATIONS = (
     ),
     Mutation(
         "pauses do not depend on how long names are",
-        "broker/connections/pauses.py",
+        "storage/steps.py",
         "        self._left -= items * weight(name)\n",
         "        self._left -= items\n",
         ("tests/broker/connections/test_work_in_steps.py",),
@@ -465,14 +465,14 @@ MUTATIONS = (
         "storage/directories/data_directory.py",
         "            forgotten.add(key)\n",
         "            pass\n",
-        ("tests/storage/disks/test_off_loop.py",),
+        ("tests/storage/test_steps.py",),
     ),
     Mutation(
         "a checkpoint that was prepared slowly replaces a newer one",
         "storage/directories/data_directory.py",
         "        return partial(self._write, name, number, offsets)\n",
         "        return partial(self._write, name, self._number + 1, offsets)\n",
-        ("tests/storage/disks/test_off_loop.py",),
+        ("tests/storage/test_steps.py",),
     ),
     Mutation(
         "the search for replicas out of sync looks at all partitions in one step",

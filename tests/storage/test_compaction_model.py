@@ -11,11 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support.compaction import COMPACTED, Cleaned, Row
 from support.logs import Clock, append_marker, check_indexes, memory_disk, read_batches
 
-from minikafka.controller.steps import at_once
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
 from minikafka.storage.compaction.numpy_offset_map import ENTRY_SIZE_BYTES
 from minikafka.storage.disks.memory_disk import PowerLoss
+from minikafka.storage.steps import at_once
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d", b"a longer key", b""])
 VALUES = st.one_of(st.none(), st.binary(max_size=200))

@@ -17,11 +17,11 @@ from support.compaction import COMPACTED, KEY, Cleaned, Row
 from support.logs import check_indexes
 from support.oracle import Oracle, needs_oracle, tool
 
-from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.storage.disks.checkpoint_files import CLEANER_OFFSETS, BrokenCheckpoint, read_offsets
 from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.segments.transaction_index import TransactionIndex
+from minikafka.storage.steps import at_once
 
 pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.timeout(600)]
 TOPIC = KEY.topic

@@ -20,9 +20,9 @@ from minikafka.protocol.records.control import ControlType
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.disks.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from minikafka.storage.disks.disk import RealDisk
-from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.logs.log_context import LogContext
 from minikafka.storage.logs.recovery import CorruptLog
+from minikafka.storage.steps import at_once
 
 COUNT = 60
 Rows = list[tuple[int, bytes]]
@@ -243,7 +243,7 @@ def test_lost_indexes_and_snapshots_cost_no_record(
     if not (clean and damage in (cut_all, empty_all) and pattern == "*.timeindex"):
         first_ms = node.clock.ms
         for number in (0, 17, 33, COUNT - 1):
-            found = in_line(log.offset_for_timestamp(first_ms + number))
+            found = at_once(log.offset_for_timestamp(first_ms + number))
             assert found is not None
             assert found[0] == first_ms + number
 

@@ -12,6 +12,7 @@ from minikafka.protocol.errors import OutOfOrderSequenceNumberError
 from minikafka.storage.logs import log_lookup
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.producer_state import BATCHES_KEPT, Duplicate, ProducerStates
+from minikafka.storage.steps import at_once
 
 PRODUCERS = 4
 Sent = dict[int, list[tuple[int, int, int]]]
@@ -93,7 +94,7 @@ def test_only_what_producers_may_still_retry_is_kept_in_memory(seed: int) -> Non
     first, count, _ = sent[others[1]][-1]
     for number in range(BATCHES_KEPT):
         append(log, b"", producer_id=others[1], producer_epoch=0, base_sequence=first + count + number)
-    log.expire_producers()
+    at_once(log.expire_producers())
     assert states._restored == {}
 
 

@@ -18,11 +18,11 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Record
 from minikafka.storage.disks.checkpoint_files import LOG_START_OFFSETS, RECOVERY_POINTS, read_epochs, read_offsets
 from minikafka.storage.disks.disk import RealDisk
-from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import Checkpointed, LogContext
 from minikafka.storage.segments.batch_scan import headers
+from minikafka.storage.steps import at_once
 
 LOGS = SHARED / "kafka-logs"
 pytestmark = pytest.mark.skipif(not LOGS.exists(), reason="no kafka-logs beside the checkout")
@@ -202,9 +202,9 @@ def test_timestamp_lookups_agree_with_a_full_scan(topic: str, tmp_path: Path) ->
         times = sorted({one[0] for one in every})
         for timestamp in [times[0] - 1, times[-1] + 1, *times[:: max(1, len(times) // 60)]]:
             expected = next((one for one in every if one[0] >= timestamp), None)
-            assert in_line(log.offset_for_timestamp(timestamp)) == expected
+            assert at_once(log.offset_for_timestamp(timestamp)) == expected
         latest = max(one[0] for one in every)
-        assert in_line(log.offset_of_max_timestamp()) == next(one for one in every if one[0] == latest)
+        assert at_once(log.offset_of_max_timestamp()) == next(one for one in every if one[0] == latest)
 
 
 def test_every_log_of_the_node_scans_to_its_end() -> None:

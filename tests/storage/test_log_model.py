@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.logs import Clock, append, append_bytes, check_indexes, make_batch, memory_disk, open_log, read_all
 
-from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_results import OffsetOutOfRange
+from minikafka.storage.steps import at_once
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -159,7 +159,7 @@ class LogMachine(RuleBasedStateMachine):
         check_indexes(self.log)
         for timestamp in {row[1] + step for row in self.rows[:: max(1, len(self.rows) // 4)] for step in (0, 1)}:
             expected = next((row[1::-1] for row in self.rows if row[1] >= timestamp), None)
-            found = in_line(self.log.offset_for_timestamp(timestamp))
+            found = at_once(self.log.offset_for_timestamp(timestamp))
             assert (found and found[:2]) == expected
 
     @invariant()

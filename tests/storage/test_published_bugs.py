@@ -36,6 +36,7 @@ from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import LogContext, LogOwner
 from minikafka.storage.logs.log_results import UnexpectedOffset
 from minikafka.storage.logs.producer_state import Duplicate
+from minikafka.storage.steps import at_once
 
 
 def manager_of(disk: MemoryDisk) -> LogManager:
@@ -81,7 +82,7 @@ def test_kip_360_an_unknown_producer_continues_with_its_sequence() -> None:
     log.advance_start_offset(1)
     assert log.producers.check(parse(make_batch([b"b"], **sequenced(1)))) is None
     clock.ms += 86_400_000
-    log.expire_producers()
+    at_once(log.expire_producers())
     assert log.producers.check(parse(make_batch([b"b"], **sequenced(41)))) is None
 
 

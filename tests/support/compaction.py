@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Record
 from minikafka.storage.compaction.compaction import Compaction, CompactionSettings
@@ -14,6 +13,7 @@ from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import LogContext
+from minikafka.storage.steps import at_once
 from support.batches import encode_batch
 from support.logs import Clock, append_bytes, read_batches
 

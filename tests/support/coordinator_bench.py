@@ -20,12 +20,12 @@ from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.broker.coordinator.groups.state.group_records import decode_record, encode_record
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from minikafka.storage.steps import at_once
 
 CLOCK_MS = 1_700_000_000_000
 NO_DELAY = GroupSettings(initial_rebalance_delay_ms=0)

@@ -36,7 +36,6 @@ from minikafka.controller.metadata.records import (
     Record,
     TopicRecord,
 )
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -51,6 +50,7 @@ from minikafka.protocol.records.batch import batches, encode_batch
 from minikafka.protocol.records.record import Record as DataRecord
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
 from minikafka.storage.logs.log_context import LogContext
+from minikafka.storage.steps import at_once
 from support.images import CLUSTER_ID, broker, static
 
 TOPIC, TOPIC_ID = "t", b"topic-id-of-16-b"

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import trio
 
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.environment import Environment
 from minikafka.broker.coordinator.groups.classic.classic_join import check_join
@@ -43,7 +42,6 @@ from minikafka.broker.coordinator.groups.state.classic_member import Caller, joi
 from minikafka.broker.coordinator.groups.state.consumer_member import heartbeat_size_bytes
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.steps import in_steps, pause
 from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError
 from minikafka.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from minikafka.protocol.messages.consumer_group_heartbeat import (
@@ -72,6 +70,7 @@ from minikafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.steps import Pauses, in_steps, pause
 from minikafka.storage.waits import Several
 
 TOPIC = "__consumer_offsets"

@@ -12,13 +12,11 @@ from typing import NamedTuple
 
 import trio
 
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.request_waiters import before
-from minikafka.controller.steps import pause
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -28,6 +26,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
+from minikafka.storage.steps import Pauses, pause
 from minikafka.storage.waits import Several
 
 NOT_READY = (

@@ -12,7 +12,6 @@ from typing import Any
 import structlog
 import trio
 
-from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.environment import Environment
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
@@ -33,7 +32,6 @@ from minikafka.broker.coordinator.transactions.transaction_admin import (
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
 from minikafka.controller.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
-from minikafka.controller.steps import pause
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -44,6 +42,7 @@ from minikafka.protocol.messages.list_transactions import ListTransactionsReques
 from minikafka.protocol.messages.list_transactions import TransactionState as ListedTransaction
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.compression import Codec
+from minikafka.storage.steps import Pauses, pause
 from minikafka.storage.waits import in_task
 
 log = structlog.get_logger("minikafka.coordinator")

@@ -13,12 +13,12 @@ from support.logs import PARTITION, Clock, memory_disk
 
 from minikafka.broker.apis.describe_log_dirs import handle
 from minikafka.broker.apis.services import LogDirectory
-from minikafka.broker.connections.pauses import EVERY
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.logs.log_context import LogContext
+from minikafka.storage.steps import EVERY
 
 
 def described(held_by: str, *directories: LogDirectory) -> dict[str, tuple[int, list[str]]]:

@@ -10,11 +10,11 @@ import trio
 
 from minikafka.broker.apis import cluster_answers
 from minikafka.broker.apis.metadata import handle
-from minikafka.broker.connections.pauses import EVERY
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionRecord, TopicRecord
 from minikafka.protocol.messages.metadata import MetadataRequest
+from minikafka.storage.steps import EVERY
 
 TOPICS, PARTITIONS, PIPELINED = 10, 500, 8
 

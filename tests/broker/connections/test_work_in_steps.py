@@ -15,7 +15,6 @@ from minikafka.broker.apis import delete_records, describe_log_dirs, metadata, p
 from minikafka.broker.apis.services import LogDirectory
 from minikafka.broker.connections.activity import Activity
 from minikafka.broker.connections.idle_connections import CHECK_INTERVAL_S, close_idle_connections
-from minikafka.broker.connections.pauses import EVERY, Pauses
 from minikafka.broker.replication.replica_moves import Move, ReplicaMoves
 from minikafka.protocol.elements import BYTES_PER_ELEMENT
 from minikafka.protocol.errors import UnknownTopicOrPartitionError
@@ -28,6 +27,7 @@ from minikafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from minikafka.protocol.messages.metadata import MetadataRequestTopic
 from minikafka.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.steps import EVERY, Pauses
 
 MANY = 10 * EVERY
 

@@ -14,11 +14,11 @@ from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue
 from minikafka.broker.coordinator.replay import APPLY_WORK, BATCH_WORK, SLICE_RECORDS, VALUE_BYTES, WORK_AT_ONCE, replay
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.steps import at_once
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
+from minikafka.storage.steps import at_once
 
 NO_PRODUCER = -1
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from minikafka.broker.metrics.exposition import SAMPLES_AT_ONCE, text_in_steps
 from minikafka.broker.metrics.family import Family, gauge, total
-from minikafka.controller.steps import at_once
+from minikafka.storage.steps import at_once
 
 MANY = 2 * SAMPLES_AT_ONCE + 1
 

@@ -29,11 +29,11 @@ from minikafka.controller.metadata.records import (
     TopicRecord,
 )
 from minikafka.controller.metadata.subscribers import notify
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
 from minikafka.storage.directories.data_directory import WrongDirectory
 from minikafka.storage.logs.log_context import LogContext
+from minikafka.storage.steps import at_once
 
 NODE, FIRST, SECOND = 1, b"f" * 16, b"s" * 16
 BROKER = BrokerRecord(node_id=NODE, epoch=1, incarnation_id=b"i" * 16, endpoints=(), rack=None, fenced=False)

@@ -20,11 +20,11 @@ from minikafka.controller.metadata.records import (
     RemoveTopic,
     TopicRecord,
 )
-from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
 from minikafka.storage.disks.checkpoint_files import read_topic_id
 from minikafka.storage.logs.log_context import LogContext
+from minikafka.storage.steps import at_once
 
 NODE = 1
 FIRST, SECOND = b"f" * 16, b"s" * 16

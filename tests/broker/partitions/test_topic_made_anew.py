@@ -22,11 +22,11 @@ from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.replica_logs import ReplicaLogs
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionRecord, Record, RemoveTopic, TopicRecord
-from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
 from minikafka.storage.disks.checkpoint_files import read_topic_id
 from minikafka.storage.logs.log_context import LogContext
+from minikafka.storage.steps import at_once
 
 NODE, KEY = 1, TopicPartition("t", 0)
 FIRST, SECOND = b"f" * 16, b"s" * 16

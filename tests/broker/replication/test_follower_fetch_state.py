@@ -21,7 +21,6 @@ from minikafka.broker.replication.follower_fetch_state import (
     FollowerFetchState,
 )
 from minikafka.controller.metadata.image import PartitionState
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode, KafkaStorageError, NotControllerError
 from minikafka.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from minikafka.protocol.names import TopicPartition
@@ -29,6 +28,7 @@ from minikafka.protocol.records.batch import Batch, assign, encode_batch
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk
 from minikafka.storage.logs.log_context import Checkpointed, LogContext
+from minikafka.storage.steps import at_once
 
 NODE, LEADER, EPOCH = 1, 2, 4
 FIRST, SECOND = b"first-topic-id-1", b"secondtopic-id-2"

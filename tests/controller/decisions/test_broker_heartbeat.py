@@ -9,8 +9,8 @@ from support.images import applied, name_of
 from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.decisions.replica_placement import placing_partitions
 from minikafka.controller.metadata.records import BrokerChange, FeatureRecord
-from minikafka.controller.steps import at_once
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from minikafka.storage.steps import at_once
 
 
 def test_a_broker_is_unfenced_once_it_has_applied_its_registration() -> None:

@@ -9,10 +9,10 @@ from support.images import name_of, static
 from minikafka.controller.decisions import forwarding_rules
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.request_table import DECISIONS
-from minikafka.controller.steps import at_once
 from minikafka.protocol.messages import alter_configs as replacing
 from minikafka.protocol.messages import incremental_alter_configs as altering
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
+from minikafka.storage.steps import at_once
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 

@@ -26,7 +26,7 @@ from minikafka.controller.metadata.records import (
     ScramRecord,
     TopicRecord,
 )
-from minikafka.controller.steps import at_once
+from minikafka.storage.steps import at_once
 
 Line = dict[str, Any]
 

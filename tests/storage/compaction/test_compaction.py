@@ -12,7 +12,6 @@ import trio
 from support.compaction import COMPACTED, KEY, Cleaned, finish
 from support.logs import Clock, append_bytes, append_marker, check_indexes, memory_disk, read_batches
 
-from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
@@ -26,6 +25,7 @@ from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.disks.memory_disk import PowerLoss
 from minikafka.storage.disks.worker import ThreadLane, WorkerLost
 from minikafka.storage.disks.worker_process import ProcessLane
+from minikafka.storage.steps import at_once
 
 
 @pytest.fixture

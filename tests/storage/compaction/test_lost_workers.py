@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 from support.compaction import Cleaned, finish
 from support.logs import Clock, memory_disk
 
-from minikafka.controller.steps import at_once
 from minikafka.storage.compaction import compaction
 from minikafka.storage.disks.worker import ThreadLane, WorkerLost
+from minikafka.storage.steps import at_once
 
 
 class LostLane:

@@ -19,6 +19,7 @@ from minikafka.storage.disks.disk_errors import is_passing
 from minikafka.storage.disks.memory_disk import PowerLoss
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import LogContext
+from minikafka.storage.steps import at_once
 
 KEY = TopicPartition("a", 0)
 TOPIC_ID = bytes(range(16))
@@ -416,5 +417,5 @@ def test_a_copy_that_is_open_already_gets_a_changed_producer_expiration() -> Non
     copy(manager.logs[KEY], future)
     manager.set_producer_expiration(1000)
     clock.ms += 2000
-    future.expire_producers()
+    at_once(future.expire_producers())
     assert len(future.producers) == 0

@@ -10,7 +10,6 @@ import structlog.testing
 import trio
 from support.logs import SMALL, Clock, append, memory_disk, read_all
 
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directories.data_directory import DuplicateLog, WrongDirectory
@@ -22,6 +21,7 @@ from minikafka.storage.disks.checkpoint_files import read_clean_shutdown, read_o
 from minikafka.storage.disks.disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log_context import LogContext
+from minikafka.storage.steps import at_once
 
 A, B = TopicPartition("a", 0), TopicPartition("b.c-d", 12)
 TOPIC_ID = bytes(range(16))

@@ -25,11 +25,11 @@ from minikafka.protocol.errors import KafkaStorageError, RecordListTooLargeError
 from minikafka.protocol.records.batch import batches, stamp_log_append_time
 from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint, read_epochs, read_topic_id
 from minikafka.storage.disks.disk import RealDisk
-from minikafka.storage.disks.off_loop import in_line, off_loop
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.flush import Flush
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_results import Appended, OffsetOutOfRange
+from minikafka.storage.steps import at_once, in_steps
 
 START_MS = 1_700_000_000_000
 
@@ -197,19 +197,19 @@ def test_reads_continue_after_compacted_offsets() -> None:
 
 def test_timestamp_lookups_respect_the_log_start() -> None:
     log = filled(100)
-    assert in_line(log.offset_for_timestamp(START_MS + 40)) == (START_MS + 40, 40, 0)
-    assert in_line(log.offset_for_timestamp(0)) == (START_MS, 0, 0)
-    assert in_line(log.offset_for_timestamp(START_MS + 100)) is None
+    assert at_once(log.offset_for_timestamp(START_MS + 40)) == (START_MS + 40, 40, 0)
+    assert at_once(log.offset_for_timestamp(0)) == (START_MS, 0, 0)
+    assert at_once(log.offset_for_timestamp(START_MS + 100)) is None
     log.advance_start_offset(50)
-    assert in_line(log.offset_for_timestamp(0)) == (START_MS + 50, 50, 0)
+    assert at_once(log.offset_for_timestamp(0)) == (START_MS + 50, 50, 0)
 
 
 def test_the_record_with_the_largest_timestamp_is_found() -> None:
     log = open_log(memory_disk())
-    assert in_line(log.offset_of_max_timestamp()) is None
+    assert at_once(log.offset_of_max_timestamp()) is None
     for number in range(60):
         append(log, b"x" * 100, b"y", timestamp=START_MS + (10_000 if number == 20 else number))
-    assert in_line(log.offset_of_max_timestamp()) == (START_MS + 10_001, 41, 0)
+    assert at_once(log.offset_of_max_timestamp()) == (START_MS + 10_001, 41, 0)
 
 
 def test_with_log_append_time_the_first_record_of_a_batch_is_found() -> None:
@@ -217,8 +217,8 @@ def test_with_log_append_time_the_first_record_of_a_batch_is_found() -> None:
     data = make_batch([b"a", b"b", b"c"])
     stamp_log_append_time(data, 0, START_MS + 7)
     append_bytes(log, data)
-    assert in_line(log.offset_for_timestamp(START_MS + 1)) == (START_MS + 7, 0, 0)
-    assert in_line(log.offset_of_max_timestamp()) == (START_MS + 7, 0, 0)
+    assert at_once(log.offset_for_timestamp(START_MS + 1)) == (START_MS + 7, 0, 0)
+    assert at_once(log.offset_of_max_timestamp()) == (START_MS + 7, 0, 0)
 
 
 def test_the_upper_bound_is_beyond_the_records_of_a_read() -> None:
@@ -262,7 +262,7 @@ def test_a_wrong_time_index_entry_is_ignored(which: int) -> None:
     times.file.pwrite(12 * which, timestamp.to_bytes(8, "big") + (offset + 2).to_bytes(4, "big"))
     times._window = b""
     for number in range(35):
-        assert in_line(log.offset_for_timestamp(START_MS + number)) == (START_MS + number, number, 0)
+        assert at_once(log.offset_for_timestamp(START_MS + number)) == (START_MS + number, number, 0)
 
 
 def test_flushes_are_due_by_messages_and_by_time() -> None:
@@ -338,7 +338,7 @@ def test_a_segment_that_was_truncated_and_rolled_is_not_flushed_once_it_is_delet
     log.advance_start_offset(1)
     assert log.delete_old_segments(1) == 1
     clock.ms += log.config.file_delete_delay_ms
-    trio.run(off_loop, log.disk, log.removing_deleted())
+    trio.run(in_steps, log.removing_deleted(), log.disk)
     log.flush()
     assert log.recovery_point == 2
 
@@ -407,10 +407,10 @@ def test_deleted_files_are_removed_after_their_delay() -> None:
     assert any(name.endswith(".log.deleted") for name in names)
     assert len(slice_of_old.read()) == len(slice_of_old), "an open slice can still be read"
     clock.ms += log.config.file_delete_delay_ms - 1
-    in_line(log.removing_deleted())
+    at_once(log.removing_deleted())
     assert log.disk.list(DIRECTORY) == names
     clock.ms += 1
-    in_line(log.removing_deleted())
+    at_once(log.removing_deleted())
     assert not any(name.endswith(".deleted") for name in log.disk.list(DIRECTORY))
     with pytest.raises(OSError, match="No such"):
         log.disk.open(slice_of_old.file.path)

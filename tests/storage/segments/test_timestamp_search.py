@@ -12,10 +12,10 @@ from support.logs import append_bytes, make_batch, memory_disk, open_log
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Record
-from minikafka.storage.disks.off_loop import in_line
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import UNOWNED, LogOwner
+from minikafka.storage.steps import at_once
 
 START_MS = 1_700_000_000_000
 COUNT = 1_000
@@ -67,9 +67,9 @@ def test_one_batch_is_decoded_though_others_have_later_records_too() -> None:
 def test_records_before_the_log_start_are_passed_over() -> None:
     log = a_log(long_batch(START_MS + 10), long_batch(START_MS + 5))
     log.advance_start_offset(COUNT - 2)
-    assert in_line(log.offset_for_timestamp(START_MS + 20)) == (START_MS + 10 + COUNT - 2, COUNT - 2, 0)
+    assert at_once(log.offset_for_timestamp(START_MS + 20)) == (START_MS + 10 + COUNT - 2, COUNT - 2, 0)
     log.advance_start_offset(COUNT)
-    assert in_line(log.offset_for_timestamp(START_MS + 20)) == (START_MS + 20, COUNT + 15, 0)
+    assert at_once(log.offset_for_timestamp(START_MS + 20)) == (START_MS + 20, COUNT + 15, 0)
 
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
@@ -79,7 +79,7 @@ def test_a_corrupt_batch_fails_the_search_only(search: Search) -> None:
     damage: list[Exception] = []
     log = a_log(batch, owner=LogOwner(on_damage=damage.append))
     with pytest.raises(KafkaError) as refused:
-        in_line(search(log))
+        at_once(search(log))
     assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
     assert (len(damage), log.failure) == (1, None)
 

@@ -24,12 +24,12 @@ from minikafka.broker.coordinator.groups.members_room import (
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
 from minikafka.broker.coordinator.groups.state.classic_member import PROTOCOL_SIZE_BYTES, Member
 from minikafka.broker.coordinator.groups.state.consumer_member import heartbeat_size_bytes
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from minikafka.storage.steps import at_once
 
 GROUP_SIZE_BYTES = RECORDS_OF_A_GROUP * RECORD_SIZE_BYTES
 LARGE = (("range", bytes(GROUP_SIZE_BYTES - 1_000)),)

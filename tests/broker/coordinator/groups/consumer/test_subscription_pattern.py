@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from minikafka.broker.coordinator.groups.consumer import subscription_pattern
 from minikafka.broker.coordinator.groups.consumer.subscription_pattern import MATCHES_AT_ONCE, check_pattern, resolve
 from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, OPTIONAL_MAX, REPEATED_MAX, Pattern
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import InvalidRegularExpressionError
+from minikafka.storage.steps import at_once
 
 NAMES = ["flights", "flights-2024", "Flights", "_internal", "a.b"]
 REFUSED = {

@@ -17,7 +17,6 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     fetch_offsets,
 )
 from minikafka.broker.coordinator.groups.offsets.removal_in_steps import delete_partition_offsets
-from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.message import encode
 from minikafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -38,6 +37,7 @@ from minikafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.steps import at_once
 
 RETENTION_MS = NO_DELAY.retention_ms
 CHECK_MS = NO_DELAY.retention_check_interval_ms

@@ -15,11 +15,11 @@ from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
 from minikafka.broker.coordinator.groups.state import offset_table
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue, encode_record
 from minikafka.broker.coordinator.groups.state.offset_table import NO_PRODUCER, OffsetTable
-from minikafka.controller.steps import at_once
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
+from minikafka.storage.steps import at_once
 from minikafka.storage.waits import Rest, begin
 
 HOME = TopicPartition(TOPIC, 0)

@@ -21,8 +21,8 @@ from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.disks import checkpoint_files
 from minikafka.storage.disks.checkpoint_files import read_offsets
 from minikafka.storage.disks.disk import MemoryDisk, RealDisk
-from minikafka.storage.disks.off_loop import Blocking, in_line, off_loop
 from minikafka.storage.logs.log_context import LogContext
+from minikafka.storage.steps import Steps, at_once, in_steps
 
 KEYS = [TopicPartition("t", index) for index in range(70)]
 RECOVERY_POINTS = "/data/recovery-point-offset-checkpoint"
@@ -157,10 +157,10 @@ def test_a_checkpoint_that_could_not_be_written_is_written_the_next_time(monkeyp
     directory, found = manager.directories[0], dict.fromkeys(KEYS, 1)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_files, "write_offsets", _raise_full)
-        write = in_line(directory.prepare_high_watermarks(found))
+        write = at_once(directory.prepare_high_watermarks(found))
         with pytest.raises(OSError, match="full"):
             write()
-    in_line(directory.prepare_high_watermarks(found))()
+    at_once(directory.prepare_high_watermarks(found))()
     assert read_offsets(disk, "/data/replication-offset-checkpoint") == dict.fromkeys(KEYS, 1)
 
 
@@ -175,7 +175,7 @@ def test_a_checkpoint_that_a_thread_writes_late_does_not_replace_a_newer_one() -
     for value in (b"a", b"b", b"c"):
         append(log, value)
     log.flush()
-    late = in_line(directory.prepare_recovery_points())
+    late = at_once(directory.prepare_recovery_points())
     log.truncate_to(1)
     assert read_offsets(disk, RECOVERY_POINTS) == {KEYS[0]: 1}
     late()
@@ -202,8 +202,8 @@ def test_a_checkpoint_that_is_prepared_in_steps_knows_what_happens_meanwhile(
         if name == "recovery points":
             manager.logs[KEYS[0]].truncate_to(1)
         else:
-            in_line(prepare(1))()
-    in_line(preparing)()
+            at_once(prepare(1))()
+    at_once(preparing)()
     found = read_offsets(disk, f"/data/{file}")
     expected = {"nothing": (2,), "prepared again": (1,)}.get(meanwhile, (None, 0))
     assert found.get(KEYS[0]) in expected
@@ -251,14 +251,14 @@ def test_a_log_that_is_made_anew_is_forgotten_also_by_a_checkpoint_that_waits_fo
     log, directory = manager.create(KEYS[0]), manager.directories[0]
     append(log, b"a", b"b")
     log.flush()
-    late = in_line(directory.prepare_recovery_points())
+    late = at_once(directory.prepare_recovery_points())
     manager.delete(KEYS[0])
     manager.create(KEYS[0])
     late()
     assert read_offsets(disk, RECOVERY_POINTS).get(KEYS[0], 0) == 0
 
 
-def answers(fail: bool) -> Blocking[str]:
+def answers(fail: bool) -> Steps[str]:
     first = yield lambda: 1
     try:
         second = yield partial(_raise if fail else int, OSError("full") if fail else 2)
@@ -273,10 +273,10 @@ def _raise(error: OSError) -> None:
 
 @pytest.mark.parametrize(("fail", "result"), [(False, "1 2"), (True, "1 full")])
 def test_a_generator_gets_the_results_and_the_errors_of_what_it_yields(fail: bool, result: str) -> None:
-    assert in_line(answers(fail)) == result
+    assert at_once(answers(fail)) == result
 
     async def main() -> str:
-        return await off_loop(RealDisk(), answers(fail))
+        return await in_steps(answers(fail), RealDisk())
 
     assert trio.run(main) == result
 
@@ -291,5 +291,5 @@ def test_what_ends_a_call_ends_the_generator() -> None:
             ended.append(True)
 
     with pytest.raises(ZeroDivisionError):
-        in_line(work())
+        at_once(work())
     assert ended == [True]
