@@ -250,9 +250,7 @@ class QuorumController:
         bootstrap, leader = self._settings.bootstrap, lambda: self.leader_id
         nursery.start_soon(tell_of_waiting, self._static.node_id, self._peers, bootstrap, leader)
         if self.membership.must_discover:
-            found = await self._peers.discover(bootstrap, wait_for_all=self._settings.is_controller)
-            log.info("quorum voters discovered", voters=sorted(found))
-            self._peers.voters = found
+            await self.membership.discover()
         nursery.start_soon(self.membership.find_addresses)
         nursery.start_soon(self.membership.keep_current, self._attempt)
 

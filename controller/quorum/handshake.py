@@ -148,7 +148,8 @@ def refusal_reason(own: Hello, other: Hello) -> str | None:
         return _wrong_node(other.to, own.node_id)
     if own.to not in (None, other.node_id):
         return _wrong_node(own.to, other.node_id)
-    if own.node_id == other.node_id and (own.to, other.to) != (None, None):  # discovery may connect to itself
+    is_itself = own.directory_id == other.directory_id and (own.to, other.to) == (None, None)  # in discovery
+    if own.node_id == other.node_id and not is_itself:
         return f"two nodes have node.id={own.node_id}: each needs a different node.id"
     return None
 

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 import trio
 
-from minikafka.controller.quorum.handshake import Address, ConnectionLost, Hello
+from minikafka.controller.quorum.handshake import Address, ConnectionLost, HandshakeRefused, Hello
 from minikafka.controller.quorum.peers import Peers, Unreachable
 from minikafka.controller.quorum.quorum_settings import QuorumSettings
 from minikafka.controller.quorum.raft_driver import RaftDriver
@@ -30,6 +30,7 @@ from minikafka.protocol.messages import add_raft_voter, update_raft_voter
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.update_raft_voter import KRaftVersionFeature, UpdateRaftVoterRequest
+from minikafka.storage.directories.data_directory import WrongDirectory
 
 __all__ = ["QuorumMembership", "SendToLeader"]
 
@@ -174,6 +175,27 @@ class QuorumMembership:
     def _meet_dynamic(self) -> None:
         if self._raft is not None:
             self._raft.quorum_is_dynamic([*self._peers.addresses.all(), *self._peers.voters])
+
+    # -- the start of the node -----------------------------------------------------------------------------------
+
+    async def discover(self) -> None:
+        """Find the voters at the bootstrap servers.
+
+        Raises:
+            WrongDirectory: the servers refuse this node, or its node id is that of a voter and it is no controller.
+        """
+        settings = self._settings
+        try:
+            found = await self._peers.discover(settings.bootstrap, wait_for_all=settings.is_controller)
+        except HandshakeRefused as error:
+            raise WrongDirectory(str(error)) from error
+        log.info("quorum voters discovered", voters=sorted(found))
+        if self.node_id in found and not settings.is_controller:
+            raise WrongDirectory(
+                f"the quorum at controller.quorum.bootstrap.servers has a voter with node.id={self.node_id}, and "
+                "process.roles of this node is broker: each node needs a different node.id"
+            )
+        self._peers.voters = found
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 

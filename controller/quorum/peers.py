@@ -222,15 +222,22 @@ class Peers:
             addresses: the addresses of `controller.quorum.bootstrap.servers`.
             wait_for_all: whether to take the nodes at all `addresses` as the voters once each has reported its node id.
                 For controllers that know only addresses.
+
+        Raises:
+            HandshakeRefused: the nodes at half of the addresses or more refuse this node, or are refused by it.
         """
         found: dict[int, Address] = {}
         while True:
+            refused = 0
             for address in addresses:
                 try:
                     with trio.fail_after(CONNECT_TIMEOUT_S):
                         stream, _, hello = await self._open(address, self._hello(None))
                 except HandshakeRefused as error:
                     self._log_refusal(str(error))
+                    refused += 1
+                    if 2 * refused >= len(addresses):
+                        raise
                     continue
                 except (*_CONNECT_ERRORS, trio.TooSlowError):
                     continue

@@ -244,6 +244,25 @@ def test_controllers_with_bootstrap_addresses_only_discover_each_other() -> None
     run(scenario, voters=2)
 
 
+@pytest.mark.parametrize("is_up", [True, False], ids=["the voter is up", "the voter is down"])
+def test_a_broker_with_the_id_of_a_voter_does_not_become_the_voter(*, is_up: bool) -> None:
+    """It would lead the quorum, or one of its own with the same cluster id, with an empty log."""
+
+    async def scenario(cluster: Controllers) -> None:
+        await with_broker(cluster, 1, 2, 3)
+        if not is_up:
+            await cluster.kill(2)
+        del cluster.disks[2]
+        cluster.brokers = {2}
+        servers = "node-2:9093,node-1:9093,node-3:9093"
+        await cluster.start(2, controller_quorum_voters="", controller_quorum_bootstrap_servers=servers)
+        with trio.fail_after(10):
+            await cluster.running[2].ended.wait()
+        assert "a different node.id" in cluster.running[2].failure
+
+    run(scenario)
+
+
 def test_a_request_without_a_leader_waits_for_the_next_leader() -> None:
     async def scenario(cluster: Controllers) -> None:
         leader = await with_broker(cluster, 1, 2, 3)

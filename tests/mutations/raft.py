@@ -388,4 +388,28 @@ MUTATIONS = (
         ("tests/controller/quorum/test_raft_responses.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a broker with the id of a voter that it discovers becomes the voter",
+        "controller/quorum/membership.py",
+        "        if self.node_id in found and not settings.is_controller:",
+        "        if self.node_id in found and not found:",
+        ("tests/controller/test_quorum_controller.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a second controller of the same id joins by its bootstrap servers",
+        "controller/quorum/handshake.py",
+        "is_itself = own.directory_id == other.directory_id and (own.to, other.to) == (None, None)",
+        "is_itself = (own.to, other.to) == (None, None)",
+        ("tests/controller/quorum/test_handshake.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a node that is refused by its bootstrap servers waits for ever",
+        "controller/quorum/peers.py",
+        "                    if 2 * refused >= len(addresses):\n                        raise\n",
+        "",
+        ("tests/controller/quorum/test_peers.py",),
+        seeds=TEST_ONLY,
+    ),
 )

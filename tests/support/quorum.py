@@ -54,13 +54,14 @@ class Member:
 
 
 class Controllers:
-    """A cluster. Disks survive the nodes that use them."""
+    """A cluster. Disks survive the nodes that use them. Nodes of the ids `brokers` start as brokers only."""
 
     def __init__(self, nursery: trio.Nursery, *, voters: int, seed: int, dynamic: bool = False) -> None:
         self.network = MemoryNetwork()
         self.disks: dict[int, MemoryDisk] = {}
         self.running: dict[int, Member] = {}
         self.given: dict[str, str] = {}
+        self.brokers: set[int] = set()
         self._nursery = nursery
         self._voters = range(1, voters + 1)
         self._dynamic = dynamic
@@ -73,7 +74,7 @@ class Controllers:
             self._seed += 1
             disk = self.disk(node_id)
             static = StaticSettings(node_id, {**self._settings(node_id), **self.given, **_names(given)})
-            is_controller = node_id in self._voters or self._dynamic
+            is_controller = (node_id in self._voters or self._dynamic) and node_id not in self.brokers
             port = self.ports.get(node_id, 9093)
             controller = QuorumController(
                 static,

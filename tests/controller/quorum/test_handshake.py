@@ -1,5 +1,6 @@
 """The handshake of two nodes: encoding, reasons to refuse a node, malformed handshakes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,9 @@ def test_a_handshake_survives_encoding() -> None:
         (hello(1), hello(2, 3), "node 3 was expected at this address, but node 1 is there"),
         (hello(1, 3), hello(2), "node 3 was expected at this address, but node 2 is there"),
         (hello(1), hello(1, 1), "two nodes have node.id=1"),
+        (replace(hello(1), directory_id=b"a" * 16), replace(hello(1), directory_id=b"a" * 16), None),
+        (replace(hello(1), directory_id=b"a" * 16), replace(hello(1), directory_id=b"b" * 16), "two nodes have node"),
+        (replace(hello(1), directory_id=b"a" * 16), hello(1), "two nodes have node.id=1"),
     ],
 )
 def test_refusal_reasons(own: Hello, other: Hello, word: str | None) -> None:

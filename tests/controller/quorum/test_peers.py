@@ -9,7 +9,7 @@ import trio.testing
 from support.memory_network import MemoryNetwork
 
 from minikafka.controller.quorum import peers, strangers
-from minikafka.controller.quorum.handshake import ConnectionLost, Hello, hello_map
+from minikafka.controller.quorum.handshake import ConnectionLost, HandshakeRefused, Hello, hello_map
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_frames import encode_frame
 from minikafka.controller.quorum.peers import Peers, Unreachable
@@ -280,3 +280,20 @@ def test_clients_leave_room_for_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await stream.receive_some() == b"served"
 
     with_nodes(scenario, "a", "a")
+
+
+@pytest.mark.parametrize(("servers", "ends"), [([2], True), ([2, 3], True), ([2, 3, 4], False)])
+def test_a_node_that_half_of_the_bootstrap_servers_refuse_does_not_wait_for_ever(
+    servers: list[int], *, ends: bool
+) -> None:
+    """As one with the id of another node does, or one of another cluster: nobody else can say what is right."""
+
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        await nursery.start(two.run)
+        addresses = [(f"node-{node_id}", 9093) for node_id in servers]
+        with trio.move_on_after(2) as patience:
+            with pytest.raises(HandshakeRefused, match="belongs to cluster"):
+                await one.peers.discover(addresses, wait_for_all=True)
+        assert patience.cancelled_caught is not ends
+
+    with_nodes(scenario, "a", "b")
