@@ -126,9 +126,9 @@ class ActiveController:
         return outcome
 
     def _context(self, version: int = 0) -> Context:
-        now_ms, controllers = _now_ms(), self._controllers()
+        now_ms, controllers, own = _now_ms(), self._controllers(), self._own_epoch()
         return Context(
-            self._static, self._random, version, self._log_levels, self.sessions, now_ms, True, controllers
+            self._static, self._random, version, self._log_levels, self.sessions, now_ms, True, controllers, own
         )
 
     def _update_sessions(self, request: Any, outcome: Outcome[Any]) -> None:

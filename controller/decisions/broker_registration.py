@@ -2,12 +2,13 @@
 
 A registered broker is fenced and a member of no ISR; a later heartbeat unfences it. Each process has an incarnation id:
 a second process with the node id of a live broker is rejected, and a repeated request of the same process succeeds. The
-broker on the active controller's own node is never a second process: its last process was the controller's, too. The
-broker of a node that is the whole cluster is unfenced at once: it has nothing to catch up with, and nobody waits. A
-broker with an unclean shutdown may have lost records that it had not synced, so it is removed from the eligible leader
-replicas (KIP-966). A broker proves a clean shutdown with the broker epoch in its clean-shutdown markers, one in each
-data directory. The epoch of an earlier process is accepted if no later process was unfenced; Kafka accepts only that of
-the last process. A broker lists the directories that it can use; a replica in another directory cannot lead (KIP-858).
+last process of the active controller's own node is gone, as that was the controller's, too: its next process is
+registered at once, and is then live as long as the controller. The broker of a node that is the whole cluster is
+unfenced at once: it has nothing to catch up with, and nobody waits. A broker with an unclean shutdown may have lost
+records that it had not synced, so it is removed from the eligible leader replicas (KIP-966). A broker proves a clean
+shutdown with the broker epoch in its clean-shutdown markers, one in each data directory. The epoch of an earlier
+process is accepted if no later process was unfenced; Kafka accepts only that of the last process. A broker lists the
+directories that it can use; a replica in another directory cannot lead (KIP-858).
 
 Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager.handleBrokerShutdown`.
 """
@@ -95,9 +96,11 @@ def _error(
 
 
 def _is_alive(known: BrokerRecord, context: Context) -> bool:
-    """Whether the registered process is on another node, has a session, and is not in controlled shutdown."""
-    if known.node_id == context.static.node_id or known.in_controlled_shutdown:
+    """Whether the registered process is this one or has a session, and is not in controlled shutdown."""
+    if known.in_controlled_shutdown:
         return False
+    if known.node_id == context.static.node_id:
+        return known.epoch == context.own_epoch
     return context.sessions.is_live(known.node_id, known.epoch, context.now_ms)
 
 

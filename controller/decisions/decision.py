@@ -49,6 +49,7 @@ class Context:
         now_ms: the time in milliseconds, on the clock of the sessions.
         forwarded: whether another node received the request and has handled its own part (`forwarding_rules.py`).
         controllers: the ids of the voters.
+        own_epoch: the broker epoch of the deciding process; -1 before it is registered as a broker.
     """
 
     static: StaticSettings
@@ -59,6 +60,7 @@ class Context:
     now_ms: int = 0
     forwarded: bool = False
     controllers: Collection[int] = ()
+    own_epoch: int = -1
     _settings: list[EffectiveSettings] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def settings(self, image: Image) -> EffectiveSettings:

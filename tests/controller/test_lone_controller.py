@@ -19,6 +19,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import FeatureRecord, Record, RemoveTopic, TopicRecord
 from minikafka.controller.quorum_controller import QuorumController
 from minikafka.protocol.errors import (
+    ErrorCode,
     InvalidTopicError,
     KafkaStorageError,
     RequestTimedOutError,
@@ -26,6 +27,7 @@ from minikafka.protocol.errors import (
     UnsupportedVersionError,
 )
 from minikafka.protocol.messages import incremental_alter_configs as incremental
+from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
 
@@ -61,6 +63,23 @@ def test_a_restart_keeps_the_metadata_and_raises_the_broker_epoch() -> None:
     assert epochs == (3, 1)
     partitions = after.image.topics["a"].partitions
     assert [(state.leader, state.leader_epoch) for state in partitions] == [(1, 1)] * 3
+
+
+def test_no_other_process_takes_the_registration_of_the_broker_over() -> None:
+    async def use(controller: QuorumController) -> tuple[int, int]:
+        stranger = Listener(name="PLAINTEXT", host="10.1.2.3", port=666)
+        request = BrokerRegistrationRequest(
+            broker_id=1,
+            cluster_id=controller.image.cluster_id,
+            incarnation_id=b"x" * 16,
+            listeners=[stranger],
+            rack=None,
+        )
+        response = await controller.handle(request, 4)
+        return response.error_code, controller.image.brokers[1].epoch
+
+    controller, found = with_controller(new_disk(), use)
+    assert found == (ErrorCode.DUPLICATE_BROKER_REGISTRATION, controller.broker_epoch)
 
 
 def test_subscribers_are_called_after_the_image_changes_and_before_the_reply() -> None:

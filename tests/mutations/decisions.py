@@ -184,9 +184,25 @@ MUTATIONS = (
     Mutation(
         "the next process of the controller's own node waits for the session of the last one",
         _REGISTRATION,
-        "    if known.node_id == context.static.node_id or known.in_controlled_shutdown:\n",
-        "    if known.in_controlled_shutdown:\n",
+        "        return known.epoch == context.own_epoch\n",
+        "        return True\n",
         _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "anybody takes over the registration of the controller's own broker",
+        _REGISTRATION,
+        "        return known.epoch == context.own_epoch\n",
+        "        return False\n",
+        _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the active controller does not tell its decisions which broker is its own",
+        "controller/active/active_controller.py",
+        "_now_ms(), self._controllers(), self._own_epoch()",
+        "_now_ms(), self._controllers(), -1",
+        ("tests/controller/test_lone_controller.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(

@@ -36,6 +36,7 @@ class DecidedCluster:
         image: the metadata after all decisions.
         offset: the number of records so far.
         now_ms: the time.
+        own_epoch: the broker epoch of the process that decides, which is of node 1; -1 before it is registered.
     """
 
     def __init__(self, brokers: Sequence[int] = (1, 2, 3), controllers: Sequence[int] = ()) -> None:
@@ -44,6 +45,7 @@ class DecidedCluster:
         self.sessions = BrokerSessions(SESSION_MS, 300)
         self.offset = 0
         self.now_ms = 0
+        self.own_epoch = -1
         self._incarnations = 0
         self._controllers = controllers
         for node_id in brokers:
@@ -51,7 +53,14 @@ class DecidedCluster:
 
     def context(self, version: int = 0) -> Context:
         return Context(
-            static(), Random(0), version, {"root": "INFO"}, self.sessions, self.now_ms, controllers=self._controllers
+            static(),
+            Random(0),
+            version,
+            {"root": "INFO"},
+            self.sessions,
+            self.now_ms,
+            controllers=self._controllers,
+            own_epoch=self.own_epoch,
         )
 
     def carry_out(self, decision: Decision[Any]) -> Any:

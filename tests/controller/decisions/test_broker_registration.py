@@ -41,6 +41,22 @@ def test_the_next_process_of_the_controllers_own_node_is_registered_at_once() ->
     assert not cluster.register(1).error_code
 
 
+@pytest.mark.parametrize("controllers", [(1,), (1, 2, 3)], ids=["alone", "one of three"])
+@pytest.mark.parametrize("node_id", [1, 2])
+def test_nobody_takes_the_registration_of_a_live_broker_over(node_id: int, controllers: tuple[int, ...]) -> None:
+    """Neither that of another node nor that of the controller's own, which needs no heartbeats."""
+    cluster = DecidedCluster(controllers=controllers)
+    cluster.own_epoch = epoch = cluster.epoch(1)
+    if node_id == 1:
+        cluster.now_ms = 10 * SESSION_MS
+        assert not cluster.sessions.is_live(1, epoch, cluster.now_ms)
+    before = cluster.offset
+    assert name_of(cluster.register(node_id).error_code) == "DUPLICATE_BROKER_REGISTRATION"
+    assert cluster.offset == before
+    if node_id == 1:
+        cluster.heartbeat(1, want_shut_down=True)
+
+
 def test_a_second_process_is_registered_once_the_session_of_the_first_expired() -> None:
     cluster = DecidedCluster()
     cluster.now_ms = SESSION_MS
