@@ -13,7 +13,7 @@ from random import Random
 
 import structlog
 
-from minikafka.controller.raft.election_state import FILE_NAME, UnreadableElectionState, fixed_voters
+from minikafka.controller.raft.election_state import FILE_NAME, UnreadableElectionState, fixed_voters, what_to_do
 from minikafka.protocol.names import uuid_from_text, uuid_text
 from minikafka.storage.directories.data_directory import WrongDirectory
 from minikafka.storage.directories.directory_ids import UNASSIGNED
@@ -126,7 +126,7 @@ def check_alone(disk: Disk, directory: str) -> None:
     try:
         voters = fixed_voters(data) if data else []
     except UnreadableElectionState as error:
-        raise WrongDirectory(f"{path}: {error}") from error
+        raise WrongDirectory(f"{state}: {error}. {what_to_do(path)}") from error
     if len(voters) > 1:
         raise WrongDirectory(
             f"the metadata log in {directory} is of a quorum of several nodes ({', '.join(map(str, voters))}): start "

@@ -32,13 +32,13 @@ class SnapshotFiles:
 
     def read_newest(self) -> bytes | None:
         """The content of the newest snapshot; None if there is no snapshot yet."""
-        return self._disk.read_bytes(self._path(self._kept[-1])) if self._kept else None
+        return self._disk.read_bytes(self.path(self._kept[-1])) if self._kept else None
 
     def read(self, snapshot: SnapshotId, position: int, size_max: int) -> tuple[int, bytes] | None:
         """The size of a snapshot and a part of its bytes; None if it was deleted."""
         if snapshot not in self._kept:
             return None
-        file = self._disk.open(self._path(snapshot))
+        file = self._disk.open(self.path(snapshot))
         try:
             return file.size_bytes, file.pread(position, size_max)
         finally:
@@ -47,7 +47,7 @@ class SnapshotFiles:
     def install(self, snapshot: SnapshotId, data: bytes) -> None:
         """Write a snapshot fetched from another node. The snapshot becomes the newest when `installed` is called, or at
         the next start. May run in a worker thread."""
-        self._disk.write_atomically(self._path(snapshot), data)
+        self._disk.write_atomically(self.path(snapshot), data)
 
     def installed(self, snapshot: SnapshotId) -> None:
         """Make a snapshot that `install` has written the newest."""
@@ -55,10 +55,10 @@ class SnapshotFiles:
 
     async def write(self, snapshot: SnapshotId, data: bytes) -> bool:
         """Write a snapshot of this node. Returns False if a snapshot at least as new was installed meanwhile."""
-        await self._disk.run(self._disk.write_atomically, self._path(snapshot), data)
+        await self._disk.run(self._disk.write_atomically, self.path(snapshot), data)
         if self.newest is not None and self.newest.offset >= snapshot.offset:
             if self.newest != snapshot:
-                self._disk.remove(self._path(snapshot))
+                self._disk.remove(self.path(snapshot))
             return False
         self._kept.append(snapshot)
         return True
@@ -66,8 +66,9 @@ class SnapshotFiles:
     def remove_old(self) -> None:
         """Delete all snapshots but the newest `KEPT`."""
         for old in self._kept[:-KEPT]:
-            self._disk.remove(self._path(old))
+            self._disk.remove(self.path(old))
         del self._kept[:-KEPT]
 
-    def _path(self, snapshot: SnapshotId) -> str:
+    def path(self, snapshot: SnapshotId) -> str:
+        """The path of a snapshot's file."""
         return f"{self._directory}/{snapshot.offset:020d}-{snapshot.epoch:010d}.checkpoint"

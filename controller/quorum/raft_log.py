@@ -28,6 +28,7 @@ from minikafka.controller.raft.election_state import (
     UnreadableElectionState,
     decode_election_state,
     encode_election_state,
+    what_to_do,
 )
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.raft.membership_records import MembershipRecord, UnreadableMembership, membership_in
@@ -96,7 +97,15 @@ class StoredRaftLog:
     def _read_voters(self, bootstrap: Membership | None) -> None:
         """Read the history of the voters: from the newest snapshot or else the bootstrap checkpoint, then the log."""
         snapshot, data = self._snapshots.newest, self._snapshots.read_newest()
-        named = snapshot_membership(data, snapshot.offset) if snapshot is not None and data is not None else bootstrap
+        try:
+            named = bootstrap if snapshot is None or data is None else snapshot_membership(data, snapshot.offset)
+        except UnreadableRecord as error:
+            assert snapshot is not None, "it was decoded"
+            directory = self._log.directory
+            raise UnreadableRecord(
+                f"{self._snapshots.path(snapshot)}: {error}. The metadata before it is in no other file: restore a "
+                f"backup of {directory}, or, if there are other voters, move it away while they run: it is fetched"
+            ) from error
         self.history.start_at(named or Membership())
         offset = self.start_offset
         while data := self.read(offset, READ_SIZE):
@@ -297,10 +306,7 @@ class StoredRaftLog:
             try:
                 found = decode_election_state(self._disk.read_bytes(path))
             except UnreadableElectionState as error:
-                raise UnreadableRecord(
-                    f"{path}: {error}. It has this voter's vote: replace the voter (move {self._log.directory} away "
-                    "while the other voters run), or restore a backup of the directory"
-                ) from error
+                raise UnreadableRecord(f"{path}: {error}. {what_to_do(self._log.directory)}") from error
             return found if found.epoch >= self.last_epoch else ElectionState(self.last_epoch)
         return ElectionState(self.last_epoch)
 

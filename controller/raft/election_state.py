@@ -92,6 +92,14 @@ def decode_election_state(data: bytes) -> ElectionState:
     return ElectionState(epoch, voted_for, leader, _directory_of(fields) if version == DYNAMIC else NO_DIRECTORY)
 
 
+def what_to_do(directory: str) -> str:
+    """What an operator can do if the file in the metadata log's directory cannot be read."""
+    return (
+        f"It has this voter's vote. If this node is the only voter, delete the file; otherwise replace the voter (move "
+        f"{directory} away while the other voters run), or restore a backup of the directory"
+    )
+
+
 def fixed_voters(data: bytes) -> list[int]:
     """The voters that the settings named when the file was written; none in a dynamic quorum.
 

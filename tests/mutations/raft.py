@@ -412,4 +412,20 @@ MUTATIONS = (
         ("tests/controller/quorum/test_peers.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "the error about a damaged metadata snapshot does not name it",
+        "controller/quorum/raft_log.py",
+        'f"{self._snapshots.path(snapshot)}: {error}. The metadata',
+        'f"{error}. The metadata',
+        ("tests/controller/quorum/test_raft_log.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a lone node with a damaged election state is not told to delete it",
+        "controller/metadata/cluster_ids.py",
+        "{state}: {error}. {what_to_do(path)}",
+        "{state}: {error}",
+        ("tests/controller/test_dynamic_quorum.py",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -313,6 +313,24 @@ def test_a_log_that_lost_its_snapshot_is_refused() -> None:
         opened(disk)
 
 
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:-5], lambda data: data[:9] + b"!" + data[10:]])
+def test_a_damaged_snapshot_is_named_and_the_error_says_what_to_do(damage: Callable[[bytes], bytes]) -> None:
+    disk = MemoryDisk(Random(0))
+    log = filled(disk)
+
+    async def write() -> None:
+        await log.sync()
+        await log.write_snapshot(SnapshotId(10, 4), encode_snapshot(records_of(Image())))
+
+    waited(write)
+    log.close()
+    path = f"{DIRECTORY}/{log_name(10, 4)}"
+    disk.write_atomically(path, damage(disk.read_bytes(path)))
+    disk.unlock_all()
+    with pytest.raises(UnreadableRecord, match=f"{path}: metadata snapshot .* restore a backup of {DIRECTORY}"):
+        opened(disk)
+
+
 def log_name(offset: int, epoch: int) -> str:
     return f"{offset:020d}-{epoch:010d}.checkpoint"
 
@@ -329,7 +347,7 @@ def test_the_election_state_is_durable_and_an_unknown_version_stops_the_start() 
     log = opened(disk)
     assert log.election_state() == ElectionState(7, voted_for=2)
     disk.write_atomically(f"{DIRECTORY}/quorum-state", b'{"leaderId":1,"leaderEpoch":1,"votedId":1,"data_version":9}')
-    with pytest.raises(UnreadableRecord, match="quorum-state has version 9"):
+    with pytest.raises(UnreadableRecord, match=r"quorum-state has version 9.*only voter, delete the file; otherwise"):
         log.election_state()
 
 
