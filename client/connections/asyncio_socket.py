@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections.abc import Callable
 from typing import cast
 
 import sniffio
@@ -33,6 +34,11 @@ def current_task() -> object:
 def running_loop() -> object:
     """The event loop that runs in this thread and process, or None."""
     return asyncio._get_running_loop()
+
+
+def running_clock() -> Callable[[], float]:
+    """The clock of the event loop that runs in this thread, in seconds."""
+    return asyncio.get_running_loop().time
 
 
 class _Stream(asyncio.BufferedProtocol):

@@ -45,6 +45,15 @@ async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any)
         raise OSError(f"no host has that name: {error}") from None
 
 
+def event_loop_clock() -> Callable[[], float]:
+    """`anyio.current_time` of the running event loop, which does not look for the loop again at each call."""
+    if sniffio.current_async_library() == "trio":
+        from minikafka.client.connections.trio_socket import running_clock
+    else:
+        from minikafka.client.connections.asyncio_socket import running_clock
+    return running_clock()
+
+
 class Home:
     """The task in which a client is opened, and its event loop, in its thread and process.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import trio
@@ -62,6 +63,11 @@ def running_loop() -> object:
         return trio.lowlevel.current_trio_token()
     except RuntimeError:
         return None
+
+
+def running_clock() -> Callable[[], float]:
+    """The clock of the trio run in this thread, in seconds."""
+    return trio.lowlevel.current_clock().current_time
 
 
 class SocketStream:

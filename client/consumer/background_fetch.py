@@ -127,9 +127,9 @@ class FetchLoop:
             self._yielded, self.polled_at = yielded, max(self.polled_at, now)
         return now - self.polled_at > self._options.max_poll_interval_ms / 1000
 
-    def is_request_due(self) -> bool:
-        """Whether a loop over buffered records should make a request, so that other tasks run meanwhile."""
-        return anyio.current_time() - self.polled_at > _TURN_S
+    def request_due_at(self) -> float:
+        """When a loop over buffered records should make a request, so that other tasks run meanwhile."""
+        return self.polled_at + _TURN_S
 
     def _changed(self) -> None:
         self.arrived()

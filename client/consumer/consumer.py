@@ -104,7 +104,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
             self._options.interceptors,
             self._mark_processed,
             self._wait_for,
-            lambda: self._loop is None or self._loop.is_request_due(),
+            lambda: self._loop.request_due_at() if self._loop is not None else 0,
             lambda: self._open_loop().wake(),
         )
         self._failures = Failures(self._arrived)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from minikafka.client.connections.seams import event_loop_clock
 from minikafka.client.consumer.chunk import Chunk
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.interception import on_consume
@@ -17,8 +18,9 @@ from minikafka.client.records import ConsumerRecord, RecordBatch
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PORTION_MAX = 256
-"""The maximum number of buffered records that are returned before `is_due` is called, which costs as much as a few."""
+_PORTION_S, _PORTION_MAX = 20e-6, 32
+"""What a portion of buffered records may take, in seconds at the pace of those before it, and in records. After each
+the clock is looked at, which costs as much as one or two records; only then it is noticed that they are slow now."""
 
 
 class Iterations:
@@ -28,7 +30,7 @@ class Iterations:
         mark_processed: marks the records that were returned before as processed.
         wait_for: waits until a function returns a value other than None; returns None at the end. It is a request for
             records, during which other tasks run.
-        is_due: whether the last request is so long ago that buffered records must not delay the next one.
+        due_at: when buffered records must not delay the next request any longer, on the event loop's clock.
         wake: makes the background task fetch more records in place of those that were taken.
 
     Attributes:
@@ -41,14 +43,14 @@ class Iterations:
         interceptors: Sequence[ConsumerInterceptor],
         mark_processed: Callable[[], None],
         wait_for: Callable[[Callable[[], Any]], Awaitable[Any]],
-        is_due: Callable[[], bool],
+        due_at: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
         self._fetcher = fetcher
         self._interceptors = self.interceptors_of_polls = interceptors
         self._mark_processed = mark_processed
         self._wait_for = wait_for
-        self._is_due = is_due
+        self._due_at = due_at
         self._wake = wake
 
     def end(self) -> None:
@@ -59,31 +61,39 @@ class Iterations:
         self._fetcher.assign(list(self._fetcher.states))
 
     async def records(self, block: Block) -> AsyncGenerator[ConsumerRecord, None]:
-        fetcher = self._fetcher
+        fetcher, clock = self._fetcher, event_loop_clock()
         with block:
             self._mark_processed()
             while (chunk := await self._wait_for(fetcher.readable_chunk)) is not None:
                 chunk.by_list = False
-                for portion in self._portions(chunk):
+                for portion in self._portions(chunk, clock):
                     for taken, record in portion:
                         chunk.taken = taken
                         yield record
                         if chunk.taken != taken or fetcher.current is not chunk:  # as after a `poll` or `seek`
                             break
 
-    def _portions(self, chunk: Chunk) -> Iterator[Iterable[tuple[int, ConsumerRecord]]]:
+    def _portions(
+        self, chunk: Chunk, clock: Callable[[], float]
+    ) -> Iterator[Iterable[tuple[int, ConsumerRecord]]]:
         """The rest of the chunk's records with their numbers, until a request is due or something else was read.
 
-        A portion has as many records as all before it, so that slow processing delays the request little.
+        A portion has at most twice as many records as the one before it, and fewer if those took long.
         """
-        start, count = chunk.taken, 1
+        start, count, now, due_at = chunk.taken, 1, clock(), self._due_at()
         while some := chunk.records[start : start + count]:
             yield enumerate(some, start + 1)
             start += len(some)
-            if chunk.taken != start or self._fetcher.current is not chunk or self._is_due():
+            before, now = now, clock()
+            if now > due_at:
+                due_at = self._due_at()  # A request by other means may have changed it.
+            if now > due_at or chunk.taken != start or self._fetcher.current is not chunk:
                 self._mark_processed()
                 return
-            count = min(2 * count, _PORTION_MAX)
+            if now - before > _PORTION_S:
+                count = count // 2 or 1
+            elif count < _PORTION_MAX:
+                count *= 2
 
     async def intercepted(self, block: Block) -> AsyncGenerator[ConsumerRecord, None]:
         with block:

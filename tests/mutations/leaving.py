@@ -76,4 +76,12 @@ MUTATIONS = (
         ("tests/client/test_interceptors.py",),
         TEST_ONLY,
     ),
+    Mutation(
+        "portions of a loop's records grow however long they take",
+        "client/consumer/iteration.py",
+        "            if now - before > _PORTION_S:\n",
+        "            if False:\n",
+        ("tests/client/consumer/test_turns.py",),
+        TEST_ONLY,
+    ),
 )

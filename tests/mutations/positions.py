@@ -395,7 +395,7 @@ MUTATIONS = (
     Mutation(
         "a loop over buffered records makes no request before their end",
         "client/consumer/iteration.py",
-        "            if chunk.taken != start or self._fetcher.current is not chunk or self._is_due():\n",
+        "            if now > due_at or chunk.taken != start or self._fetcher.current is not chunk:\n",
         "            if chunk.taken != start or self._fetcher.current is not chunk:\n",
         (_TURNS,),
         TEST_ONLY,
@@ -403,8 +403,8 @@ MUTATIONS = (
     Mutation(
         "a loop whose records were fast before makes its request too late",
         "client/consumer/iteration.py",
-        "        start, count = chunk.taken, 1\n",
-        "        start, count = chunk.taken, _PORTION_MAX\n",
+        "        start, count, now, due_at = chunk.taken, 1, clock(), self._due_at()\n",
+        "        start, count, now, due_at = chunk.taken, _PORTION_MAX, clock(), self._due_at()\n",
         (_TURNS,),
         TEST_ONLY,
     ),

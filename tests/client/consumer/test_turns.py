@@ -25,8 +25,8 @@ T0 = TopicPartition("t", 0)
 TURN_S, COUNT = 0.01, 2_000
 
 
-class Requests:
-    """The owner of a loop, on a clock that only the work moves; notes what was processed at each request."""
+class Requests(trio.abc.Clock):
+    """The owner of a loop, and its clock, which only the work moves; notes what was processed at each request."""
 
     def __init__(self) -> None:
         self.now = self.last = 0.0
@@ -36,16 +36,22 @@ class Requests:
         self.fetcher: Any = SimpleNamespace(current=self.chunk, readable_chunk=self._readable)
 
     def loop(self) -> Iterations:
-        return Iterations(self.fetcher, (), self._mark, self._request, self._is_due, lambda: None)
+        return Iterations(self.fetcher, (), self._mark, self._request, lambda: self.last + TURN_S, lambda: None)
+
+    def start_clock(self) -> None:
+        """It stands still."""
+
+    def current_time(self) -> float:
+        return self.now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        return 0
 
     def _readable(self) -> Any:
         return self.chunk if self.chunk.taken < COUNT else None
 
     def _mark(self) -> None:
         self.marked.append(self.chunk.taken)
-
-    def _is_due(self) -> bool:
-        return self.now - self.last > TURN_S
 
     async def _request(self, look: Callable[[], Any]) -> Any:
         self.gaps.append(self.now - self.last)
@@ -62,19 +68,32 @@ WORK: dict[str, Callable[[int], float]] = {
 }
 
 
-@pytest.mark.parametrize("work", WORK)
-def test_a_loop_makes_a_request_soon_after_it_is_due_however_long_the_work_takes(work: str) -> None:
-    async def story() -> Requests:
-        requests, seen = Requests(), []
+def looped(work: Callable[[Any], float]) -> Requests:
+    """A whole loop, each of whose records takes as long as `work` says."""
+    requests, seen = Requests(), []
+
+    async def story() -> None:
         async for record in requests.loop().records(nullcontext()):
             seen.append(record)
-            requests.now += WORK[work](record)  # type: ignore[call-overload]
-        assert seen == list(range(COUNT))
-        return requests
+            requests.now += work(record)
 
-    requests = trio.run(story)
+    trio.run(story, clock=requests)
+    assert seen == list(range(COUNT))
+    return requests
+
+
+@pytest.mark.parametrize(("pace_s", "late"), [(0.0, 32), (1e-7, 32), (2e-6, 16), (1e-5, 4), (1e-4, 1), (1e-3, 1)])
+def test_after_any_number_of_quick_records_few_slow_ones_delay_a_request(pace_s: float, late: int) -> None:
+    for quick in range(0, 600, 7):
+        requests = looped(lambda number, quick=quick: pace_s if number < quick else 5)  # type: ignore[misc]
+        assert max(requests.gaps) < 5 * late + 2 * TURN_S, quick
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_a_loop_makes_a_request_soon_after_it_is_due_however_long_the_work_takes(work: str) -> None:
+    requests = looped(WORK[work])
     slowest = max(WORK[work](number) for number in range(COUNT))
-    late = 256 if "middle" in work else 2  # Only what was faster before delays a request by a portion.
+    late = 32 if "middle" in work else 2  # Only what was faster before delays a request by a portion.
     assert max(requests.gaps) <= 4 * TURN_S + late * slowest
     assert requests.marked[0] == 0
     assert len(requests.marked) >= len(requests.gaps) - 1  # what was returned before a request is processed
