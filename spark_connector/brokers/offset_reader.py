@@ -76,6 +76,8 @@ class OffsetReader:
         self._connections: dict[tuple[str, int], sockets.BrokerConnection] = {}
         self._lent: dict[str, sockets.BrokerConnection] = {}
         self._coordinators: dict[tuple[str, int], int] = {}
+        self._failed: dict[str, None] = {}
+        """The addresses whose last request or connection attempt failed, the latest last: others are asked first."""
 
     def close(self) -> None:
         """Closes all connections except those that are currently lent."""
@@ -135,7 +137,13 @@ class OffsetReader:
             return existing
         if existing is not None:
             existing.close()
-        self._connections[host, port] = self._connect(host, port)
+        address = f"{host}:{port}"
+        self._failed.pop(address, None)
+        try:
+            self._connections[host, port] = self._connect(host, port)
+        except NetworkError:
+            self._failed[address] = None
+            raise
         return self._connections[host, port]
 
     def _connect(self, host: str, port: int) -> sockets.BrokerConnection:
@@ -145,7 +153,9 @@ class OffsetReader:
     def _any_connection(self) -> sockets.BrokerConnection:
         known = [(one.host, one.port) for one in self.metadata.brokers.values()]
         errors: list[str] = []
-        for host, port in dict.fromkeys([*known, *self._bootstrap]):
+        last_failed = {address: number for number, address in enumerate(self._failed, 1)}
+        addresses = dict.fromkeys([*known, *self._bootstrap])
+        for host, port in sorted(addresses, key=lambda one: last_failed.get(f"{one[0]}:{one[1]}", 0)):
             try:
                 return self._open(host, port)
             except NetworkError as error:
@@ -156,7 +166,12 @@ class OffsetReader:
         """Sends a request to a broker (`node_id` None: any broker), without retries. Raises KafkaError."""
         self.request_count += 1
         connection = self._any_connection() if node_id is None else self.connection_to(node_id)
-        return connection.request(message, highest=highest)
+        try:
+            return connection.request(message, highest=highest)
+        except NetworkError:
+            self._failed.pop(connection.address, None)
+            self._failed[connection.address] = None
+            raise
 
     def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> None:
         """Fetches metadata of these topics (None: all topics), with retries.

@@ -26,6 +26,8 @@ RESPONSE_SIZE_BYTES_MAX = 1 << 30
 _RECEIVE_BUFFER_BYTES = 4 << 20
 _PIECES_MAX = 512
 """The maximum number of buffers in one `sendmsg` call: half of Linux's limit (IOV_MAX)."""
+_SETUP_TIMEOUT_S = 10
+"""Kafka's default of socket.connection.setup.timeout.ms: a stopped process still accepts connections."""
 _PORT_MAX = (1 << 16) - 1
 _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4
@@ -65,7 +67,7 @@ class BrokerConnection:
     """An open connection to a broker. Responses arrive in the order of their requests.
 
     All methods raise NetworkError if the broker cannot be reached, closes the connection, or does not respond within
-    `timeout_s`; the connection is closed then and cannot be used again.
+    `timeout_s`; the connection is closed then and cannot be used again. Opening it takes 10 s at most.
     """
 
     def __init__(self, host: str, port: int, *, client_id: str, timeout_s: float) -> None:
@@ -76,12 +78,13 @@ class BrokerConnection:
         self._in_flight: list[tuple[int, Any, int]] = []
         self._versions: dict[int, tuple[int, int]] = {_API_VERSIONS_KEY: (0, _API_VERSIONS_MAX)}
         try:
-            self._socket = _connected(host, port, timeout_s)
+            self._socket = _connected(host, port, min(timeout_s, _SETUP_TIMEOUT_S))
         except (OSError, ValueError) as error:  # ValueError: a name that no host has
             raise NetworkError(f"cannot connect to {self.address}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
         self._negotiate()
+        self._socket.settimeout(timeout_s)
 
     def _negotiate(self) -> None:
         request = ApiVersionsRequest(client_software_name="minikafka-spark", client_software_version=__version__)

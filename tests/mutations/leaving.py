@@ -1,4 +1,4 @@
-"""Planted bugs in what a consumer that is left, or an outage, leaves behind, and in the places of its records."""
+"""Planted bugs in what a consumer that is left, or an outage, leaves behind, and in loops over records."""
 
 from mutations import TEST_ONLY, Mutation
 
@@ -82,6 +82,14 @@ MUTATIONS = (
         "            if now - before > _PORTION_S:\n",
         "            if False:\n",
         ("tests/client/consumer/test_turns.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "the source asks the broker again that has just not answered",
+        "spark_connector/brokers/offset_reader.py",
+        'last_failed.get(f"{one[0]}:{one[1]}", 0)',
+        'last_failed.get(f"{one[0]}:{one[1]}", 0) * 0',
+        ("tests/spark/test_silent_brokers.py",),
         TEST_ONLY,
     ),
 )
