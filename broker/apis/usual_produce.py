@@ -38,6 +38,7 @@ KEY = b"\x00\x00"
 FIRST_FLEXIBLE, FIRST_WITH_LOG_START = 9, 5
 SHAPES_MAX = 4096
 SHAPE_SIZE_BYTES_MAX = 512
+"""The most bytes around the batch of a request whose shape is kept."""
 LEARNT_SIZE_BYTES_MAX = 1 << 16
 NULL = 0xFFFF
 """The encoded size of a null client id."""
@@ -100,7 +101,7 @@ class UsualProduce:
             if key not in self._shapes:
                 self._learn(key, frame, start, end)
             return None
-        if frame[end:] != shape.tail or start > end:
+        if not start <= end <= len(frame) or frame[end:] != shape.tail:
             return None
         return self._append(shape, memoryview(frame)[start:end], frame)
 
@@ -124,7 +125,8 @@ class UsualProduce:
 
     def _learn(self, key: bytes, frame: bytearray, start: int, end: int) -> None:
         """Remember the shape of a request whose records are from `start` to `end`, or that the request has no shape."""
-        if len(key) > SHAPE_SIZE_BYTES_MAX or len(frame) > LEARNT_SIZE_BYTES_MAX:
+        around = len(key) + len(frame) - end
+        if not start < end <= len(frame) or around > SHAPE_SIZE_BYTES_MAX or len(frame) > LEARNT_SIZE_BYTES_MAX:
             return
         if len(self._shapes) >= SHAPES_MAX:
             self._shapes.clear()
@@ -166,7 +168,7 @@ def _shape_of(frame: bytearray, start: int, end: int, services: ProduceServices)
     Raises MalformedMessage.
     """
     request = _decoded(frame)
-    if request is None or not start < end <= len(frame) or not _is_cut_at(frame, start, end, request):
+    if request is None or not _is_cut_at(frame, start, end, request):
         return None
     [topic] = request.topic_data
     [data] = topic.partition_data

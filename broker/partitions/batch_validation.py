@@ -292,7 +292,7 @@ def _with_timestamp(batch: Batch, *, timestamp_type: int, max_timestamp: int) ->
     """Set the timestamp type and the largest timestamp in place, and recompute the CRC, which covers both."""
     data = batch.data
     attributes = batch.attributes & ~8 | timestamp_type << 3
-    data[21:23] = attributes.to_bytes(2, "big")
+    data[21:23] = attributes.to_bytes(2, "big", signed=True)
     data[35:43] = max_timestamp.to_bytes(8, "big", signed=True)
     data[17:21] = crc32c(data[21:]).to_bytes(4, "big")
     return parse_header(data, 0)

@@ -452,6 +452,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a batch with the highest attribute fails the request, after its other batches were written",
+        "broker/partitions/batch_validation.py",
+        '    data[21:23] = attributes.to_bytes(2, "big", signed=True)\n',
+        '    data[21:23] = attributes.to_bytes(2, "big")\n',
+        (_BATCHES,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "timestamps before 64 bits fail the request, after its other batches were written",
         "broker/partitions/batch_validation.py",
         " or base_ms < 0 or is_late\n",

@@ -15,9 +15,23 @@ MUTATIONS = (
     Mutation(
         "the shortcut for usual requests does not look at what follows the batch",
         _USUAL,
-        "        if frame[end:] != shape.tail or start > end:\n",
-        "        if start > end:\n",
+        "        if not start <= end <= len(frame) or frame[end:] != shape.tail:\n",
+        "        if not start <= end <= len(frame):\n",
         (f"{_SHORTCUT}::test_what_follows_the_batch_has_to_be_as_before",),
+    ),
+    Mutation(
+        "the shortcut for usual requests takes a size of records beyond the request",
+        _USUAL,
+        "        if not start <= end <= len(frame) or frame",
+        "        if start > end or frame",
+        (f"{_SHORTCUT}::test_the_size_of_the_records_has_to_be_that_of_the_batch",),
+    ),
+    Mutation(
+        "the shortcut for usual requests keeps what follows the batch, whatever its size",
+        _USUAL,
+        "        around = len(key) + len(frame) - end\n",
+        "        around = len(key)\n",
+        (f"{_SHORTCUT}::test_requests_of_many_shapes_take_bounded_memory",),
     ),
     Mutation(
         "the shortcut for usual requests acknowledges what is not flushed yet",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.batches import encode_batch
 
 from minikafka.broker.apis import produce
-from minikafka.broker.apis.usual_produce import KEY, SHAPES_MAX, UsualProduce
+from minikafka.broker.apis.usual_produce import FIRST_FLEXIBLE, KEY, SHAPES_MAX, UsualProduce, _records_in
 from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.request_steps import Authorizer
@@ -26,6 +26,7 @@ from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.records import PartitionRecord, TopicRecord
+from minikafka.protocol.codec.varint import uvarint
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.produce import (
@@ -297,6 +298,19 @@ def test_what_follows_the_batch_has_to_be_as_before(version: int) -> None:
     assert shortened.answered == 1
 
 
+@pytest.mark.parametrize("version", [5, 8, 9, LATEST])
+def test_the_size_of_the_records_has_to_be_that_of_the_batch(version: int) -> None:
+    shortened, general = World(shortcut=True), World(shortcut=False)
+    both([frame(version)] * 2, shortened, general)
+    whole = bytearray(frame(version))
+    at, start, end = _records_in(whole)
+    sizes = [-(1 << 31), -2, -1, 0, end - start - 1, end - start + 1, end - start + 1000, (1 << 31) - 1]
+    for size in sizes:
+        encoded = size.to_bytes(4, "big", signed=True) if version < FIRST_FLEXIBLE else uvarint(max(0, size + 1))
+        both([bytes(whole[:at] + encoded + whole[start:])], shortened, general)
+    assert shortened.answered == 1
+
+
 def test_a_batch_that_has_to_be_flushed_waits() -> None:
     flushing = LogConfig(flush_messages=2)
     shortened, general = World(shortcut=True, config=flushing), World(shortcut=False, config=flushing)
@@ -334,9 +348,11 @@ def test_requests_of_many_shapes_take_bounded_memory() -> None:
     for number in range(SHAPES_MAX + 10):
         world.shortcut.answer(bytearray(frame(client=f"client {number}")))
     world.shortcut.answer(bytearray(frame(client="x" * 10_000)))
+    long = frame(8, client="y") + bytes(10_000)
+    assert world.answer(long) == World(shortcut=False).answer(long)
     shapes = world.shortcut._shapes
     assert len(shapes) <= SHAPES_MAX
-    assert max(map(len, shapes)) < 1000
+    assert max(len(key) + len(shape.tail if shape else b"") for key, shape in shapes.items()) < 1000
 
 
 class Everybody:

@@ -245,6 +245,21 @@ def test_log_append_time_is_set_and_the_producers_flag_ignored() -> None:
     assert [record.timestamp for record in claimed.records()] == [NOW_MS, NOW_MS + 1, NOW_MS + 2]
 
 
+@pytest.mark.parametrize("bit", range(4, 16))
+@pytest.mark.parametrize("rules", [RULES, Rules(log_append_time=True)])
+def test_attributes_without_a_meaning_are_kept(bit: int, rules: Rules) -> None:
+    data = buffer(encode_batch(records(3)))
+    data[21:23] = (1 << bit).to_bytes(2, "big")
+    data[35:43] = (NOW_MS + 1000).to_bytes(8, "big")
+    if bit == 5:  # A control batch.
+        with pytest.raises(InvalidRecordError):
+            check(with_crc(data), rules)
+        return
+    batch = check(with_crc(data), rules)
+    batch.check_crc()
+    assert batch.attributes & 0xFFFF == 1 << bit | 8 * rules.log_append_time
+
+
 def test_a_wrong_max_timestamp_is_corrected() -> None:
     data = buffer(encode_batch(records(3)))
     data[35:43] = (NOW_MS + 1000).to_bytes(8, "big")
