@@ -52,7 +52,7 @@ EXCEPTIONS: dict[str, tuple[int, int, str]] = {
     ),
     "client/consumer/fetch_state.py:Fetcher": (13, 1, TO_SPLIT),
     "client/consumer/partition_state.py:PartitionState": (24, 1, TO_SPLIT),
-    "client/consumer/subscription.py:Subscriptions": (29, 9, TO_SPLIT),
+    "client/consumer/subscription.py:Subscriptions": (27, 9, TO_SPLIT),
     "client/groups/classic_session.py:ClassicGroup": (17, 4, TO_SPLIT),
     "client/groups/consumer_session.py:ConsumerGroup": (21, 4, TO_SPLIT),
     "client/groups/group_session.py:GroupSession": (16, 4, TO_SPLIT),

@@ -11,6 +11,8 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     consumer.py            `Consumer`: iteration, `poll`, seeks, offsets, commits
     consumer_metrics.py    the metrics of a consumer
     subscription.py        assigned partitions, by `assign`, subscription or group; commits
+    auto_commits.py        commits positions from time to time, and before partitions are lost
+    record_owners.py       the membership in which records were returned, which commits use
     lacking_topics.py      topics that the metadata lack: deleted, or only not named by a broker that is behind
     listener.py            `Listener`: callbacks for rebalances, called where the application requests records
     background_fetch.py    the background task: Fetch requests, errors

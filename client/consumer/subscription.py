@@ -16,8 +16,8 @@ from anyio.abc import TaskGroup
 from minikafka.client.argument_kinds import shown
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
-from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
+from minikafka.client.consumer.auto_commits import AutoCommits
 from minikafka.client.consumer.choice import Choice, checked_choice
 from minikafka.client.consumer.failures import Failures
 from minikafka.client.consumer.fetch_state import NOT_CHOSEN, Fetcher
@@ -26,6 +26,7 @@ from minikafka.client.consumer.last_call import last_call
 from minikafka.client.consumer.leaving import Leaving
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.consumer.offset_commits import OffsetCommits
+from minikafka.client.consumer.record_owners import RecordOwners
 from minikafka.client.consumer.without_partitions import WithoutPartitions
 from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_counts import GroupCounts
@@ -39,8 +40,6 @@ from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
-_TELLING_FAILURES = 2
-"""A warning is logged at this number of failed auto-commits in a row: one retriable failure is usual in a failover."""
 
 
 class Subscriptions:
@@ -76,15 +75,11 @@ class Subscriptions:
         self._lacking = LackingTopics(cluster.metadata, missing_patience_s(options.default_api_timeout_ms))
         self._seen: dict[str, int] = {}
         self._matched: list[str] = []
-        self._commits = OffsetCommits(cluster, fetcher, options, self.counts, self._owner_of, self._lacking)
-        self._taken_by: dict[TopicPartition, tuple[int, str]] = {}
-        """By partition, the generation and member id in which its records were returned, and which commits must use."""
-        self._polled_with: tuple[int, str] | None = None
-        """The generation and member id when records were requested last."""
+        self._owners = RecordOwners()
+        self._commits = OffsetCommits(cluster, fetcher, options, self.counts, self._owners.owner_of, self._lacking)
+        self._auto_commits = AutoCommits(self._commits, fetcher, options, seams.random)
         self._leaving = Leaving()
         self._told_missing: list[str] = []
-        self._has_reassigned = False
-        self._has_given_up = False
         self._without_partitions_since = anyio.current_time()
         self.is_requested = False
         """Whether the application is requesting records now; all records returned before then count as processed."""
@@ -154,7 +149,8 @@ class Subscriptions:
             if self._options.enable_auto_commit and self._options.group_id is not None:
                 limit_ms = min(commit_timeout_ms, self._options.default_api_timeout_ms)
                 partitions, only = [tp for tp in self._fetcher.states if tp not in self._fetcher.left], not everything
-                last = partial(self._commit_before_losing, group=group, processed_only=only, retried_ms=limit_ms)
+                commit = self._auto_commits.commit_before_losing
+                last = partial(commit, group=group, processed_only=only, retried_ms=limit_ms)
                 async with anyio.create_task_group() as tasks:  # Sequential commits could leave no time to leave.
                     for some in (list(self._fetcher.left), partitions):
                         tasks.start_soon(last, some)
@@ -358,16 +354,12 @@ class Subscriptions:
             self._fetcher.put_back()
             self._fetcher.mark_processed()
             await group.pending.run()
-        if self._has_reassigned and group is not None and group.member[0] >= 0:
-            self._taken_by |= dict.fromkeys(self._fetcher.states, group.member)
-            self._has_reassigned = False
-        self._polled_with = None if group is None else group.member
-        self._has_given_up = False
+        self._owners.requested(group, self._fetcher.states)
 
     async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
         """Commit, call the listener, and give up partitions, even if the listener raises (`Member`)."""
         if self._options.enable_auto_commit and not lost:
-            await self._commit_before_losing(partitions, self._group, processed_only=True)
+            await self._auto_commits.commit_before_losing(partitions, self._group, processed_only=True)
         try:
             if self._choice.listener is not None:
                 await self._notify_revoked(self._choice.listener, partitions, lost=lost, settled_only=True)
@@ -392,14 +384,14 @@ class Subscriptions:
             self._fetcher.assign([tp for tp in self._fetcher.states if tp not in partitions])
         else:
             self._fetcher.give_up(partitions)
-        self._has_given_up = True
+        self._owners.has_given_up = True
 
     async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
         """Consume the whole assignment, and call the listener about the added partitions (`Member`)."""
         group = self._group
         if group is None:  # `close` has begun and has cancelled this task, which ends at its next wait.
             return
-        self._note_owner(group, everything)
+        self._owners.assigned(group, everything, self._fetcher.states)
         self._read(everything)
         if self._choice.listener is not None:
             await self._choice.listener.on_partitions_assigned(added)
@@ -408,29 +400,19 @@ class Subscriptions:
 
     def epoch_changed(self, before: tuple[int, str], now: tuple[int, str]) -> None:
         """Use the new generation or epoch for commits of kept partitions (`Member.epoch_changed`)."""
-        if now[0] < 0:
-            return
-        for tp in self._fetcher.states:
-            if self._taken_by.get(tp) == before:
-                self._taken_by[tp] = now
-        if self._polled_with == before and not self._has_given_up:
-            self._polled_with = now
-
-    def _note_owner(self, group: GroupSession, everything: Sequence[TopicPartition]) -> None:
-        """Store the current membership for kept partitions, and for those without another owner in between."""
-        generation, member_id = now = group.member
-        self._has_reassigned = True
-        for tp in everything:
-            if tp in self._fetcher.states or self._taken_by.get(tp, now) == (generation - 1, member_id):
-                self._taken_by[tp] = now
+        self._owners.epoch_changed(before, now, self._fetcher.states)
 
     # Commits.
+
+    async def commit_periodically(self) -> None:
+        """Commit processed records every auto_commit_interval_ms, until cancelled."""
+        await self._auto_commits.run(lambda: self._group)
 
     def group_metadata(self, group_id: str) -> GroupMetadata:
         """The membership in which the last records were returned; without a subscription only the group id."""
         if self._group is None:
             return GroupMetadata(group_id)
-        generation, member_id = self._polled_with or self._group.member
+        generation, member_id = self._owners.polled_with or self._group.member
         return GroupMetadata(group_id, generation, member_id, self._options.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> None:
@@ -442,59 +424,3 @@ class Subscriptions:
         positions = self._fetcher.positions(processed_only=self.settled_only)
         left_positions = {} if self.settled_only else self._fetcher.left_positions()
         await self._commits.commit_apart(left_positions, positions, self._group, of_positions=True)
-
-    def _owner_of(self, positions: Iterable[TopicPartition], group: GroupSession | None) -> tuple[int, str] | None:
-        """The generation or epoch, and the member id, for a commit: the oldest in which the records were returned."""
-        if group is None:
-            return None
-        return min((self._taken_by.get(tp, group.member) for tp in positions), default=group.member)
-
-    async def commit_periodically(self) -> None:
-        """Commit processed records every auto_commit_interval_ms, until cancelled; sooner after a retriable error.
-
-        Positions that have not changed are committed as well, as by Kafka's client. Offsets of a group without members
-        expire `offsets.retention.minutes` after the commit, and a commit without a response may take effect after a
-        later one and undo it.
-        """
-        interval_s = max(self._options.auto_commit_interval_ms, 1) / 1000
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
-        failures = 0
-        while True:
-            await anyio.sleep(min(interval_s, backoff.delay_ms(failures - 1) / 1000) if failures else interval_s)
-            group, error = self._group, None
-            if group is None or group.member[0] >= 0:
-                error = await self._auto_commit(list(self._fetcher.states), group, processed_only=True, retried_ms=0)
-            failures = failures + 1 if error is not None and error.retriable else 0
-            if error is not None and failures in (0, _TELLING_FAILURES):
-                _logger.warning("auto-commit failed: group %r: %s", self._options.group_id, error)
-
-    async def _auto_commit(
-        self,
-        partitions: Sequence[TopicPartition],
-        group: GroupSession | None,
-        *,
-        processed_only: bool,
-        retried_ms: float | None,
-    ) -> KafkaError | None:
-        """Commit the positions of some partitions; return the error, or None."""
-        positions = self._fetcher.positions(processed_only=processed_only)
-        positions |= self._fetcher.left_positions(processed_only=processed_only)
-        known = {tp: positions[tp] for tp in partitions if tp in positions}
-        try:
-            await self._commits.commit(known, group, of_positions=True, retried_ms=retried_ms)
-        except KafkaError as error:
-            return error
-        return None
-
-    async def _commit_before_losing(
-        self,
-        partitions: Sequence[TopicPartition],
-        group: GroupSession | None,
-        *,
-        processed_only: bool,
-        retried_ms: float | None = None,
-    ) -> None:
-        """Commit partitions a last time, as no later commit includes them; log an error."""
-        error = await self._auto_commit(partitions, group, processed_only=processed_only, retried_ms=retried_ms)
-        if error is not None:
-            _logger.warning("last auto-commit of partitions failed: group %r: %s", self._options.group_id, error)

@@ -124,7 +124,7 @@ class RaftDriver:
         self._membership = self._raft.membership
         self._committed = trio.Event()
         self._followed: tuple[int, int] | None = None
-        self._malformed: tuple[str, int, str] | None = None
+        self._malformed: tuple[object, ...] | None = None
 
     @property
     def kraft_version(self) -> int:
@@ -170,7 +170,9 @@ class RaftDriver:
         try:
             self._queue(self._raft.request(trio.current_time(), sender, request_from_map(body), reply))
         except BadMessage as error:
-            self._log_malformed("malformed raft request", sender, str(error))
+            (log.debug if self._is_repeated("request", sender, str(error)) else log.error)(
+                "malformed raft request", node=sender, error=str(error)
+            )
             reply({})
 
     def unreachable(self, peer: int) -> None:
@@ -354,7 +356,7 @@ class RaftDriver:
         except (OSError, KafkaStorageError):
             raise  # This node's disk has failed.
         except (BadMessage, UnreadableRecord, Inconsistent) as error:
-            self._log_malformed("malformed raft response", peer, str(error))
+            self._log_malformed_response(peer, error)
             effects = None
         except Exception:
             log.exception("raft response failed", node=peer, request=request.KIND)
@@ -362,11 +364,15 @@ class RaftDriver:
             effects = None
         self._queue(self._raft.failed(trio.current_time(), peer, request) if effects is None else effects)
 
-    def _log_malformed(self, event: str, peer: int, error: str) -> None:
-        """Log why a peer's message is ignored, once in a row: nodes repeat a request after each pause."""
-        malformed = event, peer, error
-        (log.debug if self._malformed == malformed else log.error)(event, node=peer, error=error)
-        self._malformed = malformed
+    def _log_malformed_response(self, peer: int, error: Exception) -> None:
+        (log.debug if self._is_repeated("response", peer, str(error)) else log.error)(
+            "malformed raft response", node=peer, error=str(error)
+        )
+
+    def _is_repeated(self, *malformed: object) -> bool:
+        """Whether this was the last malformed message as well: nodes repeat a request after each pause."""
+        is_repeated, self._malformed = self._malformed == malformed, malformed
+        return is_repeated
 
     async def _effects_of(self, peer: int, request: Request, message: Response) -> Effects:
         complete = self._raft.completed_by(request, message)
@@ -382,5 +388,5 @@ class RaftDriver:
             except (Unreachable, ConnectionLost):
                 return None
             except BadMessage as error:
-                self._log_malformed("malformed raft response", peer, str(error))
+                self._log_malformed_response(peer, error)
         return None

@@ -157,7 +157,7 @@ MUTATIONS = (
     Mutation(
         "why a leader's response is refused is logged each time",
         "controller/quorum/raft_driver.py",
-        "(log.debug if self._malformed == malformed else log.error)(",
+        '(log.debug if self._is_repeated("response", peer, str(error)) else log.error)(',
         "log.error(",
         (_RESPONSES,),
     ),

@@ -105,7 +105,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a member that was removed does not say that its last commit is lost",
-        "client/consumer/subscription.py",
+        "client/consumer/auto_commits.py",
         "        known = {tp: positions[tp] for tp in partitions if tp in positions}\n",
         "        known = {tp: positions[tp] for tp in partitions if tp in positions and group.member[0] >= 0}\n",
         ("tests/client/consumer/test_last_commit.py",),
@@ -113,7 +113,7 @@ MUTATIONS = (
     ),
     Mutation(
         "automatic commits wait for a partition that fails",
-        "client/consumer/subscription.py",
+        "client/consumer/auto_commits.py",
         "processed_only=True, retried_ms=0)",
         "processed_only=True, retried_ms=None)",
         _INDEPENDENT,
@@ -121,7 +121,7 @@ MUTATIONS = (
     ),
     Mutation(
         "positions that have not changed are not committed again",
-        "client/consumer/subscription.py",
+        "client/consumer/auto_commits.py",
         "        try:\n            await self._commits.commit(known, group, of_positions=True, retried_ms",
         "        if known == getattr(self, 'last', None):\n            return None\n        self.last = known\n"
         "        try:\n            await self._commits.commit(known, group, of_positions=True, retried_ms",

@@ -383,8 +383,8 @@ MUTATIONS = (
     Mutation(
         "a request that is refused again and again fills the log",
         "controller/quorum/raft_driver.py",
-        '            self._log_malformed("malformed raft request", sender, str(error))\n',
-        '            log.error("malformed raft request", node=sender, error=str(error))\n',
+        '(log.debug if self._is_repeated("request", sender, str(error)) else log.error)(',
+        "log.error(",
         ("tests/controller/quorum/test_raft_responses.py",),
         seeds=TEST_ONLY,
     ),

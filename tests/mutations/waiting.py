@@ -142,7 +142,7 @@ MUTATIONS = (
     ),
     Mutation(
         "offsets are committed for the present generation, whatever they were taken with",
-        "client/consumer/subscription.py",
+        "client/consumer/record_owners.py",
         "        return min((self._taken_by.get(tp, group.member) for tp in positions), default=group.member)\n",
         "        return group.member\n",
         ("tests/client/groups/test_commits.py",),

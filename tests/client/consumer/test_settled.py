@@ -126,7 +126,7 @@ async def test_a_record_of_a_partition_that_was_lost_is_not_committed(minikafka_
     async with Consumer(topic, **options(minikafka_bootstrap, topic)) as consumer:
         record = (await consumer.poll(TIMEOUT_MS))[0]
         assert consumer._subscriptions is not None
-        consumer._subscriptions._taken_by[TopicPartition(topic, 0)] = (0, "somebody")
+        consumer._subscriptions._owners._taken_by[TopicPartition(topic, 0)] = (0, "somebody")
         with pytest.raises(UnknownMemberIdError):
             await consumer.commit(record)
         assert await consumer.committed() == {}

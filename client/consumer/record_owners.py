@@ -1,0 +1,61 @@
+"""`RecordOwners`: in which membership of its group a consumer got the records of each partition, for their commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from minikafka.client.groups.group_session import GroupSession
+from minikafka.protocol.names import TopicPartition
+
+Owner = tuple[int, str]
+"""A generation, or the epoch of a member, and the member id."""
+
+
+class RecordOwners:
+    """The memberships in which records were returned, and which commits must use.
+
+    Attributes:
+        polled_with: the membership when records were requested last; None before, and without a group.
+        has_given_up: whether partitions were given up since then.
+    """
+
+    def __init__(self) -> None:
+        self.polled_with: Owner | None = None
+        self.has_given_up = False
+        self._taken_by: dict[TopicPartition, Owner] = {}
+        self._has_reassigned = False
+
+    def requested(self, group: GroupSession | None, held: Iterable[TopicPartition]) -> None:
+        """Records are requested from the partitions `held`."""
+        if self._has_reassigned and group is not None and group.member[0] >= 0:
+            self._taken_by |= dict.fromkeys(held, group.member)
+            self._has_reassigned = False
+        self.polled_with = None if group is None else group.member
+        self.has_given_up = False
+
+    def assigned(
+        self, group: GroupSession, everything: Sequence[TopicPartition], held: Iterable[TopicPartition]
+    ) -> None:
+        """Store the current membership for kept partitions, and for those without another owner in between."""
+        generation, member_id = now = group.member
+        self._has_reassigned = True
+        kept = {*held}
+        for tp in everything:
+            if tp in kept or self._taken_by.get(tp, now) == (generation - 1, member_id):
+                self._taken_by[tp] = now
+
+    def epoch_changed(self, before: Owner, now: Owner, held: Iterable[TopicPartition]) -> None:
+        """Use the new generation or epoch for commits of the partitions that are kept."""
+        if now[0] < 0:
+            return
+        for tp in held:
+            if self._taken_by.get(tp) == before:
+                self._taken_by[tp] = now
+        if self.polled_with == before and not self.has_given_up:
+            self.polled_with = now
+
+    def owner_of(self, positions: Iterable[TopicPartition], group: GroupSession | None) -> Owner | None:
+        """The membership for a commit: the oldest in which the records were returned; None without a group."""
+        if group is None:
+            return None
+        return min((self._taken_by.get(tp, group.member) for tp in positions), default=group.member)
