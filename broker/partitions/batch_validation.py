@@ -53,6 +53,8 @@ LZ4_BLOCK_BYTES = 256
 """A batch that may decompress to N bytes may have N / `LZ4_BLOCK_BYTES` LZ4 blocks."""
 COMPRESSION_COST = 8
 """How many times as long as decompressing a batch compressing takes."""
+HIGH_LEVEL, HIGH_LEVEL_COST = 9, 128
+"""Compressing with a level above this one, of lz4 or zstd, takes up to so many times as long as decompressing."""
 DECOMPRESSED_FACTOR = 16
 KEPT_ATTRIBUTES = 0x18
 """The attributes that a recompressed batch keeps: the timestamp type, and whether the batch is transactional."""
@@ -200,7 +202,8 @@ def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
         payload, usual = _payload_and_scan(batch, rules, AT_ONCE_SIZE_BYTES)
     scanned = _at_once(_scanned(batch, rules, payload, now_ms, usual))
     if _is_recompressed(batch, rules):
-        if len(payload) > AT_ONCE_SIZE_BYTES // COMPRESSION_COST:
+        cost = HIGH_LEVEL_COST if (rules.codec_level or 0) > HIGH_LEVEL else COMPRESSION_COST
+        if len(payload) > AT_ONCE_SIZE_BYTES // cost:
             raise LargeBatch
         batch = _recompressed(batch, rules, payload)
     return _with_timestamps(batch, rules, now_ms, scanned)

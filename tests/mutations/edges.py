@@ -460,6 +460,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "batches are compressed on the event loop whatever the level",
+        "broker/partitions/batch_validation.py",
+        "(rules.codec_level or 0) > HIGH_LEVEL",
+        "rules.codec_level == 100",
+        (_BATCHES,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "timestamps before 64 bits fail the request, after its other batches were written",
         "broker/partitions/batch_validation.py",
         " or base_ms < 0 or is_late\n",

@@ -324,6 +324,16 @@ def test_many_records_take_pauses() -> None:
     assert (batch.record_count, pauses) == (10 * RECORDS_AT_ONCE, 9)
 
 
+@pytest.mark.parametrize(("codec", "level"), [(Codec.ZSTD, 22), (Codec.ZSTD, 10), (Codec.LZ4, 12), (Codec.LZ4, 17)])
+def test_a_high_level_of_compression_is_left_to_a_thread(codec: Codec, level: int) -> None:
+    few, many = ([Record(0, NOW_MS, b"k", bytes(size))] for size in (4_000, 10_000))
+    rules = Rules(codec=codec, codec_level=level)
+    assert check(buffer(encode_batch(few)), rules).codec == codec
+    with pytest.raises(LargeBatch):
+        check(buffer(encode_batch(many)), rules)
+    assert check(buffer(encode_batch(many)), Rules(codec=codec, codec_level=9)).codec == codec
+
+
 def test_many_headers_take_pauses() -> None:
     headers = [("", b"")] * (5 * HEADERS_AT_ONCE)
     data = buffer(encode_batch([Record(offset, NOW_MS, b"k", b"v", headers) for offset in range(2)]))
