@@ -159,6 +159,11 @@ def test_an_interrupted_write_that_nobody_reads_of_is_no_traceback(node: NodePro
 
 @pytest.mark.slow
 def test_sighup_stops_a_node_cleanly(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path / "data") as node:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Under nohup it is ignored, also by what is started.
+    try:
+        node = NodeProcess(tmp_path / "data").start()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with node:
         assert node._end(signal.SIGHUP, timeout_s=60) == 0
         assert "node stopped" in node.log_tail()

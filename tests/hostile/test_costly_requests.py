@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.batches import encode_batch
+from support.clients import eventually
 from support.clients_raw import RawConnection, request
 from support.node import ServerProcess
 from support.oracle import Oracle
@@ -83,7 +84,7 @@ def test_more_elements_than_any_client_sends_end_the_connection(node: ServerProc
     with RawConnection(node.address) as connection:
         connection.send(request(fetch_of(TOO_MANY), 12))
         assert connection.is_hung_up_on()
-    assert "elements" in node.log_tail()
+    assert eventually(lambda: "elements" in node.log_tail())
 
 
 @pytest.mark.slow

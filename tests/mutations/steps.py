@@ -419,6 +419,13 @@ MUTATIONS = (
         ("tests/broker/coordinator/test_requests_in_steps.py",),
     ),
     Mutation(
+        "the filters of a request for groups are read in one step",
+        "broker/coordinator/groups/group_admin.py",
+        "            if pauses.is_due(name):\n                yield None\n",
+        "            if pauses.is_due(name) and not name:\n                yield None\n",
+        ("tests/broker/coordinator/test_requests_in_steps.py",),
+    ),
+    Mutation(
         "all groups of a request are deleted in one step",
         "broker/coordinator/groups/group_admin.py",
         "        if names_weight + len(builder.decision.records) >= TOMBSTONES_AT_ONCE:\n            break\n",

@@ -135,7 +135,7 @@ def test_frames_are_what_the_plain_codec_reads(
     chosen = parse_sink({"kafka.bootstrap.servers": "localhost:1", **given_options})
     topics = {name: SimpleNamespace(partitions=range(count)) for name, count in COUNTS.items()}
     kept = Kept()
-    known = cast(Any, SimpleNamespace(metadata=SimpleNamespace(topics=topics)))
+    known = cast(Any, SimpleNamespace(metadata=SimpleNamespace(topics=topics), refresh=lambda names: None))
     writer = TaskWriter(known, chosen, kept, kept, fingerprint=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sockets, "now_ms", lambda: NOW_MS)

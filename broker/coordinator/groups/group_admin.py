@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from itertools import islice
+from typing import NamedTuple
 
 from minikafka.broker.coordinator.decision import Now, Ticket
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
@@ -22,6 +23,7 @@ from minikafka.protocol.messages.describe_groups import DescribedGroup, Describe
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 from minikafka.protocol.shortened import shortened
+from minikafka.storage.steps import Pauses, Steps
 
 NOT_FOUND_FROM = 6
 LISTED_AT_ONCE = 2_000
@@ -33,10 +35,27 @@ Long group names count as more than one tombstone.
 """
 
 
-def list_groups(state: ShardState, _: Now, request: ListGroupsRequest) -> Generator[None, None, list[ListedGroup]]:
-    """List groups by state and type, in steps; filters are case-insensitive (KIP-518, KIP-848)."""
-    states = {name.strip().lower() for name in request.states_filter}
-    types = {kind.lower() for kind in request.types_filter}
+class GroupFilter(NamedTuple):
+    """The states and types of the groups to list, in lower case (KIP-518, KIP-848); an empty set allows all."""
+
+    states: set[str]
+    types: set[str]
+
+
+def group_filter(request: ListGroupsRequest) -> Steps[GroupFilter]:
+    """The filter of a request, which may have very many names, in steps."""
+    pauses, wanted = Pauses(), GroupFilter(set(), set())
+    for found, names in (wanted.states, request.states_filter), (wanted.types, request.types_filter):
+        for name in names:
+            if pauses.is_due(name):
+                yield None
+            found.add(name.strip().lower() if found is wanted.states else name.lower())
+    return wanted
+
+
+def list_groups(state: ShardState, _: Now, wanted: GroupFilter) -> Generator[None, None, list[ListedGroup]]:
+    """List groups by state and type, in steps."""
+    states, types = wanted
     listed: list[ListedGroup] = []
     for number, group in enumerate(list(state.groups_to_read()), 1):
         if (not types or group.type_name in types) and (not states or group.state_name.lower() in states):

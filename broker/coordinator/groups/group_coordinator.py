@@ -25,7 +25,7 @@ from minikafka.broker.coordinator.groups.consumer.consumer_heartbeat import cons
 from minikafka.broker.coordinator.groups.consumer.subscription_changes import newest_topic, patterns_resolved
 from minikafka.broker.coordinator.groups.consumer.subscription_pattern import resolve
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
-from minikafka.broker.coordinator.groups.group_admin import delete_groups, describe_group, list_groups
+from minikafka.broker.coordinator.groups.group_admin import delete_groups, describe_group, group_filter, list_groups
 from minikafka.broker.coordinator.groups.group_settings import ConsumerGroupTimes, GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.members_room import MembersRoom
@@ -296,10 +296,10 @@ class GroupCoordinator:
 
     async def list_groups(self, request: ListGroupsRequest) -> ListGroupsResponse:
         """ListGroups over all partitions of this node; an error while one of them is loading."""
-        reply = ListGroupsResponse()
+        reply, wanted = ListGroupsResponse(), await in_steps(group_filter(request))
         for partition, _ in list(self.runtime.partitions()):
             try:
-                reply.groups += await self.runtime.read(partition, partial(list_groups, request=request))
+                reply.groups += await self.runtime.read(partition, partial(list_groups, wanted=wanted))
             except NotCoordinatorError:
                 continue
             except KafkaError as error:

@@ -21,6 +21,7 @@ from minikafka.protocol.elements import BYTES_PER_ELEMENT
 from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError
 from minikafka.protocol.messages.list_groups import ListGroupsRequest
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
+from minikafka.storage.steps import EVERY, Pauses
 
 COUNT = 5_000
 
@@ -35,6 +36,21 @@ def test_all_groups_are_listed_in_steps() -> None:
             await trio.lowlevel.checkpoint()
         assert (sum(steps.counts), max(steps.counts)) == (COUNT, LISTED_AT_ONCE)
         assert sorted(group.group_id for group in listed.groups) == sorted(f"g{number}" for number in range(COUNT))
+
+    run_with_node(body, logs)
+
+
+def test_very_many_states_and_types_are_read_once_and_in_steps() -> None:
+    logs = MemoryLogs(3)
+    offsets(logs, [("g", "t", 0)])
+    request = ListGroupsRequest(states_filter=["  EMPTY ", *map(str, range(COUNT))], types_filter=["Classic"] * COUNT)
+
+    async def body(node: MemoryNode) -> None:
+        with counted_calls(Pauses, "is_due") as steps:
+            listed = await node.groups.list_groups(request)
+            await trio.lowlevel.checkpoint()
+        assert [group.group_id for group in listed.groups] == ["g"]
+        assert (sum(steps.counts), max(steps.counts)) == (2 * COUNT + 1, EVERY)
 
     run_with_node(body, logs)
 
