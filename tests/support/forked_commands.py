@@ -176,8 +176,8 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 def _import_everything() -> None:
     main = importlib.import_module("minikafka.cli.main")
-    for place, _ in main.COMMANDS.values():
-        importlib.import_module(place.partition(":")[0])
+    for command in main.COMMANDS:
+        importlib.import_module(f"minikafka.cli.commands.{command.replace('-', '_')}")
     for name in ("broker.node.main", "broker.node.node", "client.blocking", "client", "controller.quorum_controller"):
         importlib.import_module(f"minikafka.{name}")
     gc.collect()
