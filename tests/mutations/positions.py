@@ -387,8 +387,8 @@ MUTATIONS = (
     Mutation(
         "metadata have topics without a name",
         "client/connections/cluster_metadata.py",
-        "for one in response.topics if one.name}",
-        "for one in response.topics if one.name != 0}",
+        "{one.name: one for one in response.topics if one.name is not None}",
+        "{one.name or '': one for one in response.topics}",
         ("tests/client/connections/test_lacking_answers.py::test_only_kafka_errors_are_raised",),
         seeds=TEST_ONLY,
     ),
