@@ -15,7 +15,7 @@ _USELESS = ("tests/client/consumer/test_useless_responses.py",)
 _AFTER_A_LOSS = ("tests/client/groups/test_commits_after_a_loss.py",)
 _UNSUBSCRIBING = "tests/client/groups/test_unsubscribing.py"
 _TURNS = "tests/client/consumer/test_turns.py"
-_MADE_ANEW = (
+_HEARD_FIRST = (
     "tests/client/consumer/test_topics_made_anew.py::"
     "test_no_offset_of_the_deleted_topic_is_used_whoever_hears_of_the_new_one_first"
 )
@@ -26,7 +26,7 @@ MUTATIONS = (
         "client/offset_queries.py",
         "        by_id = bool(ids) and NIL_UUID not in ids.values()\n",
         "        by_id = False\n",
-        (_MADE_ANEW,),
+        (_HEARD_FIRST,),
         seeds=TEST_ONLY,
     ),
     Mutation(
@@ -34,7 +34,7 @@ MUTATIONS = (
         "client/offset_queries.py",
         "    if any(isinstance(one, UnknownTopicIdError) for one in found.values()):\n",
         "    if False:\n",
-        (_MADE_ANEW,),
+        (_HEARD_FIRST,),
         seeds=TEST_ONLY,
     ),
     Mutation(

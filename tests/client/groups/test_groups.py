@@ -138,7 +138,7 @@ async def test_commits_of_a_former_member_are_rejected(bootstrap: str, topic: st
     tp = TopicPartition(topic, 0)
     async with member(bootstrap, topic, enable_auto_commit=False) as consumer:
         await consumer.poll(60_000)
-        consumer._open_subscriptions()._taken_by[tp] = (77, "former")
+        consumer._open_subscriptions()._owners._taken_by[tp] = (77, "former")
         with pytest.raises(KafkaError, match=f"commit failed: group '{topic}'"):
             await consumer.commit({tp: 5})
 
