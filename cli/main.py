@@ -47,7 +47,12 @@ COMMANDS = {
     "completion": "Print what has a shell complete commands.",
     "perf": "Measure throughput and latency.",
 }
-"""Each subcommand's line in `minikafka --help`. Its module in `cli/commands/` has its name, as its function has."""
+"""Each subcommand's line in `minikafka --help`."""
+
+
+def module_of(command: str) -> str:
+    """The module of a subcommand; the function in it has the module's name."""
+    return f"minikafka.cli.commands.{command.replace('-', '_')}"
 
 
 class LazyGroup(click.Group):
@@ -81,8 +86,8 @@ class LazyGroup(click.Group):
         """Import a subcommand. Returns None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
-        name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(importlib.import_module(f"minikafka.cli.commands.{name}"), name)
+        module = importlib.import_module(module_of(cmd_name))
+        command: click.Command = getattr(module, module.__name__.rpartition(".")[2])
         return command
 
     def resolve_command(

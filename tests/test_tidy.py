@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.cli.main import COMMANDS
+from minikafka.cli.main import COMMANDS, module_of
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
@@ -183,7 +183,7 @@ def test_system_resources_are_passed_as_arguments(path: Path) -> None:
 def test_every_module_is_imported() -> None:
     modules = {module_name(path): path for path in SOURCES}
     used = {entry.split(":")[0] for entry in pyproject()["project"]["scripts"].values()}
-    used |= {f"minikafka.cli.commands.{name.replace('-', '_')}" for name in COMMANDS}
+    used |= set(map(module_of, COMMANDS))
     for path in EVERYTHING:
         for module, what in imported(ast.parse(path.read_text())):
             used |= {module, f"{module}.{what}"}

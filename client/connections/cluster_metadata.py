@@ -128,7 +128,7 @@ class Metadata:
         }
         behind, self.behind = self.behind, 0
         expected = list(self.topics) if requested is None else requested
-        received = {one.name: one for one in response.topics if one.name is not None}  # Requests name them all.
+        received = {one.name or "": one for one in response.topics}
         if requested is None:
             self.errors = {}
         for name in expected:

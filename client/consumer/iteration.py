@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PORTION_S, _PORTION_MAX = 20e-6, 32
-"""What a portion of buffered records may take, in seconds at the pace of those before it, and in records. After each
-the clock is looked at, which costs as much as one or two records; only then it is noticed that they are slow now."""
+"""The longest portion of buffered records: in seconds, if records take as long as those before, and in records. The
+clock is read after each portion, which costs as much as one or two records; so slowness is noticed only then."""
 
 
 class Iterations:

@@ -59,7 +59,7 @@ class ConsumerGroup(GroupSession):
     def metadata_updated(self) -> None:
         """Handle changed metadata: assigned topics may now be known, or may have been created anew."""
         metadata = self._cluster.metadata
-        known = any(metadata.name_of(one) is not None for one in self._unknown_topics)
+        known = any(metadata.name_of(one) for one in self._unknown_topics)
         if known or any(metadata.topic_id(tp.topic) not in (one, NIL_UUID) for tp, one in self._ids.items()):
             self._changed.set()
 

@@ -4,6 +4,14 @@ from mutations import TEST_ONLY, Mutation
 
 MUTATIONS = (
     Mutation(
+        "an assigned topic with an empty name counts as known, and as unknown",
+        "client/groups/consumer_session.py",
+        "        known = any(metadata.name_of(one) for",
+        "        known = any(metadata.name_of(one) is not None for",
+        ("tests/client/connections/test_lacking_answers.py::test_only_kafka_errors_are_raised",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a topic counts as deleted seconds after one answer, though none has come since",
         "client/consumer/lacking_topics.py",
         "lacking[1] - lacking[0] >=",

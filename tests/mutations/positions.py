@@ -385,14 +385,6 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
-        "metadata have topics without a name",
-        "client/connections/cluster_metadata.py",
-        "{one.name: one for one in response.topics if one.name is not None}",
-        "{one.name or '': one for one in response.topics}",
-        ("tests/client/connections/test_lacking_answers.py::test_only_kafka_errors_are_raised",),
-        seeds=TEST_ONLY,
-    ),
-    Mutation(
         "a loop over buffered records makes no request before their end",
         "client/consumer/iteration.py",
         "            if now > due_at or chunk.taken != start or self._fetcher.current is not chunk:\n",

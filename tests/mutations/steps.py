@@ -421,8 +421,8 @@ MUTATIONS = (
     Mutation(
         "the filters of a request for groups are read in one step",
         "broker/coordinator/groups/group_admin.py",
-        "            if pauses.is_due(name):\n                yield None\n",
-        "            if pauses.is_due(name) and not name:\n                yield None\n",
+        "        if pauses.is_due(state):\n            yield None\n",
+        "        pauses.is_due(state)\n",
         ("tests/broker/coordinator/test_requests_in_steps.py",),
     ),
     Mutation(

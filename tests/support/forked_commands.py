@@ -177,7 +177,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def _import_everything() -> None:
     main = importlib.import_module("minikafka.cli.main")
     for command in main.COMMANDS:
-        importlib.import_module(f"minikafka.cli.commands.{command.replace('-', '_')}")
+        importlib.import_module(main.module_of(command))
     for name in ("broker.node.main", "broker.node.node", "client.blocking", "client", "controller.quorum_controller"):
         importlib.import_module(f"minikafka.{name}")
     gc.collect()

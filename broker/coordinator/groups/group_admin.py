@@ -45,11 +45,14 @@ class GroupFilter(NamedTuple):
 def group_filter(request: ListGroupsRequest) -> Steps[GroupFilter]:
     """The filter of a request, which may have very many names, in steps."""
     pauses, wanted = Pauses(), GroupFilter(set(), set())
-    for found, names in (wanted.states, request.states_filter), (wanted.types, request.types_filter):
-        for name in names:
-            if pauses.is_due(name):
-                yield None
-            found.add(name.strip().lower() if found is wanted.states else name.lower())
+    for state in request.states_filter:
+        if pauses.is_due(state):
+            yield None
+        wanted.states.add(state.strip().lower())
+    for kind in request.types_filter:
+        if pauses.is_due(kind):
+            yield None
+        wanted.types.add(kind.lower())
     return wanted
 
 

@@ -1,8 +1,8 @@
 """Responses that lack what was asked for, name it twice or name something else: calls raise a KafkaError, or succeed.
 
 Each call of a client is made with a node once, and its responses are kept. Then it is made again with each of their
-lists empty, or twice as long, each of their names another one, and each of their fields null that may be; of an
-`Admin` also with each of their error codes set once. At last, the broker offers older versions only.
+lists empty, or twice as long, each of their names another one or empty, and each of their fields null that may be; of
+an `Admin` also with each of their error codes set once. At last, the broker offers older versions only.
 """
 
 from __future__ import annotations
@@ -230,6 +230,8 @@ def places(cls: type, before: Path = ()) -> Iterator[tuple[Path, str]]:
             yield path, "double"
         elif named:
             yield path, "rename"
+            if kind == "string":
+                yield path, "clear"
         if one.nullable.last >= one.nullable.first:
             yield path, "null"
         if one.struct is not None:
@@ -247,6 +249,8 @@ def change(path: Path, how: str, found: Any) -> int:
         return change(path[1:], how, value)
     if how == "rename":
         value = "x" if value is None else value + ("x" if isinstance(value, str) else 1)
+    elif how == "clear":
+        value = ""
     elif how == "double":
         value = (value or []) * 2
     else:
