@@ -68,7 +68,6 @@ class Connection:
         stopwatch = None if times is None else Stopwatch(times, transport.polls)
         self._exchange = Exchange(handler, self.info, size_bytes_max, self._clock, stopwatch)
         self._memory = memory or RequestMemory()
-        self._room: HeldRoom | None = None  # in `_memory`, of the request that is received or answered
         self._delivered = trio.Event()
 
     @property
@@ -80,7 +79,7 @@ class Connection:
     def rooms_in_transfer(self) -> list[HeldRoom]:
         """The room of a large request whose client sends it or is to read the response, and of a large response."""
         is_transferring = self._exchange.state in (State.LOADING, State.SENDING)
-        rooms = self.info.unsent, self._room if is_transferring else None
+        rooms = self.info.unsent, self.info.received if is_transferring else None
         return [room for room in rooms if room is not None]
 
     async def serve(self) -> None:
@@ -104,8 +103,8 @@ class Connection:
             FAILURES["connection"] += 1
         finally:
             self._exchange.close()
-            self._release()
-            self._release_unsent()
+            self.info.release_received()
+            self.info.release_unsent()
             self.transport.close()
 
     # -- turns ---------------------------------------------------------------------------------------------------
@@ -147,7 +146,7 @@ class Connection:
     # -- the task ------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        self._release()
+        self.info.release_received()
         self.activity.last_s = self._clock()
         await self.transport.wait_while(self._turn)
 
@@ -160,7 +159,7 @@ class Connection:
     async def _send(self) -> None:
         await self.transport.send(self._exchange.take())
         self.activity.last_s = self._clock()
-        self._release_unsent()
+        self.info.release_unsent()
         self._exchange.sent()
 
     async def _mute(self) -> None:
@@ -180,22 +179,12 @@ class Connection:
 
     async def _load(self) -> None:
         size_bytes, received_bytes = self._exchange.partial
-        if received_bytes >= UNCOUNTED_SIZE_BYTES_MAX and self._room is None:
+        if received_bytes >= UNCOUNTED_SIZE_BYTES_MAX and self.info.received is None:
             await self._memory.reserve(size_bytes)
-            self._room = HeldRoom(self._memory, size_bytes)
+            self.info.received = HeldRoom(self._memory, size_bytes)
         with self._exchange.target as target:
             count = await self.transport.receive_into(target)
         self._exchange.loaded(count)
-
-    def _release(self) -> None:
-        room, self._room = self._room, None
-        if room is not None:
-            room.release()
-
-    def _release_unsent(self) -> None:
-        unsent, self.info.unsent = self.info.unsent, None
-        if unsent is not None:
-            unsent.release()
 
 
 _STEPS: dict[State, Callable[[Connection], Awaitable[None]]] = {

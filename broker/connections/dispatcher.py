@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 import structlog
 
 from minikafka.broker.connections.large_messages import (
+    AWAIT_MEMBERS,
     ELEMENTS_AT_ONCE,
     ELEMENTS_MAX_WITH_PAUSES,
     FETCH_WAITS_MS_MAX,
@@ -46,7 +47,8 @@ log = structlog.get_logger("minikafka.request")
 
 S = TypeVar("S")
 
-FETCH = b"\x00\x01"
+PRODUCE, FETCH = b"\x00\x00", b"\x00\x01"
+PRODUCE_KEY, FETCH_KEY = 0, 1
 Shortcut = Callable[[bytearray], list[Any] | None]
 """A function that answers a frame without the steps of the dispatcher.
 
@@ -123,8 +125,8 @@ class Dispatcher(Generic[S]):
         Raises:
             MalformedMessage, Disconnect: See `answer`.
         """
+        key = bytes(frame[:2])
         if self._only_bytes_decide():
-            key = bytes(frame[:2])
             shortcut = self._shortcuts.get(key)
             if shortcut is not None and (parts := shortcut(frame)) is not None:
                 return parts, 0
@@ -134,10 +136,10 @@ class Dispatcher(Generic[S]):
             receiver = None
         began_s = self._clock()
         try:
-            decoded = self._decode(frame, elements_at_once(frame))
+            decoded = self._decode(frame, elements_at_once(len(frame), is_produce=key == PRODUCE))
         except ManyElements:
             return begin(self._answer_large(frame, connection, began_s))
-        begun = begin(self._answer_decoded(decoded, frame, connection, began_s))
+        begun = begin(self._answer_decoded(decoded, len(frame), connection, began_s))
         if receiver is None or not isinstance(begun, Rest) or not isinstance(begun.wait, LongPoll):
             return begun
         begun.close()
@@ -160,22 +162,26 @@ class Dispatcher(Generic[S]):
             except ManyElements:
                 raise Disconnect("a request with too many elements in its arrays") from None
             counted(count)
-            if frame[:2] == FETCH:
+            if header.api_key == FETCH_KEY:
                 decoded[3].max_wait_ms = min(decoded[3].max_wait_ms, FETCH_WAITS_MS_MAX)
-            return await self._answer_decoded(decoded, frame, connection, began_s)
+            size_bytes = len(frame)
+            del frame
+            if header.api_key in AWAIT_MEMBERS:
+                connection.release_received()
+            return await self._answer_decoded(decoded, size_bytes, connection, began_s)
 
     def _decode_and_count(self, frame: bytearray) -> "tuple[Decoded[S], int]":
         decoded = self._decode(frame, ELEMENTS_MAX_WITH_PAUSES)
         return decoded, count_elements(decoded[3])
 
     async def _answer_decoded(
-        self, decoded: "Decoded[S]", frame: bytearray, connection: ConnectionInfo, began_s: float
+        self, decoded: "Decoded[S]", size_bytes: int, connection: ConnectionInfo, began_s: float
     ) -> Answer:
-        """Carry a decoded request through the remaining steps."""
+        """Carry a decoded request through the remaining steps. Its frame is kept only by records in the request."""
         route, header, version, request = decoded
         principal = self._principal_of(connection)
         context = RequestContext(self._services, version, header.client_id or "", connection, principal)
-        step = _Request(route, request, context, header.correlation_id, frame, began_s)
+        step = _Request(route, request, context, header.correlation_id, size_bytes, began_s)
         try:
             try:
                 if self._authorizer is not None:
@@ -191,7 +197,7 @@ class Dispatcher(Generic[S]):
 
     async def _refused(self, step: "_Request[S]", error: KafkaError) -> Any:
         """Return the refusal of a request; the refusal of a large request is made in a thread."""
-        if len(step.frame) <= ELEMENTS_AT_ONCE:
+        if step.size_bytes <= ELEMENTS_AT_ONCE:
             return _refusal(step, error)
         return await self._large_messages.run(_refusal, step, without_frames(error))
 
@@ -202,7 +208,8 @@ class Dispatcher(Generic[S]):
             return self._measured(step, [], throttle_ms)
         version, correlation_id = step.context.version, step.correlation_id
         try:
-            parts = response_parts(response, version, correlation_id, elements_at_once(step.frame))
+            at_once = elements_at_once(step.size_bytes, is_produce=step.route.key == PRODUCE_KEY)
+            parts = response_parts(response, version, correlation_id, at_once)
         except ManyElements:
             return await self._encode_large(step, response, throttle_ms)
         return self._measured(step, parts, throttle_ms)
@@ -250,7 +257,7 @@ class Dispatcher(Generic[S]):
         assert self._quotas is not None
         handled_s = self._clock() - step.began_s
         throttle_ms = self._quotas.throttle_time_ms(
-            step.request, response, step.context, request_size_bytes=len(step.frame), handled_s=handled_s
+            step.request, response, step.context, request_size_bytes=step.size_bytes, handled_s=handled_s
         )
         if throttle_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
@@ -263,7 +270,7 @@ class Dispatcher(Generic[S]):
             step.route.name,
             step.context,
             duration_s=self._clock() - step.began_s,
-            request_size_bytes=len(step.frame),
+            request_size_bytes=step.size_bytes,
             response_size_bytes=sum(map(len, parts)),
             throttle_ms=throttle_ms,
         )
@@ -280,7 +287,7 @@ class _Request(NamedTuple, Generic[S]):
     request: Any
     context: RequestContext[S]
     correlation_id: int
-    frame: bytearray
+    size_bytes: int
     began_s: float
 
 

@@ -53,13 +53,14 @@ FETCH_WAITS_MS_MAX = 500
 """How long a large Fetch may wait for records; the default of Kafka's consumers and followers."""
 UNCOUNTED = {11: "JoinGroup", 14: "SyncGroup", 24: "AddPartitionsToTxn", 27: "WriteTxnMarkers"}
 """The APIs whose requests hold no memory, by API key. Their requests have at most `ELEMENTS_MAX` elements."""
+AWAIT_MEMBERS = frozenset({11, 14})
+"""Those of them that wait until other members of a group send something, for as long as the members have agreed. They
+give up the room of their bytes once they are decoded; what they keep counts in `MembersRoom`."""
 _POOLS = {1: "reads", 23: "reads", 0: "writes"}
 """The pool of Fetch (1), OffsetForLeaderEpoch (23) and Produce (0), by API key; other APIs are in "others"."""
 _POOL_NAMES = ("reads", "replication", "writes", "others")
 _FOLLOWER = re.compile(r"broker-\d+-fetcher")
 """Matches the client ids of followers, those of Apache Kafka too (`broker-1-fetcher-0`)."""
-
-_PRODUCE = b"\x00\x00"
 
 Run = Callable[..., Awaitable[Any]]
 
@@ -148,10 +149,10 @@ def _pool(api_key: int, follows: bool) -> str:
     return "replication" if follows and pool == "reads" else pool
 
 
-def elements_at_once(frame: bytearray) -> int:
-    """The most elements that a request and its response may have to be decoded and encoded without the thread."""
-    is_long = len(frame) > SIZE_BYTES_AT_ONCE and frame[:2] != _PRODUCE
-    return 0 if is_long else ELEMENTS_AT_ONCE
+def elements_at_once(size_bytes: int, *, is_produce: bool) -> int:
+    """The most elements that a request of `size_bytes`, and its response, may have to be decoded and encoded without
+    the thread."""
+    return 0 if size_bytes > SIZE_BYTES_AT_ONCE and not is_produce else ELEMENTS_AT_ONCE
 
 
 def free_elements(message: Any) -> None:

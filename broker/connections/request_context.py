@@ -40,6 +40,7 @@ class ConnectionInfo:
         client_port: The client's port.
         software_name, software_version: The client's software, from its ApiVersions request; "" before that.
         follows: Whether a follower fetches on the connection; set by its first Fetch or OffsetForLeaderEpoch.
+        received: The room in `RequestMemory` of the large request that is received or answered.
         unsent: The room of a large response that is not sent yet, see `LargeMessages.encoded`.
     """
 
@@ -51,7 +52,20 @@ class ConnectionInfo:
     software_name: str = ""
     software_version: str = ""
     follows: bool = False
+    received: HeldRoom | None = None
     unsent: HeldRoom | None = None
+
+    def release_received(self) -> None:
+        """Give up the room of the request, if it has any: its bytes are no longer in memory."""
+        received, self.received = self.received, None
+        if received is not None:
+            received.release()
+
+    def release_unsent(self) -> None:
+        """Give up the room of the response, if it has any: it is sent."""
+        unsent, self.unsent = self.unsent, None
+        if unsent is not None:
+            unsent.release()
 
 
 @dataclass(slots=True)

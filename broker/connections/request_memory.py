@@ -1,10 +1,12 @@
 """`RequestMemory`: limits the bytes of requests, or of unsent large responses, that a node holds in memory.
 
 One object limits the large requests of all connections together (`queued.max.request.bytes`). The bytes of a request
-count from the time when its first MiB has arrived, before the rest is read, until it is answered. A request is admitted
-while there is any room. It may exceed the limit, so that every request fits some time; at most
-`socket.request.max.bytes` are held above the limit. Requests of up to 1 MiB do not count. Uses trio: connections wait
-for room. Source: Kafka's `SimpleMemoryPool` with `strict=false`, which counts each request from its first byte on.
+count from the time when its first MiB has arrived, before the rest is read, until it is answered; those of JoinGroup
+and SyncGroup, which wait for other clients, until it is decoded. A request is admitted while there is any room. It may
+exceed the limit, so that every request fits some time; at most `socket.request.max.bytes` are held above the limit.
+Requests of up to 1 MiB do not count. Uses trio: connections wait for room.
+
+Source: Kafka's `SimpleMemoryPool` with `strict=false`, which counts each request from its first byte on.
 """
 
 from collections import deque

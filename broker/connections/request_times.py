@@ -11,7 +11,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
-__all__ = ["EVERY", "FOLLOWER", "SAMPLES", "STEADY", "Measured", "RequestTimes", "Requests", "Times"]
+__all__ = ["EVERY", "FOLLOWER", "HEAD_SIZE_BYTES", "SAMPLES", "STEADY", "Measured", "RequestTimes", "Requests", "Times"]
 
 SAMPLES = 1024
 """The number of turns whose times are kept; Kafka's histograms keep 1028 requests."""
@@ -19,7 +19,8 @@ EVERY = 16
 """After `SAMPLES` turns, the times of one turn in `EVERY` are measured."""
 FOLLOWER = 1 << 16
 """Added to the key in `RequestTimes.by_key` for requests on a connection on which a follower fetches."""
-
+HEAD_SIZE_BYTES = 4
+"""The bytes of a request that say which one it is: the API key and the version."""
 
 STEADY = time.perf_counter
 """The clock of all measurements. It is cheaper than trio's clock, and runs in real time."""
@@ -27,7 +28,7 @@ Times = tuple[float, float, float, float]
 """Four times of requests that were answered together, in seconds on the clock of `RequestTimes`: when the first request
 was received; when the node began to answer it; when it began to wait (0 if it did not wait); when the responses were
 ready."""
-Measured = tuple[Sequence[bytearray], bool, int, Times, int, int]
+Measured = tuple[Sequence[bytearray], int, bool, int, Times, int, int]
 """The arguments of `RequestTimes.add` except the last one, `sent_s`."""
 
 
@@ -104,6 +105,7 @@ class RequestTimes:
     def add(
         self,
         frames: Sequence[bytearray],
+        bytes_in: int,
         follows: bool,
         weight: int,
         times: Times,
@@ -114,7 +116,8 @@ class RequestTimes:
         """Add requests whose responses were sent together.
 
         Args:
-            frames: The requests.
+            frames: The requests; if there is only one, its first `HEAD_SIZE_BYTES` suffice.
+            bytes_in: The bytes of the requests.
             follows: Whether a follower fetches on the connection.
             weight: For how many such requests each counts in the sums of times.
             throttle_ms: For how long the connection is muted after the last response.
@@ -123,7 +126,7 @@ class RequestTimes:
         """
         arrived_s, began_s, waits_s, ended_s = times
         first, count = frames[0], len(frames)
-        if count > 1 and any([frame[:4] != first[:4] for frame in frames]):
+        if count > 1 and any([frame[:HEAD_SIZE_BYTES] != first[:HEAD_SIZE_BYTES] for frame in frames]):
             self._add_each(frames, follows, times, throttle_ms, size_bytes, sent_s)
             return
         requests = self.by_key[first[1] << 8 | first[3] | (FOLLOWER if follows else 0)]
@@ -138,10 +141,8 @@ class RequestTimes:
         if count > 1:
             local_s /= count
             queue_s += local_s * (count - 1) / 2
-            requests.bytes_in += sum(map(len, frames))
-        else:
-            requests.bytes_in += len(first)
         requests.count += count
+        requests.bytes_in += bytes_in
         requests.bytes_out += size_bytes
         weight *= count
         requests.queue_s += queue_s * weight
@@ -160,5 +161,6 @@ class RequestTimes:
             ready_s = began_s + local_s
             part_bytes = size_bytes * (number + 1) // count - size_bytes * number // count
             muted_ms = throttle_ms if number == count - 1 else 0
-            self.add([frame], follows, 1, (arrived_s, began_s, 0.0, ready_s), muted_ms, part_bytes, ready_s + wait_s)
+            one_s = arrived_s, began_s, 0.0, ready_s
+            self.add([frame], len(frame), follows, 1, one_s, muted_ms, part_bytes, ready_s + wait_s)
             began_s = ready_s

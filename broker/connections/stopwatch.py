@@ -3,7 +3,7 @@
 from typing import Any
 
 from minikafka.broker.connections.ready_sockets import ReadySockets
-from minikafka.broker.connections.request_times import Measured, RequestTimes
+from minikafka.broker.connections.request_times import HEAD_SIZE_BYTES, Measured, RequestTimes
 
 __all__ = ["Stopwatch"]
 
@@ -20,7 +20,7 @@ class Stopwatch:
         self._times = times
         self._polls = polls
         self._arrived_s = 0.0
-        self._waiting: tuple[bytearray, float, float] = bytearray(), 0.0, 0.0
+        self._waiting: tuple[bytearray, int, float, float] = bytearray(), 0, 0.0, 0.0
         self._unsent: list[Measured] = []
 
     def arrived(self, now_s: float) -> None:
@@ -32,22 +32,23 @@ class Stopwatch:
         self._arrived_s = self._times.clock()
 
     def waits(self, frame: bytearray, began_s: float) -> None:
-        """A request has begun at `began_s`, and has to wait."""
-        self._waiting = frame, began_s, self._times.clock()
+        """A request has begun at `began_s`, and has to wait. Its frame is not kept."""
+        self._waiting = frame[:HEAD_SIZE_BYTES], len(frame), began_s, self._times.clock()
 
     def answered(self, parts: list[Any], throttle_ms: int, *, follows: bool) -> None:
         """The request that had to wait is answered."""
-        frame, began_s, waits_s = self._waiting
-        self._waiting = bytearray(), 0.0, 0.0
+        head, bytes_in, began_s, waits_s = self._waiting
+        self._waiting = bytearray(), 0, 0.0, 0.0
         times_s = self._arrived_s, began_s, waits_s, self._times.clock()
-        self._unsent.append(([frame], follows, 1, times_s, throttle_ms, sum(map(len, parts))))
+        self._unsent.append(([head], bytes_in, follows, 1, times_s, throttle_ms, sum(map(len, parts))))
 
     def answered_at_once(self, frames: list[bytearray], size_bytes: int, throttle_ms: int, began_s: float) -> None:
         """Requests are answered that were begun together at `began_s`: they are counted, and measured if it is due."""
         weight = 1 if len(frames) > 1 or throttle_ms else self._times.weight(frames[0], size_bytes)
         if weight:
             times_s = self._arrived_s, began_s, 0.0, self._times.clock()
-            self._unsent.append((frames, False, weight, times_s, throttle_ms, size_bytes))
+            bytes_in = sum(map(len, frames))
+            self._unsent.append((frames, bytes_in, False, weight, times_s, throttle_ms, size_bytes))
 
     def sent(self) -> None:
         """The responses to all requests are sent."""

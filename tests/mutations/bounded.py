@@ -386,7 +386,7 @@ MUTATIONS = (
     Mutation(
         "the room of a response that is sent as the next request waits is lost",
         "broker/connections/connection.py",
-        "        self._release_unsent()\n        self._exchange.sent()\n",
+        "        self.info.release_unsent()\n        self._exchange.sent()\n",
         "        self._exchange.sent()\n",
         (f"{_UNSENT}::test_of_requests_that_arrive_together_one_large_response_is_held_at_a_time",),
     ),
@@ -400,8 +400,8 @@ MUTATIONS = (
     Mutation(
         "the room of a response that nobody read is lost",
         "broker/connections/connection.py",
-        "            self._release()\n            self._release_unsent()\n",
-        "            self._release()\n",
+        "            self.info.release_received()\n            self.info.release_unsent()\n",
+        "            self.info.release_received()\n",
         (_UNSENT,),
     ),
     Mutation(

@@ -62,14 +62,14 @@ MUTATIONS = (
     Mutation(
         "a request of many bytes in few elements is decoded and encoded in a step",
         _LARGE,
-        "return 0 if is_long else ELEMENTS_AT_ONCE",
+        "return 0 if size_bytes > SIZE_BYTES_AT_ONCE and not is_produce else ELEMENTS_AT_ONCE",
         "return ELEMENTS_AT_ONCE",
         (f"{_LARGE_TESTS}::test_a_request_of_many_bytes_is_decoded_and_encoded_in_the_thread",),
     ),
     Mutation(
         "the records of a large Produce are left to the thread for large messages",
         _LARGE,
-        " and frame[:2] != _PRODUCE",
+        " and not is_produce",
         "",
         (f"{_LARGE_TESTS}::test_a_request_of_many_bytes_is_decoded_and_encoded_in_the_thread",),
     ),
@@ -491,8 +491,8 @@ MUTATIONS = (
     Mutation(
         "a request of many elements is refused in a step",
         "broker/connections/dispatcher.py",
-        "        if len(step.frame) <= ELEMENTS_AT_ONCE:\n",
-        "        if step.frame:\n",
+        "        if step.size_bytes <= ELEMENTS_AT_ONCE:\n",
+        "        if step.size_bytes:\n",
         (_LARGE_TESTS,),
     ),
 )

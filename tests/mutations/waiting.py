@@ -6,6 +6,11 @@ _CONNECTIONS = "tests/broker/connections/test_connection.py"
 _REQUESTS = "tests/broker/connections/test_request_memory.py"
 _FETCHING = "tests/broker/replication/test_fetching.py"
 _WAITERS = "broker/partitions/request_waiters.py"
+_WAITING = (
+    "tests/broker/connections/test_request_memory.py::"
+    "test_requests_that_wait_for_members_of_a_group_hold_no_room_and_no_frame"
+)
+_MEMBERS_SIZE = "tests/broker/coordinator/groups/classic/test_members_size.py"
 _CONNECTION = "broker/connections/connection.py"
 _EXCHANGE = "broker/connections/exchange.py"
 _USUAL = "broker/apis/usual_produce.py"
@@ -176,22 +181,57 @@ MUTATIONS = (
     Mutation(
         "clients that send a large request too slowly keep others waiting",
         _CONNECTION,
-        "        rooms = self.info.unsent, self._room if is_transferring else None\n",
+        "        rooms = self.info.unsent, self.info.received if is_transferring else None\n",
         "        rooms = self.info.unsent, None\n",
         (_REQUESTS,),
     ),
     Mutation(
         "clients are disconnected for the time that their large request takes in the node",
         _CONNECTION,
-        "        rooms = self.info.unsent, self._room if is_transferring else None\n",
-        "        rooms = self.info.unsent, self._room\n",
+        "        rooms = self.info.unsent, self.info.received if is_transferring else None\n",
+        "        rooms = self.info.unsent, self.info.received\n",
         (_REQUESTS,),
     ),
     Mutation(
         "a few bytes of a request hold the room of all of it",
         _CONNECTION,
-        "        if received_bytes >= UNCOUNTED_SIZE_BYTES_MAX and self._room is None:\n",
-        "        if self._room is None:\n",
+        "        if received_bytes >= UNCOUNTED_SIZE_BYTES_MAX and self.info.received is None:\n",
+        "        if self.info.received is None:\n",
         (_REQUESTS,),
+    ),
+    Mutation(
+        "a request that waits for members of a group holds the room of its bytes",
+        "broker/connections/dispatcher.py",
+        "            if header.api_key in AWAIT_MEMBERS:\n",
+        "            if False:\n",
+        (_WAITING,),
+    ),
+    Mutation(
+        "the bytes of a request that waits are kept though it is decoded",
+        "broker/connections/dispatcher.py",
+        "            del frame\n",
+        "            pass\n",
+        (_WAITING,),
+    ),
+    Mutation(
+        "the metrics keep the bytes of a request that waits",
+        "broker/connections/stopwatch.py",
+        "frame[:HEAD_SIZE_BYTES], len(frame)",
+        "frame, len(frame)",
+        (_WAITING,),
+    ),
+    Mutation(
+        "a follower that waits for its assignment keeps what it has assigned itself",
+        "broker/coordinator/groups/classic/classic_sync.py",
+        "    request.assignments = []",
+        "    pass",
+        (f"{_MEMBERS_SIZE}::test_a_waiting_sync_group_keeps_no_assignments",),
+    ),
+    Mutation(
+        "a member that is refused is gone, and its waiting request stays",
+        "broker/coordinator/groups/classic/classic_join.py",
+        "        remove_member(builder, group, request.member_id)\n",
+        "        group.remove(request.member_id)\n",
+        (f"{_MEMBERS_SIZE}::test_the_waiting_requests_of_a_member_that_is_refused_are_answered",),
     ),
 )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import structlog.testing
 import trio
 import trio.testing
 
+from minikafka.broker.connections import exchange
 from minikafka.broker.connections.connection import UNCOUNTED_SIZE_BYTES_MAX, Connection
+from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.idle_connections import (
     CHECK_INTERVAL_S,
     IN_THE_WAY,
@@ -20,7 +25,15 @@ from minikafka.broker.connections.idle_connections import (
 from minikafka.broker.connections.long_polls import Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo
 from minikafka.broker.connections.request_memory import RequestMemory
+from minikafka.broker.connections.request_times import RequestTimes
+from minikafka.broker.connections.routes import routes_of
 from minikafka.broker.connections.transport import StreamTransport
+from minikafka.protocol.frame import FrameReader
+from minikafka.protocol.headers import encode_request
+from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest
+from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from minikafka.storage.waits import begin, in_task
 
 PRODUCE, FETCH = b"\x00\x00", b"\x00\x01"
@@ -306,3 +319,63 @@ def test_connections_that_end_give_back_what_they_held() -> None:
             nursery.cancel_scope.cancel()
 
     run(main)
+
+
+LARGE = bytes(2 * MIB)
+PARTITION = PartitionProduceData(index=0, records=memoryview(LARGE))
+WAITING: dict[str, tuple[Any, int, bool, bool]] = {
+    "a JoinGroup": (
+        JoinGroupRequest(protocols=[JoinGroupRequestProtocol(name="p", metadata=LARGE)]), 0, False, False,
+    ),
+    "a SyncGroup": (
+        SyncGroupRequest(assignments=[SyncGroupRequestAssignment(member_id="m", assignment=LARGE)]), 0, False, False,
+    ),
+    "another one": (DeleteGroupsRequest(groups_names=["g" * 30_000] * 70), 0, True, False),
+    "a Produce": (ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[PARTITION])]), 3, True, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "version", "holds", "is_kept"), WAITING.values(), ids=WAITING)
+def test_requests_that_wait_for_members_of_a_group_hold_no_room_and_no_frame(
+    message: Any, version: int, holds: bool, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = list[weakref.ref["Frame"]]()
+
+    class Reader(FrameReader):
+        __slots__ = ()
+
+        def received(self, count: int) -> bytearray | None:
+            frame = super().received(count)
+            if frame is not None:
+                frames.append(weakref.ref(frame := Frame(frame)))
+            return frame
+
+    async def handle(request: Any, context: Any) -> None:
+        await in_task()
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(exchange, "FrameReader", Reader)
+    api = SimpleNamespace(REQUEST=type(message), VERSIONS=str(version), handle=handle)
+    dispatcher = Dispatcher(None, routes_of([api]), clock=trio.current_time)
+    frame = encode_request(message, version, 7, "me")
+
+    async def main() -> None:
+        memory, (ours, theirs) = RequestMemory(MIB), trio.testing.memory_stream_pair()
+        transport = StreamTransport(theirs, "127.0.0.1", "127.0.0.1", 9092)
+        connection = Connection(
+            transport, dispatcher, listener="", size_bytes_max=9 * MIB, memory=memory, times=RequestTimes()
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.serve)
+            await ours.send_all(frame)
+            await trio.testing.wait_all_tasks_blocked()
+            assert memory.held_bytes == (len(frame) - 4) * holds
+            assert [kept() is not None for kept in frames] == [is_kept]
+            nursery.cancel_scope.cancel()
+        assert memory.held_bytes == 0
+
+    run(main)
+
+
+class Frame(bytearray):
+    """Bytes that a test can see disappear."""

@@ -13,7 +13,7 @@ FETCH = bytearray(b"\x00\x01\x00\x0c" + bytes(46))
 
 def test_the_parts_of_a_request_that_waited() -> None:
     times = RequestTimes()
-    times.add([FETCH], True, 1, (1.0, 1.25, 1.5, 3.5), 500, 80, 3.75)
+    times.add([FETCH[:4]], 50, True, 1, (1.0, 1.25, 1.5, 3.5), 500, 80, 3.75)
     requests = times.by_key[1 << 8 | 12 | FOLLOWER]
     assert requests.sums_s == (0.25, 0.25, 2.0, 0.5, 0.25)
     assert list(requests.latest) == [requests.sums_s]
@@ -22,7 +22,7 @@ def test_the_parts_of_a_request_that_waited() -> None:
 
 def test_requests_that_were_received_together_count_as_their_mean() -> None:
     times = RequestTimes()
-    times.add([PRODUCE] * 4, False, 1, (0.0, 1.0, 0.0, 5.0), 0, 200, 5.5)
+    times.add([PRODUCE] * 4, 400, False, 1, (0.0, 1.0, 0.0, 5.0), 0, 200, 5.5)
     requests = times.by_key[9]
     assert requests.sums_s == (1.0 + 2.0 + 3.0 + 4.0, 4.0, 0, 0, 2.0)
     assert (requests.count, requests.bytes_in, requests.bytes_out) == (4, 400, 200)
@@ -31,7 +31,7 @@ def test_requests_that_were_received_together_count_as_their_mean() -> None:
 
 def test_requests_of_several_apis_that_were_received_together() -> None:
     times = RequestTimes()
-    times.add([PRODUCE, FETCH], False, 1, (0.0, 0.0, 0.0, 2.0), 100, 51, 2.5)
+    times.add([PRODUCE, FETCH], 150, False, 1, (0.0, 0.0, 0.0, 2.0), 100, 51, 2.5)
     produce, fetch = times.by_key[9], times.by_key[1 << 8 | 12]
     assert produce.sums_s == (0.0, 1.0, 0, 0, 0.5)
     assert fetch.sums_s == (1.0, 1.0, 0, 0.1, 0.5)
@@ -43,7 +43,7 @@ def test_of_many_requests_some_are_measured_and_count_for_the_others() -> None:
     for _ in range(SAMPLES + 5 * EVERY):
         weight = times.weight(PRODUCE, 60)
         if weight:
-            times.add([PRODUCE], False, weight, (0.0, 0.0, 0.0, 2.0), 0, 60, 3.0)
+            times.add([PRODUCE], 100, False, weight, (0.0, 0.0, 0.0, 2.0), 0, 60, 3.0)
             measured += 1
     requests = times.by_key[9]
     assert measured == SAMPLES + 5
@@ -58,7 +58,7 @@ def test_the_page_of_metrics_has_apis_of_which_no_response_was_sent(begun: int) 
     times = RequestTimes()
     for _ in range(begun):
         times.weight(FETCH, 60)
-    times.add([PRODUCE], False, 1, (0.0, 0.0, 0.0, 2.0), 0, 60, 3.0)
+    times.add([PRODUCE], 100, False, 1, (0.0, 0.0, 0.0, 2.0), 0, 60, 3.0)
     families = [family for family in request_metrics(times, str)() if family is not None]
     samples = {(family.name, *labels): value for family in families for labels, value in family.samples}
     assert samples["kafka_network_requestmetrics_totaltimems", "1", "0.5"] == 0

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from minikafka.broker.coordinator.decision import Ticket
 from minikafka.broker.coordinator.error_mapping import coordinator_error
+from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import remove_member
 from minikafka.broker.coordinator.groups.classic.rebalance import (
     complete_if_all_joined,
     finish_join,
@@ -86,8 +87,7 @@ def _join(
     builder: DecisionBuilder, group: ClassicGroup, request: JoinGroupRequest, caller: Caller, ticket: Ticket
 ) -> None:
     if not _accepts(group, request, caller, builder.state.settings):
-        group.remove(request.member_id)
-        builder.cancel_session(group, request.member_id)
+        remove_member(builder, group, request.member_id)
         builder.answer(ticket, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
         return
     member_id = request.member_id

@@ -46,6 +46,7 @@ def sync_group(builder: DecisionBuilder, request: SyncGroupRequest, ticket: Tick
     member.syncing = ticket
     if group.leader == member.member_id:
         _assign(builder, group, {part.member_id: bytes(part.assignment) for part in request.assignments})
+    request.assignments = []  # The request stays in memory while it waits, and they count nowhere.
 
 
 def _fault(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:

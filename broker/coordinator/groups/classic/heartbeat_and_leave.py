@@ -94,11 +94,11 @@ def _leave(builder: DecisionBuilder, group: ClassicGroup, identity: MemberIdenti
         fault = group.check_member(member_id, identity.group_instance_id)
         if fault:
             return fault
-    _remove(builder, group, member_id)
+    remove_member(builder, group, member_id)
     return ErrorCode.NONE
 
 
-def _remove(builder: DecisionBuilder, group: ClassicGroup, member_id: str) -> None:
+def remove_member(builder: DecisionBuilder, group: ClassicGroup, member_id: str) -> None:
     """Remove a member; its waiting requests fail with UNKNOWN_MEMBER_ID, so that it joins as a new member."""
     member = group.members.get(member_id)
     if member is not None:
@@ -124,7 +124,7 @@ def session_expired(builder: DecisionBuilder, group: ClassicGroup, member_id: st
     if member.session_suspended:
         return
     log.info("group member timed out", group=group.group_id, member=member_id, timeout="session")
-    _remove(builder, group, member_id)
+    remove_member(builder, group, member_id)
     if group.state in (STABLE, COMPLETING_REBALANCE):
         prepare_rebalance(builder, group)
     elif group.state is PREPARING_REBALANCE and group.all_joined:

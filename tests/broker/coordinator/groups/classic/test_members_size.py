@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import trio
-from support.coordinator_bench import NO_DELAY, Bench
+from support.coordinator_bench import GROUP, NO_DELAY, Bench
 from support.coordinator_node import MemoryNode, run_with_node
 
 from minikafka.broker.coordinator.groups import members_room
+from minikafka.broker.coordinator.groups.classic.classic_sync import sync_group
 from minikafka.broker.coordinator.groups.group_settings import RECORD_SIZE_BYTES, RECORDS_OF_A_GROUP
 from minikafka.broker.coordinator.groups.members_room import (
     COUNT_S,
@@ -299,3 +300,31 @@ def test_room_is_counted_again_at_most_once_a_second_and_in_steps() -> None:
     now_s = COUNT_S
     assert at_once(room.take(1))
     assert counted == 2
+
+
+def test_the_waiting_requests_of_a_member_that_is_refused_are_answered() -> None:
+    bench, first = large_group("PreparingRebalance")
+    pending = bench.replies[bench.join(protocols=SMALL, version=4)].member_id  # keeps the rebalance from completing
+    waiting = bench.join(first, protocols=SMALL)
+    refused = bench.join(first, protocols=(("range", bytes(GROUP_SIZE_BYTES)),))
+    assert bench.replies[refused].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert bench.replies[waiting].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert pending in bench.group().pending_joins
+
+
+@pytest.mark.parametrize("sender", ["leader", "follower"])
+def test_a_waiting_sync_group_keeps_no_assignments(sender: str) -> None:
+    """They are the leader's to send, and then in the group."""
+    bench = Bench()
+    leader = bench.member()
+    second = bench.join()
+    reply = bench.replies[bench.join(leader)]
+    member = {"leader": leader, "follower": bench.replies[second].member_id}[sender]
+    given = SyncGroupRequestAssignment(member_id=leader, assignment=b"new")
+    request = SyncGroupRequest(
+        group_id=GROUP, generation_id=reply.generation_id, member_id=member, assignments=[given]
+    )
+    ticket = bench.do(lambda builder, ticket: sync_group(builder, request, ticket))
+    assert (ticket in bench.replies) == (sender == "leader")
+    assert request.assignments == []
+    assert bench.group().members[leader].assignment == (b"new" if sender == "leader" else b"all")
