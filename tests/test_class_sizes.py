@@ -69,7 +69,7 @@ EXCEPTIONS: dict[str, tuple[int, int, str]] = {
     "controller/metadata/change_log.py:MetadataChanges": (19, 2, TO_SPLIT),
     "controller/metadata/records.py:PartitionRecord": (13, 0, DECLARES),
     "controller/quorum/peers.py:Peers": (25, 8, TO_SPLIT),
-    "controller/quorum/raft_driver.py:RaftDriver": (15, 9, TO_SPLIT),
+    "controller/quorum/raft_driver.py:RaftDriver": (14, 9, TO_SPLIT),
     "controller/quorum_controller.py:QuorumController": (24, 8, TO_SPLIT),
     "controller/raft/member.py:Member": (21, 8, TO_SPLIT),
     "controller/raft/raft.py:Raft": (1, 9, "makes a Member, which has its parameters"),

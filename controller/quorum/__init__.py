@@ -26,6 +26,7 @@ The files:
 - `peer_network.py`: opening connections and listeners; TCP, or memory in tests.
 - `strangers.py`: bounds accepted connections without a handshake.
 - `listening_sockets.py`: sockets at every address that a listener's host stands for, for brokers too.
+- `raft_events.py`: the log events of Raft that would repeat several times a second.
 - `quorum_settings.py`: `controller.quorum.*`, parsed.
 - `quorum_description.py`, `describe_quorum.py`: the leader's view of its replicas, for DescribeQuorum.
 - `membership.py`: this node among the voters of a dynamic quorum; finds the addresses of the others.

@@ -15,6 +15,7 @@ log = structlog.get_logger("minikafka.quorum")
 TELL_AFTER_S = 2.0
 TELL_AGAIN_AFTER = 5
 """The time between two lines, in multiples of `TELL_AFTER_S`."""
+NONE_KNOWN = "none known"
 
 
 async def tell_of_waiting(node_id: int, peers: Peers, bootstrap: Sequence[Address], leader: Callable[[], int]) -> None:
@@ -32,7 +33,7 @@ async def tell_of_waiting(node_id: int, peers: Peers, bootstrap: Sequence[Addres
                 "waiting for the controller quorum",
                 node=node_id,
                 voters=len(peers.voters) or None,
-                unreachable=_unreachable(node_id, peers, bootstrap),
+                unreachable=_unreachable(node_id, peers, bootstrap) or NONE_KNOWN,
                 seconds=round(trio.current_time() - since),
             )
 

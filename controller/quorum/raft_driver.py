@@ -18,6 +18,7 @@ from minikafka.controller.metadata.records import UnreadableRecord
 from minikafka.controller.quorum.handshake import ConnectionLost
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peers import Unreachable
+from minikafka.controller.quorum.raft_events import RaftEvents
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.effects import (
     Committed,
@@ -123,8 +124,7 @@ class RaftDriver:
         )
         self._membership = self._raft.membership
         self._committed = trio.Event()
-        self._followed: tuple[int, int] | None = None
-        self._malformed: tuple[object, ...] | None = None
+        self._events = RaftEvents()
 
     @property
     def kraft_version(self) -> int:
@@ -168,12 +168,16 @@ class RaftDriver:
     def request(self, sender: int, body: Mapping[str, Any], reply: Reply) -> None:
         """Pass a request that has arrived to Raft. A malformed request gets an empty response."""
         try:
-            self._queue(self._raft.request(trio.current_time(), sender, request_from_map(body), reply))
+            message = request_from_map(body)
+            self._queue(self._raft.request(trio.current_time(), sender, message, reply))
         except BadMessage as error:
-            (log.debug if self._is_repeated("request", sender, str(error)) else log.error)(
-                "malformed raft request", node=sender, error=str(error)
-            )
+            self._events.malformed_request(sender, error)
             reply({})
+        else:
+            if self.is_leader and message.epoch > self.epoch:
+                self._events.node_is_ahead(
+                    trio.current_time(), sender, its_epoch=message.epoch, own_epoch=self.epoch
+                )
 
     def unreachable(self, peer: int) -> None:
         """Tell Raft that a node has closed a connection, or cannot be connected to."""
@@ -333,20 +337,11 @@ class RaftDriver:
                 self._wake_waiting()
                 self._listener.deposed()
             case Follow():
-                self._log_follow(effect)
+                self._events.following(effect.leader_id, effect.epoch)
                 self._listener.following(effect.leader_id, effect.epoch)
             case Installed():
                 log.info("metadata snapshot installed", offset=effect.snapshot.offset, epoch=effect.snapshot.epoch)
                 self._listener.installed(effect.snapshot, effect.data)
-
-    def _log_follow(self, effect: Follow) -> None:
-        """Log the leader that this node follows, once in a row: while the leader cannot be reached, Raft gives it up
-        and finds it again several times a second."""
-        followed = effect.leader_id, effect.epoch
-        (log.debug if followed == self._followed else log.info)(
-            "following quorum leader", leader=effect.leader_id, epoch=effect.epoch
-        )
-        self._followed = followed
 
     async def _exchange(self, peer: int, request: Request) -> None:
         """Send a request, and pass its response or its failure to Raft."""
@@ -356,7 +351,7 @@ class RaftDriver:
         except (OSError, KafkaStorageError):
             raise  # This node's disk has failed.
         except (BadMessage, UnreadableRecord, Inconsistent) as error:
-            self._log_malformed_response(peer, error)
+            self._events.malformed_response(peer, error)
             effects = None
         except Exception:
             log.exception("raft response failed", node=peer, request=request.KIND)
@@ -364,21 +359,16 @@ class RaftDriver:
             effects = None
         self._queue(self._raft.failed(trio.current_time(), peer, request) if effects is None else effects)
 
-    def _log_malformed_response(self, peer: int, error: Exception) -> None:
-        (log.debug if self._is_repeated("response", peer, str(error)) else log.error)(
-            "malformed raft response", node=peer, error=str(error)
-        )
-
-    def _is_repeated(self, *malformed: object) -> bool:
-        """Whether this was the last malformed message as well: nodes repeat a request after each pause."""
-        is_repeated, self._malformed = self._malformed == malformed, malformed
-        return is_repeated
-
     async def _effects_of(self, peer: int, request: Request, message: Response) -> Effects:
         complete = self._raft.completed_by(request, message)
         if complete is not None:
             await self._stored.prepare(*complete)
-        return self._raft.response(trio.current_time(), peer, request, message)
+        effects = self._raft.response(trio.current_time(), peer, request, message)
+        if self.leader_id < 0 and message.epoch < self.epoch:
+            self._events.controller_is_behind(
+                trio.current_time(), peer, its_epoch=message.epoch, own_epoch=self.epoch
+            )
+        return effects
 
     async def _response_to(self, peer: int, request: Request) -> Response | None:
         """Send a request and return the response; None if there is no valid response in time."""
@@ -388,5 +378,5 @@ class RaftDriver:
             except (Unreachable, ConnectionLost):
                 return None
             except BadMessage as error:
-                self._log_malformed_response(peer, error)
+                self._events.malformed_response(peer, error)
         return None

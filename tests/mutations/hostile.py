@@ -156,9 +156,9 @@ MUTATIONS = (
     ),
     Mutation(
         "why a leader's response is refused is logged each time",
-        "controller/quorum/raft_driver.py",
-        '(log.debug if self._is_repeated("response", peer, str(error)) else log.error)(',
-        "log.error(",
+        "controller/quorum/raft_events.py",
+        '(log.debug if is_repeated else log.error)("malformed raft response"',
+        'log.error("malformed raft response"',
         (_RESPONSES,),
     ),
     Mutation(

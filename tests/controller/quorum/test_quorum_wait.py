@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 from support.quorum import Controllers, run
+
+from minikafka.controller.quorum.quorum_wait import tell_of_waiting
 
 
 def told(logs: list) -> list[tuple[int, list[str]]]:
@@ -61,3 +67,13 @@ def test_a_quorum_that_is_lost_is_waited_for_and_one_that_is_back_is_not(cut: bo
                 assert told(logs) == []
 
     run(scenario)
+
+
+def test_a_node_that_reaches_all_others_says_so() -> None:
+    async def scenario() -> list[object]:
+        peers: Any = SimpleNamespace(voters={1: ("a", 1), 2: ("b", 2)}, troubles={})
+        with capture_logs() as logs, trio.move_on_after(3):
+            await tell_of_waiting(1, peers, [("c", 3)], lambda: -1)
+        return [one["unreachable"] for one in logs]
+
+    assert trio.run(scenario, clock=trio.testing.MockClock(autojump_threshold=0)) == ["none known"]
