@@ -70,6 +70,7 @@ REJECTED = (
     "One or more records have been rejected due to {count} record errors in total, "
     "and only showing the first three errors at most: "
 )
+NOT_THE_PRODUCERS = "Invalid timestamp type. Producer should not set timestamp type to LogAppendTime."
 NO_KEY = "Compacted topic cannot accept message without key in topic partition"
 NO_TIMESTAMP = -1
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
@@ -364,6 +365,8 @@ def _may_have_bad_timestamps(batch: Batch, scanned: ScanResult, rules: Rules, no
 
     Timestamps before 1970 may also be outside 64 bits, and so far in the past that Apache Kafka takes them for future.
     """
+    if batch.timestamp_type == LOG_APPEND_TIME:
+        return True
     if rules.log_append_time:
         return False
     latest_max = now_ms + rules.timestamp_after_max_ms
@@ -384,14 +387,14 @@ def _reject_bad_records(
     Raises:
         RejectedRecords: There are invalid records.
     """
-    base = batch.base_timestamp
-    timed = not rules.log_append_time
+    delta_min, delta_max = _allowed_deltas(batch, rules, now_ms)
+    base, claimed = batch.base_timestamp, batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else None
     count, bad = yield from forbidden_records(
         payload,
         batch.record_count,
-        delta_min=now_ms - rules.timestamp_before_max_ms - base if timed else -UNBOUNDED,
-        delta_max=min(now_ms + rules.timestamp_after_max_ms, NO_BOUND) - base if timed else UNBOUNDED,
-        exempt=NO_TIMESTAMP - base,
+        delta_min=delta_min,
+        delta_max=delta_max,
+        exempt=NO_TIMESTAMP - base if claimed is None else UNBOUNDED,
         keys_needed=rules.compacted,
         most=RECORD_ERRORS_MAX,
     )
@@ -406,10 +409,30 @@ def _reject_bad_records(
         "earliest": max(now_ms - rules.timestamp_before_max_ms, NO_TIMESTAMP),
         "latest": min(now_ms + rules.timestamp_after_max_ms, NO_BOUND),
     }
-    raise RejectedRecords(
-        error,
-        [
-            (index, NO_KEY if delta is None else OUT_OF_RANGE.format(timestamp=base + delta, offset=index, **bounds))
-            for index, delta in bad
-        ],
-    )
+    late = NOT_THE_PRODUCERS if claimed is not None and _is_the_nodes(claimed, rules) else OUT_OF_RANGE
+
+    def message(index: int, delta: int | None) -> str:
+        if delta is None:
+            return NO_KEY
+        return late.format(timestamp=base + delta if claimed is None else claimed, offset=index, **bounds)
+
+    raise RejectedRecords(error, [(index, message(index, delta)) for index, delta in bad])
+
+
+def _allowed_deltas(batch: Batch, rules: Rules, now_ms: int) -> tuple[int, int]:
+    """The lowest and the highest timestamp delta that a record may have.
+
+    In a batch that claims LogAppendTime, all records have the timestamp of the batch, whatever they say.
+    """
+    base = batch.base_timestamp
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, min(now_ms + rules.timestamp_after_max_ms, NO_BOUND)
+    if batch.timestamp_type == LOG_APPEND_TIME:
+        claimed = batch.max_timestamp
+        allowed = not _is_the_nodes(claimed, rules) and earliest <= claimed <= latest
+        return (-UNBOUNDED, UNBOUNDED) if allowed else (UNBOUNDED, -UNBOUNDED)
+    return (-UNBOUNDED, UNBOUNDED) if rules.log_append_time else (earliest - base, latest - base)
+
+
+def _is_the_nodes(claimed: int, rules: Rules) -> bool:
+    """Whether a batch may not claim LogAppendTime: the node sets it, or the batch has no timestamp instead."""
+    return rules.log_append_time or claimed == NO_TIMESTAMP

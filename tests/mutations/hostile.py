@@ -196,4 +196,18 @@ MUTATIONS = (
         "one.offset < -(1 << 63):",
         ("tests/client/connections/test_odd_answers.py::test_an_offset_that_cannot_be_is_asked_for_again",),
     ),
+    Mutation(
+        "a producer may claim LogAppendTime where the node sets the time",
+        "broker/partitions/batch_validation.py",
+        "    if batch.timestamp_type == LOG_APPEND_TIME:\n        return True\n",
+        "",
+        ("tests/broker/partitions/test_batch_validation.py::test_a_batch_that_claims_log_append_time",),
+    ),
+    Mutation(
+        "the records of a batch that claims LogAppendTime have their own timestamps",
+        "broker/partitions/batch_validation.py",
+        "        return (-UNBOUNDED, UNBOUNDED) if allowed else (UNBOUNDED, -UNBOUNDED)\n",
+        "        return (earliest - base, latest - base) if allowed else (UNBOUNDED, -UNBOUNDED)\n",
+        ("tests/broker/partitions/test_batch_validation.py::test_a_batch_that_claims_log_append_time",),
+    ),
 )

@@ -11,6 +11,7 @@ from minikafka.broker.partitions import batch_validation
 from minikafka.broker.partitions.batch_validation import (
     AT_ONCE_RECORDS,
     MANY_RECORDS,
+    NOT_THE_PRODUCERS,
     SCANNED_RECORDS_MAX,
     LargeBatch,
     RejectedRecords,
@@ -234,6 +235,42 @@ def test_timestamps_out_of_range_are_reported_per_record() -> None:
         check(buffer(encode_batch(old)), Rules(timestamp_before_max_ms=10))
     assert [index for index, _ in rejected.value.indices] == [1]
     check(buffer(encode_batch(old)))
+
+
+STAMPED, BOUNDED = Rules(log_append_time=True), Rules(timestamp_before_max_ms=10)
+CLAIMS: dict[str, tuple[Rules, list[int], int, list[int]]] = {
+    "where the node sets the time": (STAMPED, [NOW_MS, NOW_MS], NOW_MS, [0, 1]),
+    "of a compacted topic where the node sets the time": (
+        Rules(log_append_time=True, compacted=True), [NOW_MS, NOW_MS], NOW_MS, [0, 1],
+    ),
+    "without a time": (RULES, [-1, -1], -1, [0, 1]),
+    "with a record without a time": (RULES, [-1, NOW_MS], NOW_MS, []),
+    "out of bounds": (BOUNDED, [5, 7], 7, [0, 1]),
+    "of old records in a batch within the bounds": (BOUNDED, [5, NOW_MS], NOW_MS, []),
+    "elsewhere": (RULES, [5, 7], 7, []),
+}  # fmt: skip
+"""A batch that claims LogAppendTime: the topic's rules, the records' timestamps, the batch's, and the refused records;
+as in `tests/conversations/own/produce/log-append-time-that-a-producer-claims.txt`."""
+
+
+@pytest.mark.parametrize(("rules", "times_ms", "max_ms", "refused"), CLAIMS.values(), ids=CLAIMS)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_batch_that_claims_log_append_time(
+    rules: Rules, times_ms: list[int], max_ms: int, refused: list[int], codec: Codec
+) -> None:
+    claiming = [Record(index, time_ms, b"k", b"") for index, time_ms in enumerate(times_ms)]
+    data = buffer(encode_batch(claiming, codec=codec))
+    data[22] |= 8
+    data[35:43] = max_ms.to_bytes(8, "big", signed=True)
+    if not refused:
+        assert check(with_crc(data), rules).timestamp_type == 0
+        return
+    with pytest.raises(RejectedRecords) as rejected:
+        check(with_crc(data), rules)
+    assert [index for index, _ in rejected.value.indices] == refused
+    assert isinstance(rejected.value.error, InvalidTimestampError)
+    said = {message.split(" of message")[0] for _, message in rejected.value.indices}
+    assert said == ({f"Timestamp {max_ms}"} if rules is BOUNDED else {NOT_THE_PRODUCERS})
 
 
 def test_log_append_time_is_set_and_the_producers_flag_ignored() -> None:
