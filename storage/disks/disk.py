@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
-from minikafka.storage.disks.disk_errors import FailedSync
+from minikafka.storage.disks.disk_errors import FailedSync, name_file, naming
 from minikafka.storage.disks.flush_turns import FlushTurns
 from minikafka.storage.disks.memory_disk import MemoryDisk, Outcomes, outcome
 from minikafka.storage.disks.open_files import OpenFiles
@@ -206,12 +206,16 @@ class RealFile:
         self.used = True
         position = self.size_bytes
         fd = self._fd if self._fd >= 0 else self._open()
-        if len(buffers) == 1:
-            written = os.pwrite(fd, buffers[0], position)
-            expected = len(buffers[0])
-        else:
-            written = os.pwritev(fd, buffers, position)
-            expected = sum(map(len, buffers))
+        try:
+            if len(buffers) == 1:
+                written = os.pwrite(fd, buffers[0], position)
+                expected = len(buffers[0])
+            else:
+                written = os.pwritev(fd, buffers, position)
+                expected = sum(map(len, buffers))
+        except OSError as error:
+            name_file(error, self.path)
+            raise
         self.size_bytes = position + written
         if written != expected:  # A nearly full disk, a signal, more than 2 GiB.
             self._append_rest(buffers, written)
@@ -220,7 +224,8 @@ class RealFile:
     def _append_rest(self, buffers: tuple[Buffer, ...], written: int) -> None:
         rest = memoryview(b"".join(buffers))[written:]
         while rest:
-            written = os.pwrite(self._fd, rest, self.size_bytes)
+            with naming(self.path):
+                written = os.pwrite(self._fd, rest, self.size_bytes)
             if not written:
                 raise OSError(errno.EIO, f"no bytes could be written to {self.path}")
             self.size_bytes += written
@@ -228,18 +233,24 @@ class RealFile:
 
     def pread(self, position: int, size_bytes: int) -> bytes:
         self.used = True
-        return os.pread(self._fd if self._fd >= 0 else self._open(), size_bytes, position)
+        try:
+            return os.pread(self._fd if self._fd >= 0 else self._open(), size_bytes, position)
+        except OSError as error:
+            name_file(error, self.path)
+            raise
 
     def pwrite(self, position: int, data: Buffer) -> None:
         self.used = True
-        written = os.pwrite(self._fd if self._fd >= 0 else self._open(), data, position)
+        with naming(self.path):
+            written = os.pwrite(self._fd if self._fd >= 0 else self._open(), data, position)
         if written != len(data):
             raise OSError(errno.EIO, f"only {written} of {len(data)} bytes could be written to {self.path}")
         self.size_bytes = max(self.size_bytes, position + written)
 
     def truncate(self, size_bytes: int) -> None:
         self.used = True
-        os.ftruncate(self._fd if self._fd >= 0 else self._open(), size_bytes)
+        with naming(self.path):
+            os.ftruncate(self._fd if self._fd >= 0 else self._open(), size_bytes)
         self.size_bytes = size_bytes
 
     def sync(self) -> None:
@@ -323,7 +334,8 @@ class RealDisk:
     def list(self, directory: str) -> list[str]:
         fd = self.open_files.opened(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            return sorted(os.listdir(fd))
+            with naming(directory):
+                return sorted(os.listdir(fd))
         finally:
             self.open_files.close(fd)
 
@@ -364,9 +376,10 @@ class RealDisk:
     def read_bytes(self, path: str) -> bytes:
         fd = self.open_files.opened(path, os.O_RDONLY)
         try:
-            parts = [os.read(fd, _READ_SIZE)]
-            while len(parts[-1]) == _READ_SIZE:
-                parts.append(os.read(fd, _READ_SIZE))
+            with naming(path):
+                parts = [os.read(fd, _READ_SIZE)]
+                while len(parts[-1]) == _READ_SIZE:
+                    parts.append(os.read(fd, _READ_SIZE))
             return b"".join(parts)
         finally:
             self.open_files.close(fd)
@@ -376,10 +389,11 @@ class RealDisk:
         fd = self.open_files.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
-            if sync:
-                os.fsync(fd)
+            with naming(temporary):
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
+                if sync:
+                    os.fsync(fd)
         except OSError:
             os.unlink(temporary)  # It would take the room that a full disk does not have.
             raise

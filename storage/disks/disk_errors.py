@@ -40,6 +40,22 @@ def as_failure(error: Exception) -> Exception:
     return failure
 
 
+def name_file(error: OSError, path: str) -> None:
+    """Adds the path to an error that has none, since the call had only a descriptor: a user is to see which file."""
+    if not isinstance(error.filename, str):
+        error.filename = path
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Calls `name_file` for each OSError in this block."""
+    try:
+        yield
+    except OSError as error:
+        name_file(error, path)
+        raise
+
+
 @contextmanager
 def not_half() -> Iterator[None]:
     """Turns each passing OSError in this block into a failure of the disk, for changes that cannot be undone."""

@@ -327,4 +327,11 @@ MUTATIONS = (
         ("tests/broker/partitions/test_partition_lifecycle.py::test_a_log_that_cannot_be_served_now_is_no_stray",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "an error of a call that has only a descriptor names no file",
+        "storage/disks/disk_errors.py",
+        "        error.filename = path\n",
+        "        pass\n",
+        ("tests/storage/disks/test_disk.py::test_the_error_of_a_call_that_has_only_a_descriptor_names_the_file",),
+    ),
 )

@@ -385,3 +385,51 @@ def test_a_function_that_fails_otherwise_counts_as_failed() -> None:
 
     with pytest.raises(MemoryError):
         RealDisk().run_all([fail])
+
+
+CALLS: dict[str, tuple[str, Any, str]] = {
+    "append": ("pwrite", lambda disk, file: file.append(b"x"), ""),
+    "append several": ("pwritev", lambda disk, file: file.append(b"x", b"y"), ""),
+    "read at a position": ("pread", lambda disk, file: file.pread(0, 1), ""),
+    "write at a position": ("pwrite", lambda disk, file: file.pwrite(0, b"x"), ""),
+    "truncate": ("ftruncate", lambda disk, file: file.truncate(0), ""),
+    "sync": ("fdatasync", lambda disk, file: file.sync(), ""),
+    "read a file": ("read", lambda disk, file: disk.read_bytes(file.path), ""),
+    "write a file": ("write", lambda disk, file: disk.write_atomically(file.path, b"x"), ".tmp"),
+    "sync a new file": ("fsync", lambda disk, file: disk.write_atomically(file.path, b"x"), ".tmp"),
+    "sync a file": ("fsync", lambda disk, file: disk.sync_file(file.path), ""),
+}
+"""Calls of the operating system that have only a descriptor, a use of each, and what follows the path in the error."""
+
+
+@pytest.mark.parametrize(("call", "use", "suffix"), CALLS.values(), ids=CALLS)
+def test_the_error_of_a_call_that_has_only_a_descriptor_names_the_file(
+    call: str, use: Any, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    disk = RealDisk()
+    file = disk.open(f"{tmp_path}/a", create=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, fails)
+        with pytest.raises(OSError, match="Input/output error") as failed:
+            use(disk, file)
+    assert failed.value.filename == f"{tmp_path}/a{suffix}"
+
+
+def test_a_directory_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError) as failed:
+        RealDisk().read_bytes(str(tmp_path))
+    assert failed.value.filename == str(tmp_path)
+
+
+def test_a_listing_that_fails_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(descriptor: int) -> list[str]:
+        raise OSError(errno.EIO, "Input/output error", descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", fails)
+        with pytest.raises(OSError, match="Input/output error") as failed:
+            RealDisk().list(str(tmp_path))
+    assert failed.value.filename == str(tmp_path)
