@@ -194,18 +194,21 @@ class QuorumController:
         return self._active is not None
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` with committed records, after the image has changed and before requests are answered. For
-        its exceptions see `notify`."""
+        """Call `subscriber` with committed records, after the image and before requests are answered; see `notify`."""
         self._applier.subscribe(subscriber)
 
     async def wait_applied(self, offset: int) -> None:
         """Wait until everything before `offset` is applied on this node."""
         await self._applier.progress.wait_for(offset)
 
+    async def wait_advanced(self) -> None:
+        """Wait until more of the metadata log is applied on this node."""
+        await self._applier.progress.wait_advanced()
+
     async def wait_for_cluster_id(self) -> str:
         """Wait until this node's image has the cluster id; returns it."""
         while not self.image.cluster_id:
-            await self._applier.progress.wait_advanced()
+            await self.wait_advanced()
         return self.image.cluster_id
 
     # -- running and requests ------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ REGISTRATION_VERSION, HEARTBEAT_VERSION = 4, 2
 SOON_S = 0.02
 """The interval in seconds between heartbeats while a broker waits for the controller, for example to be unfenced."""
 ALONE_S = 60.0
-"""The interval on a lone node, whose controller knows without contact that the broker runs: they are one process."""
+"""The interval on a lone node, whose controller knows without contact that the broker runs: they are one process. A
+broker that learns from the metadata that it is fenced, or not registered, does not wait for the end of an interval."""
 RETRY_S = 0.1
 SHUTDOWN_TIMEOUT_S = 8.0
 LINGER_S_MIN, LINGER_S_MAX = 0.1, 1.0
@@ -64,6 +65,10 @@ class ClusterController(Protocol):
 
     async def handle(self, request: Any, version: int) -> Any:
         """The active controller's response. Raises KafkaError."""
+        ...
+
+    async def wait_advanced(self) -> None:
+        """Wait until the image has changed."""
         ...
 
     async def report_contact(self) -> Any:
@@ -185,7 +190,12 @@ class Registration:
             if unfenced:
                 self.unfenced.set()
             with trio.move_on_at(began + (self._interval_s if unfenced else min(SOON_S, self._interval_s))):
-                await (trio.sleep_forever() if is_ready else self._ready.wait())
+                await (self._wait_fenced(was_fenced=was_fenced) if is_ready else self._ready.wait())
+
+    async def _wait_fenced(self, *, was_fenced: bool) -> None:
+        """Wait until this broker is fenced, or its registration displaced; for ever if it was so before."""
+        while was_fenced or self._is_unfenced():
+            await self._controller.wait_advanced()
 
     def _log_fencing(self, *, fenced: bool) -> None:
         if fenced:

@@ -386,4 +386,12 @@ MUTATIONS = (
         ("tests/controller/quorum/test_quorum_wait.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a broker alone that is fenced waits for a minute before it asks to be unfenced",
+        "broker/node/registration.py",
+        "        while was_fenced or self._is_unfenced():\n",
+        "        while True:\n",
+        ("tests/broker/node/test_registration.py",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -52,6 +52,7 @@ class Cluster:
         self.answers = list(answers)
         self.asked: list[tuple[float, Any]] = []
         self.contacts: list[float] = []
+        self.advanced = trio.Event()
 
     async def handle(self, request: Any, version: int) -> Any:
         self.asked.append((trio.current_time(), request))
@@ -60,12 +61,20 @@ class Cluster:
             raise answer
         return answer
 
+    async def wait_advanced(self) -> None:
+        await self.advanced.wait()
+
     async def report_contact(self) -> None:
         self.contacts.append(trio.current_time())
 
     def knows(self, node_id: int, epoch: int, *, fenced: bool, leaving: bool = False) -> None:
         broker = BrokerRecord(node_id, epoch, bytes(16), (ENDPOINT,), None, fenced)
         self.image.brokers[node_id] = replace(broker, in_controlled_shutdown=leaving)
+        self.advance()
+
+    def advance(self) -> None:
+        advanced, self.advanced = self.advanced, trio.Event()
+        advanced.set()
 
     def requests(self, kind: type) -> list[Any]:
         return [request for _, request in self.asked if isinstance(request, kind)]
@@ -75,10 +84,14 @@ class Cluster:
         return [round(at - self.asked[0][0], 3) for at, _ in self.asked]
 
 
-def play(scenario: Callable[[Cluster, Registration], Awaitable[None]], *answers: Answer) -> Cluster:
+def play(
+    scenario: Callable[[Cluster, Registration], Awaitable[None]], *answers: Answer, is_alone: bool = False
+) -> Cluster:
     """Run a scenario on a clock that jumps to the next deadline."""
-    given = {"node.id": str(NODE), "process.roles": "broker", "controller.quorum.voters": "9@localhost:9999"}
-    given |= {"listeners": "PLAINTEXT://localhost:9092", "controller.listener.names": "CONTROLLER"}
+    given = {"node.id": str(NODE), "listeners": "PLAINTEXT://localhost:9092"}
+    if not is_alone:
+        given |= {"process.roles": "broker", "controller.quorum.voters": "9@localhost:9999"}
+        given |= {"controller.listener.names": "CONTROLLER"}
     given |= {"broker.rack": "b", "broker.heartbeat.interval.ms": str(round(INTERVAL_S * 1000))}
     given |= {"broker.session.timeout.ms": "2000", "initial.broker.registration.timeout.ms": str(PATIENCE_S * 1000)}
     config = load_config(settings=given)
@@ -327,3 +340,33 @@ def test_a_broker_says_that_it_was_fenced_and_that_it_is_no_more() -> None:
         ("this broker is fenced", "warning"),
         ("this broker is unfenced again", "info"),
     ]
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+@pytest.mark.parametrize("change", ["fenced", "displaced", "removed"])
+def test_a_broker_that_learns_that_it_is_not_unfenced_does_not_wait_for_an_interval(
+    change: str, is_alone: bool
+) -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
+        await registration.register()
+        registration.ready_to_lead()
+        cluster.knows(NODE, EPOCH, fenced=False)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(registration.send_heartbeats)
+            await registration.unfenced.wait()
+            await trio.sleep(INTERVAL_S / 5)
+            cluster.knows(OTHER, EPOCH, fenced=True)
+            await trio.sleep(INTERVAL_S / 5)
+            assert cluster.requests(BrokerHeartbeatRequest) == [], "that is another one"
+            if change == "removed":
+                del cluster.image.brokers[NODE]
+                cluster.advance()
+            else:
+                cluster.knows(NODE, EPOCH + (change == "displaced"), fenced=change == "fenced")
+            await trio.sleep(SOON_S / 2)
+            assert len(cluster.requests(BrokerHeartbeatRequest)) == 1
+            await trio.sleep(2.1 * SOON_S)
+            assert len(cluster.requests(BrokerHeartbeatRequest)) == 3, "no more often than before"
+            nursery.cancel_scope.cancel()
+
+    play(scenario, joined(), BrokerHeartbeatResponse(is_fenced=True), is_alone=is_alone)
