@@ -28,9 +28,9 @@ ROW = re.compile(r"\| (?P<level>[a-z/]+) \| (?P<event>.+?) \| (?P<keys>.*?) \| (
 INTRODUCTION = """\
 # Log events
 
-Every message that a minikafka node, client or Spark connector logs: its level, its text, its keys, what it means and
-what to do. Levels, texts and keys are read from the sources; `tests/test_log_events.py` fails when this page differs.
-To update the page, run `make pages`, then write the meaning of each event that the command lists.
+Every message that a minikafka node, client or Spark connector logs: its level, text, keys and meaning, and what to do.
+Levels, texts and keys are read from the sources; `tests/test_log_events.py` fails when this page differs. To update the
+page, run `make pages`, then write the meaning of each event that the command lists.
 
 A node logs to standard error: colored lines on a terminal, one JSON object per line otherwise, with the keys
 `event`, `level`, `timestamp` (ISO 8601, UTC) and those below. The event is constant text. The level is set with
