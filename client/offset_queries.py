@@ -6,7 +6,7 @@ ListOffsets goes to partition leaders, the other two to a group's coordinator.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from minikafka.client.connections.answers import answer_to
 from minikafka.client.connections.cluster_client import Cluster
@@ -39,6 +39,7 @@ from minikafka.protocol.messages.offset_fetch import (
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
 
+V = TypeVar("V")
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -61,49 +62,24 @@ async def list_offsets(
     Sends one request to every leader. If a partition fails, raises the first one's KafkaError and refreshes metadata.
     """
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
-    results = await list_offsets_of_each(
-        cluster, wanted, isolation_level=isolation_level, timeout_ms=timeout_ms, partly=False
-    )
-    for tp, one in results.items():
-        if isinstance(one, KafkaError):
-            raise one
-        found[tp] = one
-    return found
-
-
-async def list_offsets_of_each(
-    cluster: Cluster,
-    wanted: Mapping[TopicPartition, int],
-    *,
-    isolation_level: int,
-    timeout_ms: int,
-    partly: bool = True,
-) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-    """As `list_offsets`, but return the KafkaError of each partition that fails.
-
-    Args:
-        partly: whether requests are sent even if some partitions have no leader. If False, only the errors of
-            partitions without a leader are returned in this case.
-
-    Raises:
-        KafkaError: metadata could not be fetched.
-    """
-    found: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {}
     by_leader, leaderless = await leaders_of(cluster, wanted)
-    found.update(leaderless)
-    if leaderless and not partly:
-        return found
+    for error in leaderless.values():
+        raise error
     for leader, some in by_leader.items():
-        found |= await list_offsets_of_leader(
+        results = await list_offsets_of_leader(
             cluster, leader, some, isolation_level=isolation_level, timeout_ms=timeout_ms
         )
+        for tp, one in results.items():
+            if isinstance(one, KafkaError):
+                raise one
+            found[tp] = one
     return found
 
 
 async def list_offsets_of_leader(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], *, isolation_level: int, timeout_ms: int
 ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-    """As `list_offsets_of_each`, for partitions of one leader, in one request. Does not raise."""
+    """As `list_offsets`, for partitions of one leader; return the KafkaError of each that fails. Does not raise."""
     found: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {
         tp: UnknownTopicOrPartitionError(f"the ListOffsets response lacks {tp}") for tp in wanted
     }
@@ -128,8 +104,8 @@ async def list_offsets_of_leader(
 
 
 async def leaders_of(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int]
-) -> tuple[dict[int, dict[TopicPartition, int]], dict[TopicPartition, KafkaError]]:
+    cluster: Cluster, wanted: Mapping[TopicPartition, V]
+) -> tuple[dict[int, dict[TopicPartition, V]], dict[TopicPartition, KafkaError]]:
     """Group partitions by leader; also return the errors of partitions without a leader.
 
     Metadata is refreshed first if a leader is unknown. Raises KafkaError if metadata could not be fetched.
@@ -138,15 +114,15 @@ async def leaders_of(
         cluster.topics |= dict.fromkeys(tp.topic for tp in wanted)
     if any(cluster.metadata.leader(*tp) < 0 for tp in wanted):
         await cluster.refresh()
-    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    by_leader: dict[int, dict[TopicPartition, V]] = {}
     errors: dict[TopicPartition, KafkaError] = {}
-    for tp, timestamp in wanted.items():
+    for tp, asked in wanted.items():
         leader = cluster.metadata.leader(*tp)
         if leader < 0:
             known = cluster.metadata.errors.get(tp.topic) or cluster.metadata.missing(*tp)
             errors[tp] = known or LeaderNotAvailableError(f"{tp} has no leader")
         else:
-            by_leader.setdefault(leader, {})[tp] = timestamp
+            by_leader.setdefault(leader, {})[tp] = asked
     return by_leader, errors
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,9 +68,7 @@ def offsets(
             details = await ranges(admin, chosen, led, isolation)
             lines = range_lines(details)
         output(details, lines, as_json=as_json)
-        for tp in chosen:
-            if tp not in led:
-                echo(f"{tp} has no leader: its offsets are not known", err=True)
+        report_leaderless(chosen, led, "offsets")
 
     with_admin(bootstrap_server, work)
 
@@ -93,6 +91,13 @@ async def led_partitions(
         if topics[tp.topic].partitions[tp.partition].leader >= 0:
             led[tp] = None
     return led
+
+
+def report_leaderless(chosen: Iterable[TopicPartition], led: Container[TopicPartition], what: str) -> None:
+    """Say on standard error of which partitions the offsets (or another `what`) are not known, for want of a leader."""
+    for tp in chosen:
+        if tp not in led:
+            echo(f"{tp} has no leader: its {what} are not known", err=True)
 
 
 async def ranges(

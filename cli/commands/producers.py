@@ -9,7 +9,7 @@ import click
 
 from minikafka.cli.arguments.options import client_options
 from minikafka.cli.commands.elect_leaders import partitions_of
-from minikafka.cli.commands.offsets import led_partitions
+from minikafka.cli.commands.offsets import led_partitions, report_leaderless
 from minikafka.cli.records.template import iso_time
 from minikafka.cli.running import with_admin
 from minikafka.cli.terminal.output import json_option, output
@@ -34,12 +34,13 @@ def producers(bootstrap_server: str, names: tuple[str, ...], as_json: bool) -> N
 
     async def work(admin: Admin) -> None:
         chosen = await partitions_of(admin, names, bootstrap_server)
-        await led_partitions(admin, chosen, bootstrap_server)
-        found = [(tp, one) for tp in chosen for one in await admin.describe_producers(tp)]
+        led = await led_partitions(admin, chosen, bootstrap_server)
+        found = [(tp, one) for tp in led for one in await admin.describe_producers(tp)]
         details = [{"topic": tp.topic, "partition": tp.partition, **asdict(one)} for tp, one in found]
         titles = ("topic", "partition", "producer id", "epoch", "sequence", "last record", "open since offset")
         lines = table(titles, [row_of(tp, one) for tp, one in found]) if found else ["No producers."]
         output(details, lines, as_json=as_json)
+        report_leaderless(chosen, led, "producers")
 
     with_admin(bootstrap_server, work)
 

@@ -10,6 +10,7 @@ import click
 from minikafka.cli.arguments.numbers import Whole
 from minikafka.cli.arguments.options import Seconds, client_options
 from minikafka.cli.commands.elect_leaders import partitions_of
+from minikafka.cli.commands.offsets import led_partitions, report_leaderless
 from minikafka.cli.records.template import iso_time
 from minikafka.cli.running import with_admin
 from minikafka.cli.terminal.output import echo, echo_json, json_option, output
@@ -113,7 +114,8 @@ def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: fl
 
     async def work(admin: Admin) -> None:
         chosen = await partitions_of(admin, names or await admin.list_topics(include_internal=True), bootstrap_server)
-        found = await admin.find_hanging_transactions(chosen, older_than_ms=round(older_than_s * 1000))
+        led = await led_partitions(admin, chosen, bootstrap_server)
+        found = await admin.find_hanging_transactions(led, older_than_ms=round(older_than_s * 1000))
         rows = [
             [
                 str(one.partition),
@@ -126,12 +128,13 @@ def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: fl
             for one in found
         ]
         titles = ("partition", "producer id", "epoch", "coordinator epoch", "start offset", "last record")
-        none = [f"No hanging transactions in {counted(len(chosen), 'partition')}."]
+        none = [f"No hanging transactions in {counted(len(led), 'partition')}."]
         details = [
             {"topic": one.partition.topic, "partition": one.partition.partition, **asdict(one.producer)}
             for one in found
         ]
         output(details, table(titles, rows) if rows else none, as_json=as_json)
+        report_leaderless(chosen, led, "transactions")
         if found:
             raise click.exceptions.Exit(1)
 
@@ -154,7 +157,8 @@ def abort(bootstrap_server: str, name: str, start_offset: int, as_json: bool) ->
     async def work(admin: Admin) -> None:
         if ":" not in name:
             raise click.UsageError(f"{name!r} names no partition: expected TOPIC:PARTITION")
-        (tp,) = await partitions_of(admin, [name], bootstrap_server)
+        (tp,) = chosen = await partitions_of(admin, [name], bootstrap_server)
+        await led_partitions(admin, chosen, bootstrap_server)
         for one in await admin.describe_producers(tp):
             if one.transaction_start_offset == start_offset:
                 await admin.abort_transaction(

@@ -39,8 +39,8 @@ class Admin(ClusterClient):
 
     Every method retries after retriable errors for `default_api_timeout_ms`, then raises or returns them. An
     UnknownTopicOrPartitionError about a topic, and a broker's RequestTimedOutError, are raised or returned at once;
-    but methods that ask the leaders of partitions (records, offsets, producers, transactions of a partition) and
-    `alter_group_offsets` wait for an unknown topic or partition as for any other error that may pass.
+    but methods that ask the leaders of partitions (records, offsets, producers, transactions of a partition) wait for
+    an unknown topic or partition as for any other error that may pass.
     Cancellation: a request that was sent is not withdrawn.
     """
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from minikafka.client.admin.admin_types import GroupDescription, GroupListing, GroupMember
+from minikafka.client.admin.item_errors import ask_each
 from minikafka.client.argument_kinds import Natural, PartitionArgument
 from minikafka.client.connections.answers import answer_to
 from minikafka.client.connections.base_client import ClusterClient
@@ -135,21 +136,32 @@ async def list_group_offsets(
 async def alter_group_offsets(
     admin: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, Natural | OffsetAndMetadata]
 ) -> None:
-    """Set a group's committed offsets. Raises UnknownMemberIdError if the group has members."""
+    """Set a group's committed offsets. Raises UnknownMemberIdError if the group has members.
+
+    Raises the KafkaError of one partition, such as UnknownTopicOrPartitionError; the others' offsets are set even then.
+    """
     committed = {
         TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
         for tp, one in offsets.items()
     }
 
-    async def attempt() -> None:
-        response, _ = await _coordinator(admin.cluster, group_id, commit_request(group_id, committed))
-        for topic in response.topics:
-            for one in topic.partitions:
-                if one.error_code:
-                    partition = f"{topic.name}-{one.partition_index}"
-                    raise _error(admin.cluster, group_id, one.error_code, f"{partition}: {error_for(one.error_code)}")
+    async def ask(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+        request = commit_request(group_id, {tp: committed[tp] for tp in some})
+        response, _ = await _coordinator(admin.cluster, group_id, request)
+        codes = {
+            TopicPartition(topic.name, one.partition_index): one.error_code
+            for topic in response.topics
+            for one in topic.partitions
+        }
+        return {
+            tp: _error(admin.cluster, group_id, code, f"{tp}: {error_for(code)}") if code else None
+            for tp, code in codes.items()
+        }
 
-    await admin.cluster.retry(attempt, f"altering the offsets of group {group_id!r}")
+    found = await ask_each(admin.cluster, committed, ask, f"altering the offsets of group {group_id!r}")
+    for error in found.values():
+        if error is not None:
+            raise error
 
 
 def _error(cluster: Cluster, group_id: str, code: int, text: str | None = None) -> KafkaError:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from minikafka.client import offset_queries
 from minikafka.client.admin.admin_requests import item_error
-from minikafka.client.admin.item_errors import ask_each
+from minikafka.client.admin.item_errors import ask_leaders
 from minikafka.client.connections.base_client import ClusterClient
-from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.offsets import OffsetAndTimestamp
 from minikafka.client.options import IsolationLevel
-from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError
+from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minikafka.protocol.names import TopicPartition
 
@@ -20,34 +19,24 @@ async def delete_records(
     admin: ClusterClient, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
     """Delete records before an offset (-1: the high watermark); return each partition's new first offset."""
-    offsets = {TopicPartition(*tp): offset for tp, offset in before.items()}
+    cluster = admin.cluster
 
-    async def ask(some: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
-        return await _delete_records(admin.cluster, {tp: offsets[tp] for tp in some})
-
-    return await ask_each(admin.cluster, offsets, ask, "deleting records", final=())
-
-
-async def _delete_records(
-    cluster: Cluster, before: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int | KafkaError]:
-    by_leader: dict[int, dict[TopicPartition, int]] = {}
-    await _find_leaders(cluster, before)
-    for tp, offset in before.items():
-        by_leader.setdefault(cluster.metadata.leader(*tp), {})[tp] = offset
-    results: dict[TopicPartition, int | KafkaError] = {}
-    for leader, some in by_leader.items():
+    async def ask(leader: int, some: dict[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
         topics: dict[str, DeleteRecordsTopic] = {}
         for tp, offset in some.items():
             topic = topics.setdefault(tp.topic, DeleteRecordsTopic(name=tp.topic, partitions=[]))
             topic.partitions.append(DeleteRecordsPartition(partition_index=tp.partition, offset=offset))
         request = DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=cluster.request_timeout_ms)
         response = await cluster.request(request, leader)
-        for topic in response.topics:
-            for one in topic.partitions:
-                tp = TopicPartition(topic.name, one.partition_index)
-                results[tp] = item_error(one, str(tp)) or one.low_watermark
-    return results
+        answers = [
+            (TopicPartition(topic.name, one.partition_index), one)
+            for topic in response.topics
+            for one in topic.partitions
+        ]
+        return {tp: item_error(one, str(tp)) or one.low_watermark for tp, one in answers}
+
+    offsets = {TopicPartition(*tp): offset for tp, offset in before.items()}
+    return await ask_leaders(cluster, offsets, ask, "deleting records")
 
 
 async def list_offsets(
@@ -76,28 +65,17 @@ async def list_offsets_of_each(
 
     A partition without a leader is asked for until `default_api_timeout_ms` has passed.
     """
-    wanted = {TopicPartition(*tp): time for tp, time in times.items()}
 
-    async def ask(some: list[TopicPartition]) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-        return await offset_queries.list_offsets_of_each(
+    async def ask(
+        leader: int, some: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+        return await offset_queries.list_offsets_of_leader(
             admin.cluster,
-            {tp: wanted[tp] for tp in some},
+            leader,
+            some,
             isolation_level=int(isolation_level == "read_committed"),
             timeout_ms=admin.cluster.request_timeout_ms,
         )
 
-    try:
-        return await ask_each(admin.cluster, wanted, ask, "listing offsets", final=())
-    except KafkaError as error:
-        return dict.fromkeys(wanted, error)
-
-
-async def _find_leaders(cluster: Cluster, partitions: Iterable[TopicPartition]) -> None:
-    if cluster.topics is not None:
-        cluster.topics |= dict.fromkeys(tp.topic for tp in partitions)
-    await cluster.refresh()
-    for tp in partitions:
-        if cluster.metadata.leader(*tp) < 0:
-            raise cluster.metadata.errors.get(tp.topic) or LeaderNotAvailableError(
-                f"{tp} has no leader, or does not exist"
-            )
+    wanted = {TopicPartition(*tp): time for tp, time in times.items()}
+    return await ask_leaders(admin.cluster, wanted, ask, "listing offsets")

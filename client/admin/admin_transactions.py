@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from minikafka.client.admin.admin_requests import ask_about
+from minikafka.client.admin.admin_requests import ask_about, item_error
 from minikafka.client.admin.admin_types import (
     HangingTransaction,
     ProducerState,
     TransactionDescription,
     TransactionListing,
 )
+from minikafka.client.admin.item_errors import ask_leaders
 from minikafka.client.argument_kinds import Int16, Int32, Natural, PartitionArgument
 from minikafka.client.connections.answers import answer_to
 from minikafka.client.connections.base_client import ClusterClient
@@ -19,7 +20,6 @@ from minikafka.client.connections.cluster_client import Cluster, CoordinatorType
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
     KafkaError,
-    LeaderNotAvailableError,
     NetworkError,
     NotCoordinatorError,
     TransactionalIdNotFoundError,
@@ -94,25 +94,18 @@ async def describe_producers(admin: ClusterClient, partition: PartitionArgument)
     tp = TopicPartition(*partition)
     request = DescribeProducersRequest(topics=[TopicRequest(name=tp.topic, partition_indexes=[tp.partition])])
 
-    async def attempt() -> list[ProducerState]:
-        response = await _ask_leader(admin.cluster, tp, request)
-        one = answer_to(request, response)
-        if one.error_code:
-            admin.cluster.refresh_soon()
-            raise error_for(one.error_code, tp.said_of(one.error_message or str(error_for(one.error_code))))
-        return [
-            ProducerState(
-                state.producer_id,
-                state.producer_epoch,
-                state.last_sequence,
-                state.last_timestamp,
-                state.coordinator_epoch,
-                None if state.current_txn_start_offset < 0 else state.current_txn_start_offset,
-            )
-            for state in one.active_producers
-        ]
-
-    return await admin.cluster.retry(attempt, f"describing the producers of {tp}")
+    one = await _ask_leader(admin.cluster, tp, request, f"describing the producers of {tp}")
+    return [
+        ProducerState(
+            state.producer_id,
+            state.producer_epoch,
+            state.last_sequence,
+            state.last_timestamp,
+            state.coordinator_epoch,
+            None if state.current_txn_start_offset < 0 else state.current_txn_start_offset,
+        )
+        for state in one.active_producers
+    ]
 
 
 async def abort_transaction(
@@ -135,14 +128,8 @@ async def abort_transaction(
         topics=[WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])],
     )
 
-    async def attempt() -> None:
-        request = WriteTxnMarkersRequest(markers=[marker])
-        code = answer_to(request, await _ask_leader(admin.cluster, tp, request)).error_code
-        if code:
-            admin.cluster.refresh_soon()
-            raise error_for(code, f"aborting the transaction in {tp}: {error_for(code)}")
-
-    await admin.cluster.retry(attempt, f"aborting the transaction in {tp}")
+    request = WriteTxnMarkersRequest(markers=[marker])
+    await _ask_leader(admin.cluster, tp, request, f"aborting the transaction in {tp}")
 
 
 async def find_hanging_transactions(
@@ -179,15 +166,14 @@ async def _is_coordinated(admin: ClusterClient, one: HangingTransaction, known: 
     return described.producer_id == one.producer.producer_id and one.partition in described.partitions
 
 
-async def _ask_leader(cluster: Cluster, tp: TopicPartition, request: Any) -> Any:
-    """Send a request to a partition's leader. Raises KafkaError, LeaderNotAvailableError if there is no leader."""
-    await cluster.topic(tp.topic, cluster.options.default_api_timeout_ms)
-    leader = cluster.metadata.leader(*tp)
-    if leader < 0:
-        await cluster.refresh()
-        raise LeaderNotAvailableError(f"{tp} has no leader")
-    try:
-        return await cluster.request(request, leader)
-    except KafkaError:
-        cluster.refresh_soon()
-        raise
+async def _ask_leader(cluster: Cluster, tp: TopicPartition, request: Any, what: str) -> Any:
+    """The answer of a partition's leader about the only partition of a request. Raises its KafkaError, after retries."""
+
+    async def ask(leader: int, some: dict[TopicPartition, str]) -> dict[TopicPartition, Any]:
+        one = answer_to(request, await cluster.request(request, leader))
+        return {tp: item_error(one, what) or one}
+
+    found = (await ask_leaders(cluster, {tp: what}, ask, what))[tp]
+    if isinstance(found, KafkaError):
+        raise found
+    return found

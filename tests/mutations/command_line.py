@@ -401,9 +401,9 @@ MUTATIONS = (
     ),
     Mutation(
         "one partition without a leader withholds the offsets of the others",
-        "client/offset_queries.py",
-        "    if leaderless and not partly:\n",
-        "    if leaderless:\n",
+        "client/admin/item_errors.py",
+        "        found.update(leaderless)\n",
+        "        for error in leaderless.values():\n            raise error\n",
         ("tests/client/test_offset_queries.py::test_a_partition_without_a_leader_does_not_withhold_the_others",),
         seeds=TEST_ONLY,
     ),
