@@ -167,7 +167,7 @@ async def _is_coordinated(admin: ClusterClient, one: HangingTransaction, known: 
 
 
 async def _ask_leader(cluster: Cluster, tp: TopicPartition, request: Any, what: str) -> Any:
-    """The answer of a partition's leader about the only partition of a request. Raises its KafkaError, after retries."""
+    """The answer of a partition's leader about a request's only partition. Raises its KafkaError, after retries."""
 
     async def ask(leader: int, some: dict[TopicPartition, str]) -> dict[TopicPartition, Any]:
         one = answer_to(request, await cluster.request(request, leader))

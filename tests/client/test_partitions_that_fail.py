@@ -39,7 +39,7 @@ LED, SILENT, LEADERLESS, NEW, UNKNOWN = (
     TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 2), TopicPartition("t", 3),
     TopicPartition("nix", 0),
 )  # fmt: skip
-"""The partitions asked about, of which the broker with `SILENT` never answers, and there is no `NEW` and no `UNKNOWN`."""
+"""The partitions asked about: the broker with `SILENT` never answers; `NEW` and `UNKNOWN` do not exist."""
 Call = Callable[[Admin], Awaitable[Any]]
 CALLS: dict[str, Call] = {
     "delete_records": lambda admin: admin.delete_records(dict.fromkeys((LED, SILENT, LEADERLESS, NEW, UNKNOWN), 7)),
