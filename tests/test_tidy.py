@@ -36,7 +36,7 @@ IMPORTS_TRIO = {
     "broker/coordinator/transactions/marker_log.py",
     "broker/coordinator/transactions/partition_verifier.py",
     "broker/coordinator/transactions/transaction_coordinator.py",
-    "broker/node/transaction_parts.py",
+    "broker/coordinator/transactions/transaction_parts.py",
     "broker/replication/isr_changes.py",
     "broker/partitions/log_housekeeping.py",
     "broker/partitions/log_cleaner.py",

@@ -6,7 +6,7 @@ def handle(request, context) -> response`. It names the parts of the node that i
 partition is a value in the response. To add an API, add its module to `handler_table.py`.
 
     handler_table.py           all handlers
-    services.py                the parts of a node that handlers use, as Protocols
+    services.py                the parts of a node that handlers use: `Services`, and Protocols for those of one handler
     usual_produce.py           answers the usual small Produce from its bytes
     produce_in_transaction.py  verifies transactional batches with the transaction coordinator
     fetch_response.py          builds responses to Fetch

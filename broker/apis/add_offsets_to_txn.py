@@ -27,7 +27,7 @@ async def handle(
 ) -> AddOffsetsToTxnResponse:
     """Add the group's partition of `__consumer_offsets` to the transaction, so that it gets a marker at the end."""
     index = context.services.groups.partition_in_transaction(request.group_id)
-    error = await context.services.transactions.add_partitions(
+    error = await context.services.transactions.coordinator.add_partitions(
         request.transactional_id,
         ProducerIdentity(request.producer_id, request.producer_epoch),
         frozenset({TopicPartition(TOPIC, index)}),

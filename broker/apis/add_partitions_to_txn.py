@@ -113,7 +113,7 @@ async def _add(
         return _merged({name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in names})
     if len(names) > PARTITIONS_AT_ONCE:
         await Pauses(every=1)()
-    coordinator, producer = context.services.transactions, _producer(transaction)
+    coordinator, producer = context.services.transactions.coordinator, _producer(transaction)
     if transaction.verify_only:
         return _merged(
             await coordinator.verify_partitions(transaction.transactional_id, producer, frozenset(names))

@@ -4,7 +4,7 @@ A partition without a replica on this broker is refused; the broker remembers th
 partition gets a replica here later. Source: Kafka's `ReplicaManager.alterReplicaLogDirs`.
 """
 
-from minikafka.broker.apis.services import ReplicaMoveService
+from minikafka.broker.apis.services import ReplicaService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -22,7 +22,7 @@ MOVES_AT_ONCE = 8
 
 
 async def handle(
-    request: AlterReplicaLogDirsRequest, context: RequestContext[ReplicaMoveService]
+    request: AlterReplicaLogDirsRequest, context: RequestContext[ReplicaService]
 ) -> AlterReplicaLogDirsResponse:
     """Begin the moves. Each partition has its own error; if a partition is named twice, the last directory counts."""
     paths = {
@@ -34,7 +34,7 @@ async def handle(
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     pause = Pauses(MOVES_AT_ONCE)
     for key, path in paths.items():
-        error = context.services.replica_moves.request(key, path)
+        error = context.services.replicas.moves.request(key, path)
         topic = results.setdefault(key.topic, AlterReplicaLogDirTopicResult(topic_name=key.topic))
         topic.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=key.partition, error_code=error))
         await pause()

@@ -3,7 +3,8 @@
 import re
 from typing import Protocol
 
-from minikafka.broker.apis.services import ClusterView, KraftVersionService, RoutesService
+from minikafka.broker.apis.quorum_state import kraft_versions_of
+from minikafka.broker.apis.services import ClusterView, ControllerService, SetupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.features import FEATURES, KRAFT_VERSION
 from minikafka.protocol.errors import ErrorCode
@@ -25,7 +26,7 @@ VERSION_WITH_LEVEL_ZERO = 4
 are left out of their responses."""
 
 
-class ApiVersionsServices(ClusterView, RoutesService, KraftVersionService, Protocol):
+class ApiVersionsServices(ClusterView, ControllerService, SetupService, Protocol):
     """The parts of the node that the handler uses."""
 
 
@@ -41,7 +42,7 @@ async def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     context.connection.software_name = request.client_software_name
     context.connection.software_version = request.client_software_version
-    kraft = context.services.kraft_versions
+    kraft = kraft_versions_of(context.services.controller)
     supported = {name: (lowest, highest) for name, (lowest, highest, _) in FEATURES.items()}
     features = dict(context.services.image.features)
     if kraft.highest:
@@ -51,7 +52,7 @@ async def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=route.key, min_version=route.advertised_min, max_version=route.max_version)
-            for route in context.services.routes.values()
+            for route in context.services.setup.routes.values()
             if route.advertised
         ],
         supported_features=[

@@ -8,22 +8,20 @@ own on the same port.
 Source: `ControllerApis`, `KafkaRaftClient`.
 """
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from minikafka.broker.apis import api_versions, describe_configs, describe_quorum, without_security
 from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS
 from minikafka.broker.apis.forwarded import FORWARDED
-from minikafka.broker.apis.quorum_state import VoterAddress
+from minikafka.broker.apis.quorum_state import controllers_of, default_listener, kraft_versions_of
 from minikafka.broker.apis.raft_voters import VERSIONS, check_cluster, check_update, check_voter
-from minikafka.broker.apis.services import (
-    ClusterView,
-    ConfigsService,
-    KraftVersionService,
-    QuorumService,
-    RoutesService,
-)
+from minikafka.broker.apis.services import NodeSetup
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.connections.routes import ApiHandler, ApiModule
+from minikafka.controller.direct_requests import DirectRequests
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.quorum_controller import QuorumController
 from minikafka.protocol.errors import (
     ErrorCode,
     FencedLeaderEpochError,
@@ -70,51 +68,21 @@ BROKERS, CONTROLLERS = 1, 2
 VERSION_WITH_ENDPOINT_TYPE = 1
 
 
-class DirectController(Protocol):
-    """The controller of this node, asked directly."""
+@dataclass(frozen=True, slots=True)
+class ControllerServices:
+    """Everything that the handlers of a controller listener use.
 
-    async def handle(self, request: Any, version: int) -> Any:
-        """Return the response. Raises NotControllerError unless this node's controller is the active one."""
-        ...
+    Attributes:
+        image: The cluster's committed metadata.
+        controller: This node's controller, for what it knows of the quorum.
+        direct: This node's controller, asked without forwarding: it refuses unless it is the active one.
+        setup: The settings of the node, and the APIs of the listener.
+    """
 
-
-class Controllers(Protocol):
-    """The controllers of the cluster."""
-
-    @property
-    def direct(self) -> DirectController:
-        """The controller of this node."""
-        ...
-
-    @property
-    def active_id(self) -> int:
-        """The node id of the active controller; -1 if unknown."""
-        ...
-
-    @property
-    def epoch(self) -> int:
-        """The leader epoch of the quorum."""
-        ...
-
-    @property
-    def node_id(self) -> int:
-        """The node id of this node."""
-        ...
-
-    @property
-    def default_listener(self) -> str:
-        """The listener by which the controllers reach each other."""
-        ...
-
-    def controllers(self) -> tuple[VoterAddress, ...]:
-        """The addresses of all controllers."""
-        ...
-
-
-class ControllerServices(
-    ClusterView, ConfigsService, QuorumService, KraftVersionService, RoutesService, Controllers, Protocol
-):
-    """Everything that the handlers of a controller listener use."""
+    image: Image
+    controller: QuorumController
+    direct: DirectRequests
+    setup: NodeSetup
 
 
 Context = RequestContext[ControllerServices]
@@ -143,11 +111,11 @@ async def describe_controllers(request: DescribeClusterRequest, context: Context
         raise UnsupportedEndpointTypeError(f"Unsupported endpoint type {request.endpoint_type}")
     services = context.services
     response = DescribeClusterResponse(
-        endpoint_type=CONTROLLERS, cluster_id=services.image.cluster_id, controller_id=services.active_id
+        endpoint_type=CONTROLLERS, cluster_id=services.image.cluster_id, controller_id=services.controller.leader_id
     )
     response.brokers = [
         DescribeClusterBroker(broker_id=one.node_id, host=one.host, port=one.port, rack=None)
-        for one in services.controllers()
+        for one in controllers_of(services.setup.config, services.controller)
     ]
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
@@ -156,8 +124,7 @@ async def describe_controllers(request: DescribeClusterRequest, context: Context
 
 async def quorum(request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
     """Describe the quorum of the metadata partition; NOT_LEADER_OR_FOLLOWER unless this node leads the quorum."""
-    leads = context.services.active_id == context.services.node_id
-    if leads or not describe_quorum.is_of_metadata(request):
+    if _leads(context) or not describe_quorum.is_of_metadata(request):
         return await describe_quorum.handle(request, context)
     refused = ResponsePartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     topic = ResponseTopicData(topic_name=describe_quorum.METADATA_TOPIC, partitions=[refused])
@@ -186,27 +153,28 @@ async def change_voters(request: Any, context: Context) -> Any:
     services = context.services
     check_cluster(request, services.image.cluster_id)
     _check_leader(context)
-    check_voter(request, services.default_listener)
+    check_voter(request, default_listener(services.setup.config))
     return await _asked_leader(request, context)
 
 
 async def update_voter(request: UpdateRaftVoterRequest, context: Context) -> UpdateRaftVoterResponse:
     """Return the active controller's response, or the first error; both with the leader of the quorum."""
-    services = context.services
+    config, controller = context.services.setup.config, context.services.controller
     try:
-        check_cluster(request, services.image.cluster_id)
-        _check_epoch(request.current_leader_epoch, services.epoch)
+        check_cluster(request, context.services.image.cluster_id)
+        _check_epoch(request.current_leader_epoch, controller.leader_epoch)
         _check_leader(context)
-        check_update(request, services.default_listener, services.kraft_versions.level)
-        if all(one.node_id != request.voter_id for one in services.controllers()):
+        check_update(request, default_listener(config), kraft_versions_of(controller).level)
+        if all(one.node_id != request.voter_id for one in controllers_of(config, controller)):
             raise VoterNotFoundError
         response: UpdateRaftVoterResponse = await _asked_leader(request, context)
     except KafkaError as error:
         response = UpdateRaftVoterResponse(error_code=error.code)
-    leader = next((one for one in services.controllers() if one.node_id == services.active_id), None)
+    leader_id = controller.leader_id
+    leader = next((one for one in controllers_of(config, controller) if one.node_id == leader_id), None)
     host, port = (leader.host, leader.port) if leader else ("", 0)
     response.current_leader = CurrentLeader(
-        leader_id=services.active_id, leader_epoch=services.epoch, host=host, port=port
+        leader_id=leader_id, leader_epoch=controller.leader_epoch, host=host, port=port
     )
     return response
 
@@ -236,8 +204,12 @@ def _check_epoch(epoch: int, current: int) -> None:
         raise UnknownLeaderEpochError
 
 
+def _leads(context: Context) -> bool:
+    return context.services.controller.leader_id == context.services.setup.config.node_id
+
+
 def _check_leader(context: Context) -> None:
-    if context.services.active_id != context.services.node_id:
+    if not _leads(context):
         raise NotLeaderOrFollowerError
 
 

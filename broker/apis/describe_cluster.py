@@ -6,7 +6,7 @@ Versions 0 to 2: fenced brokers from 2 (KIP-1073).
 from typing import Protocol
 
 from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS, addresses_of
-from minikafka.broker.apis.services import ClusterView, ControllerId
+from minikafka.broker.apis.services import ClusterView, SetupService
 from minikafka.broker.connections.listener_addresses import Address
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
@@ -22,7 +22,7 @@ VERSIONS = "0-2"
 BROKERS, CONTROLLERS = 1, 2
 
 
-class DescribeClusterServices(ClusterView, ControllerId, Protocol):
+class DescribeClusterServices(ClusterView, SetupService, Protocol):
     """The parts of the node that the handler uses."""
 
 
@@ -42,8 +42,8 @@ async def handle(request: DescribeClusterRequest, context: Context) -> DescribeC
         )
     if request.endpoint_type != BROKERS:
         raise UnsupportedEndpointTypeError(f"Unsupported endpoint type {request.endpoint_type}")
-    services = context.services
-    response = DescribeClusterResponse(cluster_id=services.image.cluster_id, controller_id=services.controller_id)
+    cluster_id, node_id = context.services.image.cluster_id, context.services.setup.config.node_id
+    response = DescribeClusterResponse(cluster_id=cluster_id, controller_id=node_id)
     response.brokers = [_broker(address, fenced=False) for address in addresses_of(context)]
     if request.include_fenced_brokers:
         response.brokers += [_broker(address, fenced=True) for address in addresses_of(context, fenced=True)]

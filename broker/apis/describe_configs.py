@@ -4,7 +4,7 @@ Versions 1 to 4.
 """
 
 from minikafka.broker.apis.repeats import Repeats
-from minikafka.broker.apis.services import ConfigsService
+from minikafka.broker.apis.services import SetupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.settings.describe_configs import ConfigDescriptions
 from minikafka.protocol.messages.describe_configs import (
@@ -21,12 +21,13 @@ EVERY = 16
 """The number of resources that are described between two pauses: a topic takes up to 0.3 ms, the broker 2 ms once."""
 
 
-async def handle(request: DescribeConfigsRequest, context: RequestContext[ConfigsService]) -> DescribeConfigsResponse:
+async def handle(request: DescribeConfigsRequest, context: RequestContext[SetupService]) -> DescribeConfigsResponse:
     """Describe the settings of topics, groups and this broker; other brokers describe their own settings.
 
     Duplicates are included, see `Repeats`.
     """
-    described = ConfigDescriptions(request, context.services.effective_settings, context.services.log_levels)
+    setup = context.services.setup
+    described = ConfigDescriptions(request, setup.effective, setup.log_levels)
     repeats, pause = Repeats(lambda result: DescribeConfigsResponse(results=[result]), context.version), Pauses(EVERY)
     results: list[DescribeConfigsResult] = []
     for resource in request.resources:

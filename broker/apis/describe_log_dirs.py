@@ -6,7 +6,7 @@ Versions 1 to 5: with the sizes of partitions and file systems (KIP-827), and co
 from collections.abc import Collection
 from typing import Protocol
 
-from minikafka.broker.apis.services import LogDirectory, LogDirectoryService, PartitionStore
+from minikafka.broker.apis.services import PartitionStore, ReplicaService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
@@ -18,6 +18,7 @@ from minikafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from minikafka.storage.directories.data_directory import DataDirectory
 from minikafka.storage.logs.log import Log
 from minikafka.storage.steps import Pauses
 
@@ -25,7 +26,7 @@ REQUEST = DescribeLogDirsRequest
 VERSIONS = "1-5"
 
 
-class LogDirServices(LogDirectoryService, PartitionStore, Protocol):
+class LogDirServices(PartitionStore, ReplicaService, Protocol):
     """The parts of the node that the handler uses."""
 
 
@@ -44,12 +45,13 @@ async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeL
         else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     )
     response, pause = DescribeLogDirsResponse(), Pauses()
-    for directory in services.log_directories():
+    for directory in services.replicas.logs.directories:
         result = DescribeLogDirsResult(log_dir=directory.path)
-        result.total_bytes, result.usable_bytes = directory.total_bytes, directory.usable_bytes
-        if directory.failed:
+        sizes = directory.sizes()
+        if sizes is None:
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         else:
+            result.total_bytes, result.usable_bytes = sizes
             result.is_cordoned = directory.cordoned
             result.topics = await _topics(directory, services.partitions, wanted, pause)
         response.results.append(result)
@@ -57,7 +59,7 @@ async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeL
 
 
 async def _topics(
-    directory: LogDirectory, partitions: Partitions, wanted: Collection[tuple[str, int]] | None, pause: Pauses
+    directory: DataDirectory, partitions: Partitions, wanted: Collection[tuple[str, int]] | None, pause: Pauses
 ) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for is_future, logs in ((False, directory.logs), (True, directory.futures)):

@@ -4,9 +4,10 @@ Versions 0 to 2.
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 
-from minikafka.broker.apis.quorum_state import VoterAddress
-from minikafka.broker.apis.services import QuorumService
+from minikafka.broker.apis.quorum_state import VoterAddress, quorum_of
+from minikafka.broker.apis.services import ControllerService, SetupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.quorum.quorum_description import QuorumDescription, ReplicaDescription
 from minikafka.protocol.errors import ErrorCode
@@ -28,14 +29,18 @@ METADATA_TOPIC, METADATA_PARTITION = "__cluster_metadata", 0
 VERSION_WITH_NODES = 2
 
 
-async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumService]) -> DescribeQuorumResponse:
+class QuorumServices(ControllerService, SetupService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumServices]) -> DescribeQuorumResponse:
     """Describe the metadata partition.
 
     If a request names other partitions, all its partitions get UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
     """
     if not is_of_metadata(request):
         return DescribeQuorumResponse(topics=[_unknown(topic) for topic in request.topics])
-    quorum = await context.services.quorum()
+    quorum = await quorum_of(context.services.setup.config, context.services.controller)
     topic = ResponseTopicData(topic_name=METADATA_TOPIC, partitions=[_described(quorum.description)])
     nodes = _nodes(quorum.addresses) if context.version >= VERSION_WITH_NODES else []
     return DescribeQuorumResponse(topics=[topic], nodes=nodes)

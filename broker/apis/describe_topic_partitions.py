@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from minikafka.broker.apis.cluster_answers import TOPIC_OPERATIONS, offline
-from minikafka.broker.apis.services import ClusterView, SettingsService
+from minikafka.broker.apis.services import ClusterView, SetupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.protocol.errors import ErrorCode, InvalidRequestError, InvalidTopicError
@@ -22,7 +22,7 @@ VERSIONS = "0"
 NO_LEADER = -1
 
 
-class TopicServices(ClusterView, SettingsService, Protocol):
+class TopicServices(ClusterView, SetupService, Protocol):
     """The parts of the node that the handler uses."""
 
 
@@ -43,7 +43,7 @@ async def handle(
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
             return _refuse(request)
         names = [name for name in names if name >= cursor.topic_name]
-    limit_max = context.services.config.number("max.request.partition.size.limit")
+    limit_max = context.services.setup.config.number("max.request.partition.size.limit")
     limit = min(max(request.response_partition_limit, 1), limit_max)
     response = DescribeTopicPartitionsResponse()
     for name in names:

@@ -16,7 +16,7 @@ async def handle(
     request: DescribeTransactionsRequest, context: RequestContext[TransactionService]
 ) -> DescribeTransactionsResponse:
     """Describe transactions. Each transactional id has its own error, duplicates included; see `Repeats`."""
-    coordinator = context.services.transactions
+    coordinator = context.services.transactions.coordinator
     repeats = Repeats(lambda state: DescribeTransactionsResponse(transaction_states=[state]), context.version)
     states = [repeats.check(name, await coordinator.describe(name)) for name in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=states)

@@ -19,7 +19,7 @@ CLIENT_VERSION_1, CLIENT_VERSION_2 = 0, 2
 
 async def handle(request: EndTxnRequest, context: RequestContext[TransactionService]) -> EndTxnResponse:
     """End a transaction. The response is sent when the outcome is committed; the markers are written after that."""
-    ended = await context.services.transactions.end(
+    ended = await context.services.transactions.coordinator.end(
         request.transactional_id,
         ProducerIdentity(request.producer_id, request.producer_epoch),
         commit=request.committed,

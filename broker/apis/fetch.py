@@ -89,7 +89,7 @@ def _fetcher_of(request: FetchRequest, context: Context) -> Fetcher:
     return Fetcher(
         replica_id,
         request.replica_state.replica_epoch,
-        request.rack_id if context.services.rack_aware else "",
+        request.rack_id if context.services.fetching.rack_aware else "",
         replica_id >= 0 or context.version < VERSION_OF_ANY_REPLICA,
     )
 
@@ -142,7 +142,7 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     if few is not None and not isinstance(few, LongPoll):
         return few
     await (in_task() if few is None else offered(few))
-    sessions = context.services.fetch_sessions
+    sessions = context.services.fetching.sessions
     by_id = context.version >= VERSION_BY_ID
     session: Session | None = None
     asked = await in_steps(_asked(request, context, by_id))
@@ -266,9 +266,10 @@ def _read_all(
 ) -> Generator[None, None, Reads]:
     answers = Reads()
     follows = fetcher.replica_id >= 0
-    throttle = context.services.leader_throttle
+    fetching = context.services.fetching
+    throttle = fetching.leader_throttle
     throttled = follows and throttle.wait_ms(steady_ms()) > 0
-    budget = min(request.max_bytes, context.services.fetch_max_bytes)
+    budget = min(request.max_bytes, fetching.max_bytes)
     for number, cached in enumerate(wanted, 1):
         if number % AT_ONCE == 0:
             yield
@@ -311,7 +312,7 @@ def _looked_at(
     """
     key = cached.key
     if follows:
-        changes.follow(key, (partition.tail, True), (partition.visible, context.services.rack_aware))
+        changes.follow(key, (partition.tail, True), (partition.visible, context.services.fetching.rack_aware))
         if len(found.records) or cached.fetch_offset == partition.log.end_offset:
             changes.keys.pop(key, None)
         return
@@ -356,7 +357,7 @@ def _count(answers: Reads, context: Context) -> None:
     now_ms = steady_ms()
     for cached, answer in answers.partitions:
         partition = TopicPartition(cached.topic, cached.partition)
-        context.services.leader_throttle.record(partition, len(answer.records or b""), now_ms)
+        context.services.fetching.leader_throttle.record(partition, len(answer.records or b""), now_ms)
 
 
 def count_sent(answers: Reads, context: Context, times: int, follows: bool = False) -> None:
@@ -400,7 +401,7 @@ def _watch(
         answers.watch(partition.visible)
         return
     answers.watch(partition.tail)
-    if context.services.rack_aware:
+    if context.services.fetching.rack_aware:
         answers.watch(partition.visible)
         answers.urgent |= cached.answered and found.high_watermark > cached.high_watermark
 

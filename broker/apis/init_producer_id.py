@@ -4,9 +4,7 @@ Versions 0 to 5: PRODUCER_FENCED from 4 (KIP-588). Version 6, with two-phase com
 only served with `unstable.api.versions.enable`.
 """
 
-from typing import Protocol
-
-from minikafka.broker.apis.services import ProducerIdService, TransactionService
+from minikafka.broker.apis.services import TransactionService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.protocol.errors import ErrorCode
@@ -20,11 +18,7 @@ NONE = -1
 VERSION_WITH_FENCED = 4
 
 
-class InitProducerServices(ProducerIdService, TransactionService, Protocol):
-    """The parts of the node that the handler uses."""
-
-
-Context = RequestContext[InitProducerServices]
+Context = RequestContext[TransactionService]
 
 
 async def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
@@ -36,12 +30,13 @@ async def handle(request: InitProducerIdRequest, context: Context) -> InitProduc
     """
     if request.transactional_id == "" or (request.producer_id == NONE) != (request.producer_epoch == NONE):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=NONE)
+    transactions = context.services.transactions
     if request.transactional_id is None:
-        return InitProducerIdResponse(producer_id=await context.services.producer_ids.next(), producer_epoch=0)
+        return InitProducerIdResponse(producer_id=await transactions.producer_ids.next(), producer_epoch=0)
     expected = None
     if request.producer_id != NONE:
         expected = ProducerIdentity(request.producer_id, request.producer_epoch)
-    found = await context.services.transactions.init_producer_id(
+    found = await transactions.coordinator.init_producer_id(
         request.transactional_id,
         request.transaction_timeout_ms,
         expected,

@@ -15,4 +15,4 @@ async def handle(
     request: ListTransactionsRequest, context: RequestContext[TransactionService]
 ) -> ListTransactionsResponse:
     """List the transactional ids that match all filters of the request."""
-    return await context.services.transactions.list(request)
+    return await context.services.transactions.coordinator.list(request)

@@ -15,10 +15,9 @@ from minikafka.broker.apis.cluster_answers import (
 )
 from minikafka.broker.apis.services import (
     ClusterView,
-    ControllerId,
     ControllerService,
-    ReplicationService,
-    SettingsService,
+    ReplicaService,
+    SetupService,
 )
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.request_context import RequestContext
@@ -44,7 +43,7 @@ VERSION_WITH_IDS = 10
 AUTO_CREATION_TIMEOUT_MS = 5000
 
 
-class MetadataServices(ClusterView, ControllerId, ControllerService, ReplicationService, SettingsService, Protocol):
+class MetadataServices(ClusterView, ControllerService, ReplicaService, SetupService, Protocol):
     """The parts of the node that the handler uses."""
 
 
@@ -62,7 +61,7 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     response = MetadataResponse(
         brokers=brokers(addresses_of(context)),
         cluster_id=services.image.cluster_id,
-        controller_id=services.controller_id,
+        controller_id=services.setup.config.node_id,
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
@@ -139,14 +138,14 @@ async def _known(
     topic: Topic, request: MetadataRequest, context: Context, pause: Pauses
 ) -> MetadataResponseTopic:
     services, operations = context.services, request.include_topic_authorized_operations
-    lost = services.replication.recently_lost
+    lost = services.replicas.fetchers.recently_lost
     return await topic_answer(topic, services.image, pause, operations=operations, lost=lost)
 
 
 async def _create_missing(names: list[str], context: Context, pause: Pauses) -> None:
     """Create missing topics if `auto.create.topics.enable` is set; topics that cannot be created remain unknown."""
-    services = context.services
-    if not services.config.flag("auto.create.topics.enable"):
+    services, config = context.services, context.services.setup.config
+    if not config.flag("auto.create.topics.enable"):
         return
     missing = []
     for name in names:
@@ -155,8 +154,8 @@ async def _create_missing(names: list[str], context: Context, pause: Pauses) -> 
             missing.append(
                 CreatableTopic(
                     name=name,
-                    num_partitions=services.config.number("num.partitions"),
-                    replication_factor=services.config.number("default.replication.factor"),
+                    num_partitions=config.number("num.partitions"),
+                    replication_factor=config.number("default.replication.factor"),
                 )
             )
     if missing:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from minikafka.broker.apis.quorum_state import default_listener
-from minikafka.broker.apis.services import ClusterView, ControllerService, SettingsService
+from minikafka.broker.apis.services import ClusterView, ControllerService, SetupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.connections.routes import ApiHandler
 from minikafka.protocol.errors import InconsistentClusterIdError, InvalidRequestError
@@ -24,7 +24,7 @@ __all__ = ["HANDLERS", "VERSIONS", "change", "check_cluster", "check_update", "c
 VERSIONS: dict[type, str] = {AddRaftVoterRequest: "0-1", RemoveRaftVoterRequest: "0"}
 
 
-class Services(ClusterView, ControllerService, SettingsService, Protocol):
+class Services(ClusterView, ControllerService, SetupService, Protocol):
     """The parts of the node that these handlers use."""
 
 
@@ -38,7 +38,7 @@ async def change(request: Any, context: RequestContext[Services]) -> Any:
     """
     services = context.services
     check_cluster(request, services.image.cluster_id)
-    check_voter(request, default_listener(services.config))
+    check_voter(request, default_listener(services.setup.config))
     return await services.controller.handle(request, context.version)
 
 

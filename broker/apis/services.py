@@ -1,30 +1,60 @@
-"""The parts of a node that handlers use, as small Protocols.
+"""The parts of a node that handlers use.
 
-A handler's module names the Protocols that it needs, as `RequestContext[GroupService]`, or in a Protocol of its own if
-it needs several. `Services` is all of them together, which a node must offer. Tests offer only the Protocols that the
-handler under test names.
+A handler's module names the parts that it needs by small Protocols, as `RequestContext[GroupService]`, or in a Protocol
+of its own if it needs several. `Services` has all of them. Tests offer only the parts that the handler under test
+names.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from minikafka.broker.apis.quorum_state import KraftVersions, Quorum
 from minikafka.broker.connections.routes import Route
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
-from minikafka.broker.coordinator.transactions.marker_log import MarkerLog
-from minikafka.broker.coordinator.transactions.partition_verifier import PartitionVerifier
-from minikafka.broker.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+from minikafka.broker.coordinator.transactions.transaction_parts import TransactionParts
 from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.replication.replica_parts import ReplicaParts
 from minikafka.broker.replication.replication_throttle import Throttle
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.broker.telemetry.clients import TelemetryClients
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.quorum_controller import QuorumController
 from minikafka.controller.settings.effective_settings import EffectiveSettings
-from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.names import TopicPartition
-from minikafka.storage.logs.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSetup:
+    """The settings of a node, and the APIs that it serves.
+
+    Attributes:
+        config: The settings with which the node was started.
+        effective: The settings of topics, brokers and groups that are in effect.
+        log_levels: The level of each logger, by the logger's name.
+        routes: The routing table of the listener, by API key.
+    """
+
+    config: NodeConfig
+    effective: EffectiveSettings
+    log_levels: Mapping[str, str]
+    routes: Mapping[int, Route[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """The state and the limits that all fetches from a node share.
+
+    Attributes:
+        sessions: The incremental fetch sessions (KIP-227).
+        max_bytes: The setting `fetch.max.bytes`.
+        rack_aware: Whether consumers are sent to replicas of their rack (`replica.selector.class`).
+        leader_throttle: The throttle of replication from this node (`leader.replication.throttled.rate`).
+    """
+
+    sessions: SessionCache
+    max_bytes: int
+    rack_aware: bool
+    leader_throttle: Throttle
 
 
 class Clock(Protocol):
@@ -44,29 +74,21 @@ class ClusterView(Protocol):
         ...
 
 
-class ControllerId(Protocol):
-    """The controller as clients see it."""
-
-    @property
-    def controller_id(self) -> int:
-        """The id of the node to which clients send changes; that node forwards them to the active controller."""
-        ...
-
-
-class Controller(Protocol):
-    """Carries out requests that change the cluster."""
-
-    async def handle(self, request: Any, version: int) -> Any:
-        """Return the active controller's response. Raises KafkaError."""
-        ...
-
-
 class ControllerService(Protocol):
-    """Access to the active controller."""
+    """Access to the controllers of the cluster."""
 
     @property
-    def controller(self) -> Controller:
-        """The controller; it forwards requests if the active controller is another node."""
+    def controller(self) -> QuorumController:
+        """This node's controller; it forwards requests if the active controller is another node."""
+        ...
+
+
+class SetupService(Protocol):
+    """Access to the settings of the node."""
+
+    @property
+    def setup(self) -> NodeSetup:
+        """The settings of the node, and its APIs."""
         ...
 
 
@@ -83,23 +105,17 @@ class FetchService(Protocol):
     """State and limits of fetches."""
 
     @property
-    def fetch_sessions(self) -> SessionCache:
-        """The incremental fetch sessions of this node (KIP-227)."""
+    def fetching(self) -> Fetching:
+        """What all fetches from this node share."""
         ...
 
-    @property
-    def fetch_max_bytes(self) -> int:
-        """The setting `fetch.max.bytes`."""
-        ...
+
+class ReplicaService(Protocol):
+    """Access to what creates, copies and moves the replicas of this node."""
 
     @property
-    def rack_aware(self) -> bool:
-        """Whether consumers are sent to replicas of their rack (`replica.selector.class`)."""
-        ...
-
-    @property
-    def leader_throttle(self) -> Throttle:
-        """The throttle of replication from this node (`leader.replication.throttled.rate`)."""
+    def replicas(self) -> ReplicaParts:
+        """The data directories, the fetchers from other brokers, and the moves between directories."""
         ...
 
 
@@ -113,21 +129,11 @@ class GroupService(Protocol):
 
 
 class TransactionService(Protocol):
-    """Access to the transaction coordinator and the transaction markers of this node."""
+    """Access to what serves transactions and idempotent producers."""
 
     @property
-    def transactions(self) -> TransactionCoordinator:
-        """The coordinator of transactional ids."""
-        ...
-
-    @property
-    def partition_verifier(self) -> PartitionVerifier:
-        """The verifier that asks the coordinators of transactions before records are appended."""
-        ...
-
-    @property
-    def marker_log(self) -> MarkerLog:
-        """The log that writes transaction markers to the partitions of this node."""
+    def transactions(self) -> TransactionParts:
+        """The transaction coordinator, the verifier of partitions, the markers, and the producer ids."""
         ...
 
 
@@ -148,116 +154,6 @@ class CoordinatorService(Protocol):
         ...
 
 
-class ProducerIdSource(Protocol):
-    """Hands out producer ids."""
-
-    async def next(self) -> int:
-        """Return an id that was never handed out before. Raises KafkaError."""
-        ...
-
-
-class ProducerIdService(Protocol):
-    """Producer ids for idempotent producers."""
-
-    @property
-    def producer_ids(self) -> ProducerIdSource:
-        """The source of producer ids, which are unique in the cluster."""
-        ...
-
-
-class PeerConnections(Protocol):
-    """The state of the connections to other brokers."""
-
-    def recently_lost(self, node_id: int) -> bool:
-        """Whether the connection to a broker has just broken and could not be restored."""
-        ...
-
-
-class ReplicationService(Protocol):
-    """The fetchers that follow other brokers."""
-
-    @property
-    def replication(self) -> PeerConnections:
-        """The connections to the leaders that this node follows, one for each leader."""
-        ...
-
-
-class SettingsService(Protocol):
-    """The node's own settings."""
-
-    @property
-    def config(self) -> NodeConfig:
-        """The settings with which the node was started."""
-        ...
-
-
-class ConfigsService(Protocol):
-    """The settings that DescribeConfigs shows."""
-
-    @property
-    def effective_settings(self) -> EffectiveSettings:
-        """The settings of topics, brokers and groups that are in effect."""
-        ...
-
-    @property
-    def log_levels(self) -> dict[str, str]:
-        """The level of each logger, by the logger's name."""
-        ...
-
-
-class RoutesService(Protocol):
-    """The APIs of this node."""
-
-    @property
-    def routes(self) -> Mapping[int, Route[Any]]:
-        """The routing table of the listener, by API key."""
-        ...
-
-
-@dataclass(slots=True, frozen=True)
-class LogDirectory:
-    """A directory of `log.dirs` with its logs.
-
-    Attributes:
-        total_bytes, usable_bytes: The size and the free space of the file system; -1 if the directory has failed.
-        cordoned: Whether no new logs are created in the directory.
-        futures: Copies of logs that are in other directories.
-    """
-
-    path: str
-    total_bytes: int = -1
-    usable_bytes: int = -1
-    failed: bool = False
-    cordoned: bool = False
-    logs: Mapping[TopicPartition, Log] = field(default_factory=dict[TopicPartition, Log])
-    futures: Mapping[TopicPartition, Log] = field(default_factory=dict[TopicPartition, Log])
-
-
-class ReplicaMover(Protocol):
-    """Moves replicas between data directories."""
-
-    def request(self, key: TopicPartition, path: str) -> ErrorCode:
-        """Move a replica to the data directory `path`, now or when the replica is created."""
-        ...
-
-
-class ReplicaMoveService(Protocol):
-    """Access to the moves of replicas between data directories."""
-
-    @property
-    def replica_moves(self) -> ReplicaMover:
-        """The moves of this node's replicas."""
-        ...
-
-
-class LogDirectoryService(Protocol):
-    """The data directories."""
-
-    def log_directories(self) -> list[LogDirectory]:
-        """Return all data directories, including failed ones."""
-        ...
-
-
 class TelemetryService(Protocol):
     """Access to the metrics that clients push."""
 
@@ -267,43 +163,18 @@ class TelemetryService(Protocol):
         ...
 
 
-class KraftVersionService(Protocol):
-    """The level of the feature `kraft.version`, for handlers that show or check the level."""
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that the handlers of a broker use; each attribute is described by the Protocol that has it."""
 
-    @property
-    def kraft_versions(self) -> KraftVersions:
-        """The current level, and the highest level that this node supports."""
-        ...
-
-
-class QuorumService(Protocol):
-    """The quorum of the metadata log."""
-
-    async def quorum(self) -> Quorum:
-        """Describe the quorum as its leader sees it. Raises RequestTimedOutError if there is no leader."""
-        ...
-
-
-class Services(
-    Clock,
-    ClusterView,
-    ControllerId,
-    ControllerService,
-    PartitionStore,
-    FetchService,
-    GroupService,
-    TransactionService,
-    CoordinatorService,
-    ProducerIdService,
-    ReplicationService,
-    SettingsService,
-    ConfigsService,
-    RoutesService,
-    LogDirectoryService,
-    ReplicaMoveService,
-    QuorumService,
-    KraftVersionService,
-    TelemetryService,
-    Protocol,
-):
-    """Everything that the handlers of a node use."""
+    now_ms: Callable[[], int]
+    image: Image
+    controller: QuorumController
+    setup: NodeSetup
+    partitions: Partitions
+    fetching: Fetching
+    replicas: ReplicaParts
+    groups: GroupCoordinator
+    transactions: TransactionParts
+    coordinators: Coordinators
+    telemetry: TelemetryClients

@@ -33,7 +33,7 @@ async def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnM
     """
     pause = Pauses()
     names = [await _names(marker, pause) for marker in request.markers]
-    results = await context.services.marker_log.write_all(
+    results = await context.services.transactions.marker_log.write_all(
         [(_marker(marker), some) for marker, some in zip(request.markers, names, strict=True)]
     )
     return await _response(request, results)

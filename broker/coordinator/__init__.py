@@ -6,6 +6,7 @@ the partition rebuilds the state from the log with the same `apply`. The present
 the log and the state different. A deadline that concerns very many groups or transactions leads to several decisions,
 so that other operations run between them.
 
+    coordinator_parts.py    CoordinatorParts: creates and connects the coordinators of a node
     coordinator_lookup.py   finds the coordinator of a group or a transactional id
     decision.py             Decision: records, replies and the next step
     deadlines.py            Deadlines: named deadlines in a heap

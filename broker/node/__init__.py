@@ -15,7 +15,6 @@ randomness, network). No other file obtains these from the machine, so that a si
     stuck_loop.py           ends a process whose event loop is stuck when it is told to stop
     node.py                 a node that serves clients: the order of start and stop
     broker_parts.py         creates and connects the parts of that node; the services of handlers
-    transaction_parts.py    creates and connects the parts that serve transactions
     full_disk.py            recognizes and describes the errors of a full disk
     start_errors.py         explains why a node cannot start, in terms of its settings
     directory_kinds.py      whether a directory belongs to a cluster, to one of its nodes, or to a single node
@@ -28,7 +27,6 @@ randomness, network). No other file obtains these from the machine, so that a si
     runtime_settings.py     settings that change while the node runs
     registration.py         broker registration, heartbeats, controlled shutdown
     directory_reports.py    tells the controller of failed data directories, and of the directory of each replica
-    producer_ids.py         producer ids, from blocks that the controller allocates
     metrics_parts.py        the metrics of the node, and the listener that serves them
 
 *Caveats*: a change of `process.roles` needs a restart, as in Kafka. There is one logger, `root`. Some steps of tasks

@@ -11,14 +11,15 @@ directory of the metadata log has failed. The node also stops if it cannot tell 
 `DirectoryReports.run` is a trio task. Source: Kafka's `AssignmentsManager`, `BrokerLifecycleManager`.
 """
 
-from collections.abc import Callable
 from itertools import groupby, islice
 from typing import Any, Protocol
 
 import structlog
 import trio
 
+from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.settings.metadata_log_settings import metadata_directory
 from minikafka.protocol.errors import ErrorCode, KafkaError, KafkaStorageError
 from minikafka.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -71,27 +72,17 @@ class DirectoryReports:
     """Reports the failed and cordoned data directories of this broker, and the directories of its replicas.
 
     Args:
-        node_id: The id of this broker.
+        config: The settings of the node.
         controller: Receives the reports.
-        logs: Returns the logs of this node, with its data directories.
-        metadata_directory: The path of the directory that has the metadata log.
-        timeout_ms: `log.dir.failure.timeout.ms`.
+        logs: The logs of this node, with its data directories.
     """
 
-    def __init__(
-        self,
-        node_id: int,
-        controller: Controller,
-        logs: Callable[[], LogManager],
-        *,
-        metadata_directory: str,
-        timeout_ms: int,
-    ) -> None:
-        self._node_id = node_id
+    def __init__(self, config: NodeConfig, controller: Controller, logs: LogManager) -> None:
+        self._node_id = config.node_id
         self._controller = controller
         self._logs = logs
-        self._metadata_directory = metadata_directory
-        self._timeout_ms = timeout_ms
+        self._metadata_directory = metadata_directory(config.static)
+        self._timeout_ms = config.number("log.dir.failure.timeout.ms")
         self._assigned: dict[Replica, bytes] = {}
         self._changed = trio.Event()
         self._scope = trio.CancelScope()
@@ -117,7 +108,7 @@ class DirectoryReports:
         Raises:
             KafkaStorageError: No data directory is left, or that of the metadata log has failed.
         """
-        logs = self._logs()
+        logs = self._logs
         failed = [one for one in logs.directories if one.failure is not None]
         texts = "; ".join(f"{one.path}: {one.failure}" for one in failed)
         if failed and not logs.healthy:
@@ -162,7 +153,7 @@ class DirectoryReports:
         broker = self._controller.image.brokers.get(self._node_id)
         if broker is None or broker.epoch != self._controller.broker_epoch:
             return []
-        failed = [one.id for one in self._logs().directories if one.failure is not None and one.id != UNASSIGNED]
+        failed = [one.id for one in self._logs.directories if one.failure is not None and one.id != UNASSIGNED]
         return [directory for directory in failed if directory in broker.log_dirs]
 
     def _is_cordoning_unreported(self) -> bool:
@@ -170,7 +161,7 @@ class DirectoryReports:
         broker = self._controller.image.brokers.get(self._node_id)
         if broker is None or broker.epoch != self._controller.broker_epoch:
             return False
-        return broker.cordoned != tuple(self._logs().cordoned_ids())
+        return broker.cordoned != tuple(self._logs.cordoned_ids())
 
     async def _send_heartbeat(self, failed: list[bytes]) -> None:
         if failed:
@@ -181,7 +172,7 @@ class DirectoryReports:
             current_metadata_offset=self._controller.offset,
             want_fence=False,
             offline_log_dirs=failed,
-            cordoned_log_dirs=self._logs().cordoned_ids(),
+            cordoned_log_dirs=self._logs.cordoned_ids(),
         )
         await self._send(request, HEARTBEAT_VERSION)
 

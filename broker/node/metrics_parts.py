@@ -60,23 +60,24 @@ def broker_collectors(
     config: NodeConfig, system: System, parts: BrokerParts, why_not_ready: Callable[[], str]
 ) -> list[Collector]:
     """The collectors of a broker, which may also be a controller."""
-    partitions = parts.partitions
+    partitions, replicas, coordinators, server = parts.partitions, parts.replicas, parts.coordinators, parts.server
+    services, times = parts.services, parts.times
     return [
         _state(why_not_ready),
         replica_metrics(partitions, lambda: parts.image, lambda: parts.long_polls.waiting),
-        fetcher_metrics(parts.replication.fetched),
-        isr_metrics(parts.isr_changes),
+        fetcher_metrics(replicas.fetchers.fetched),
+        isr_metrics(replicas.isr_changes),
         connection_metrics(
-            lambda: [one.info.listener for one in parts.serving.connections] if parts.serving else [],
-            lambda: parts.serving.accepted if parts.serving else 0,
-            lambda: len(parts.fetch_sessions),
+            lambda: [one.info.listener for one in server.connections],
+            lambda: server.accepted,
+            lambda: len(services.fetching.sessions),
         ),
-        *([request_metrics(parts.times, lambda key: parts.routes[key].name)] if parts.times is not None else []),
+        *([] if times is None else [request_metrics(times, lambda key: services.setup.routes[key].name)]),
         topic_metrics(partitions),
-        group_metrics(parts.groups, partitions),
-        transaction_metrics(parts.transactions, parts.now_ms),
+        group_metrics(coordinators.groups, partitions),
+        transaction_metrics(coordinators.transactions.coordinator, services.now_ms),
         directory_metrics(lambda: parts.logs),
-        client_metrics(parts.telemetry, parts.now_ms),
+        client_metrics(services.telemetry, services.now_ms),
         *_controller_collectors(config, parts.controller),
         *_process(system),
         log_metrics(partitions),

@@ -22,7 +22,6 @@ from minikafka.broker.node.registration import Registration
 from minikafka.broker.node.start_log import NodeLog
 from minikafka.broker.node.system import System
 from minikafka.broker.partitions.log_housekeeping import repeat
-from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.records import Record
@@ -58,7 +57,6 @@ class Node:
         self._logs_loaded = False
         self._waits_for = "the controllers of the cluster"
         self._registration: Registration | None = None
-        self._follower: MetadataFollower | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until `stop`, then close the logs cleanly. `task_status` receives the address of the first listener.
@@ -81,15 +79,15 @@ class Node:
                 await nursery.start(self._controller_listener().run)
                 if not self._logs_loaded:
                     await self._join_for_the_first_time()
-                for task in (*parts.housekeeping().tasks(), (ROOM_CHECK_MS, self._look_for_room, "room")):
+                for task in parts.housekeeping().tasks():
                     nursery.start_soon(repeat, *task)
                 nursery.start_soon(parts.log_cleaner().run)
-                nursery.start_soon(parts.replica_moves.run)
+                nursery.start_soon(parts.replicas.moves.run)
                 self._waits_for = "the registration of this broker"
-                await nursery.start(parts.groups.run)
-                await nursery.start(parts.transaction_parts.run)
-                await nursery.start(parts.replication.run)
-                nursery.start_soon(parts.isr_changes.run)
+                await nursery.start(parts.coordinators.groups.run)
+                await nursery.start(parts.coordinators.transactions.run)
+                await nursery.start(parts.replicas.fetchers.run)
+                nursery.start_soon(parts.replicas.isr_changes.run)
                 await self._serve_clients(nursery, task_status)
         finally:
             if self._logs_loaded:
@@ -135,7 +133,7 @@ class Node:
     def _load_logs(self) -> None:
         self.parts.logs.load()
         self._claim_metadata_directory()
-        self.parts.update_cordoned()
+        self.parts.runtime_settings.update()
         self._logs_loaded = True
         self.parts.directory_reports.check()
 
@@ -155,7 +153,7 @@ class Node:
 
     async def _join_for_the_first_time(self) -> None:
         """Give data directories without a cluster id the cluster id of the quorum, and load the logs."""
-        self.parts.name_cluster(await self.parts.controller.wait_for_cluster_id())
+        self.parts.logs.join(await self.parts.controller.wait_for_cluster_id())
         self._load_logs()
 
     async def _serve_clients(self, nursery: trio.Nursery, task_status: trio.TaskStatus[str]) -> None:
@@ -167,7 +165,7 @@ class Node:
                 listeners.callback(bound[-1][1].close)
             await self._register(nursery, bound)
             listeners.pop_all()  # They are closed by the server from now on.
-        server = self.parts.server()
+        server = self.parts.server
         nursery.start_soon(self.parts.long_polls.run)
         for name, listening in bound:
             nursery.start_soon(server.serve, listening, name)
@@ -203,6 +201,7 @@ class Node:
         self._registration = registration
         nursery.start_soon(registration.send_heartbeats)
         await self._follow_metadata()
+        nursery.start_soon(repeat, ROOM_CHECK_MS, self._look_for_room, "room")
         self._waits_for = "the controller, which has to unfence this broker"
         registration.ready_to_lead()
         nursery.start_soon(self.parts.directory_reports.run)
@@ -213,12 +212,12 @@ class Node:
 
         No change is missed in between: a change that is committed early waits until the replicas are created.
         """
-        follower = self.parts.metadata_follower()
+        follower = self.parts.replicas.follower
         started = trio.Event()
 
         async def apply_settings(records: Sequence[Record]) -> None:
-            self.parts.coordinators.remember_partitions()
-            self.parts.apply_settings(records)
+            self.parts.coordinators.lookup.remember_partitions()
+            self.parts.runtime_settings.apply(records)
 
         async def apply(records: Sequence[Record]) -> None:
             await started.wait()
@@ -226,16 +225,13 @@ class Node:
 
         self.parts.controller.subscribe(apply_settings)
         self.parts.controller.subscribe(apply)
-        self.parts.coordinators.remember_partitions()
-        self.parts.update_cordoned()
+        self.parts.coordinators.lookup.remember_partitions()
         self.parts.runtime_settings.update()
         await in_steps(follower.start())
         started.set()
-        self._follower = follower
 
     async def _look_for_room(self) -> None:
-        if self._follower is not None:
-            await in_steps(self._follower.look_for_room())
+        await in_steps(self.parts.replicas.follower.look_for_room())
 
     # -- stop ----------------------------------------------------------------------------------------------------
 

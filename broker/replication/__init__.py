@@ -7,6 +7,7 @@ the in-sync replicas. The follower appends the response unchanged, and truncates
 diverging epoch (`partitions/follower_log.py`). When a follower has caught up or lags, the leader asks the controller
 for another ISR.
 
+    replica_parts.py            ReplicaParts: creates and connects what keeps a node's replicas
     replica_fetcher.py          ReplicaFetcherManager, ReplicaFetcher: one task and one connection per leader
     follower_fetch_state.py     FollowerFetchState: the fetch session with one leader, requests and responses (pure)
     fetch_backoff.py            delays after a failed fetch or connection (pure)

@@ -77,7 +77,7 @@ class ReplicaMoves:
     Args:
         node_id: This node.
         image: The metadata.
-        logs: Returns the logs of this node.
+        logs: The logs of this node.
         partitions: The replicas of this node.
         throttle: `replica.alter.log.dirs.io.max.bytes.per.second`.
         placed: Has the controller assign a directory: topic id, partition, directory id.
@@ -87,7 +87,7 @@ class ReplicaMoves:
         self,
         node_id: int,
         image: Image,
-        logs: Callable[[], LogManager],
+        logs: LogManager,
         partitions: Partitions,
         throttle: Throttle,
         placed: Callable[[bytes, int, bytes], None],
@@ -112,7 +112,7 @@ class ReplicaMoves:
         Returns:
             NONE if the move has begun, goes on, or there is nothing to do; otherwise the error of the replica.
         """
-        logs, partition = self._logs(), self._partitions.get(*key)
+        logs, partition = self._logs, self._partitions.get(*key)
         if len(future_name(key, "0" * 32)) > NAME_LENGTH_MAX:
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         directory = next((one for one in logs.directories if path in (one.path, one.path.rstrip("/"))), None)
@@ -144,11 +144,11 @@ class ReplicaMoves:
 
     def _check_directories(self) -> None:
         """Check that no data directory is offline, before an earlier copy is discarded. Raises KafkaStorageError."""
-        if len(self._logs().healthy) < len(self._logs().directories):
+        if len(self._logs.healthy) < len(self._logs.directories):
             raise KafkaStorageError("no replica is moved while a data directory is offline")
 
     def _begin(self, partition: Partition, directory: DataDirectory) -> None:
-        logs, key = self._logs(), partition.topic_partition
+        logs, key = self._logs, partition.topic_partition
         logs.futures.create(directory, key, partition.topic_id)
         source = partition.log.directory
         log.info("replica move begun", partition=str(partition), source=source, directory=directory.path)
@@ -160,7 +160,7 @@ class ReplicaMoves:
         A corrupt copy is made anew, and so is a copy whose topic id was lost in a power failure. A copy in the
         directory of the replica itself is discarded. A copy that cannot be opened now stays: see `resume_waiting`.
         """
-        logs, key = self._logs(), partition.topic_partition
+        logs, key = self._logs, partition.topic_partition
         directory = logs.futures.directory_of(key)
         if directory is None or key in logs.futures.waiting:
             return
@@ -173,7 +173,7 @@ class ReplicaMoves:
 
     def resume_waiting(self) -> None:
         """Try again the moves whose copies could not be opened, as on a full disk."""
-        futures = self._logs().futures
+        futures = self._logs.futures
         for key in futures.waiting:
             partition, directory = self._partitions.get(*key), futures.directory_of(key)
             if partition is None or directory is None or directory.room.is_full:
@@ -185,7 +185,7 @@ class ReplicaMoves:
     def _begin_again(self, partition: Partition, directory: DataDirectory) -> None:
         key = partition.topic_partition
         try:
-            is_wanted = self._logs().futures.is_of(key, partition.topic_id) and key not in directory.logs
+            is_wanted = self._logs.futures.is_of(key, partition.topic_id) and key not in directory.logs
             if is_wanted:
                 self._check_directories()
             self._cancel(partition)
@@ -198,9 +198,9 @@ class ReplicaMoves:
         """Discard the copy of a replica, if there is one, and end its move. Raises KafkaError."""
         key = partition.topic_partition
         move = self._moves.pop(key, None)
-        if self._logs().futures.directory_of(key) is not None:
+        if self._logs.futures.directory_of(key) is not None:
             log.info("replica move cancelled", partition=str(partition))
-            self._logs().futures.discard(key, partition.log.config.file_delete_delay_ms)
+            self._logs.futures.discard(key, partition.log.config.file_delete_delay_ms)
         if move is not None:
             self._assign_current(move)
 
@@ -214,7 +214,7 @@ class ReplicaMoves:
 
         The metadata may name this directory already, although the replica is not in it yet.
         """
-        directory = self._logs().futures.directory_of(key)
+        directory = self._logs.futures.directory_of(key)
         return directory.id if directory is not None and key in self._moves else None
 
     # -- the task ------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class ReplicaMoves:
         """Whether a move is still valid; an invalid move is ended here."""
         if self._moves.get(key) is not move:
             return False
-        logs = self._logs()
+        logs = self._logs
         served = self._partitions.get(*key) is move.partition and move.partition.log is move.source
         copied = logs.futures.logs.get(key) is move.future
         if served and copied and move.source.failure is None:
@@ -261,7 +261,7 @@ class ReplicaMoves:
 
     def _assign_current(self, move: Move) -> None:
         """Have the controller assign the replica's current directory, or `LOST`, if it may have assigned the other."""
-        partition, directory = move.partition, self._logs().directory_id(move.partition.topic_partition)
+        partition, directory = move.partition, self._logs.directory_id(move.partition.topic_partition)
         if self._assigned(partition) != directory or move.asked_ms is not None:
             self._placed(partition.topic_id, partition.topic_partition.partition, directory or LOST)
 
@@ -280,7 +280,7 @@ class ReplicaMoves:
         if move.future.end_offset < move.source.end_offset:
             await self._copy(key, move)
             return True
-        directory = self._logs().futures.directory_of(key)
+        directory = self._logs.futures.directory_of(key)
         assert directory is not None, "the move is current"
         if self._assigned(move.partition) == directory.id:
             return await self._swap(key, move)
@@ -350,7 +350,7 @@ class ReplicaMoves:
 
         Returns True: there is something to do at once, or the move has ended.
         """
-        logs, source, future = self._logs(), move.source, move.future
+        logs, source, future = self._logs, move.source, move.future
         await future.flush_async()
         if not self._is_current(key, move):
             return True

@@ -55,6 +55,7 @@ class LogManager:
         on_offline: called with a directory's path and the error when the directory fails.
 
     Attributes:
+        config_of: the argument `config_of`.
         logs: the open logs by partition, except logs in failed directories.
         futures: copies of logs in other directories, which are to replace the logs.
         placement: chooses the directories of new logs.
@@ -77,7 +78,7 @@ class LogManager:
         self.directories = [DataDirectory(disk, path) for path in directories]
         self.logs: dict[TopicPartition, Log] = {}
         self.failures = LogFailures(self.logs, now_ms, self._went_offline)
-        self._config_of = config_of
+        self.config_of = config_of
         self._identity = (node_id, cluster_id)
         self._on_offline = on_offline
         self._rivals: Rivals = {}
@@ -86,6 +87,10 @@ class LogManager:
         self.futures = FutureLogs(disk, self.directories, self.logs, self._gone, self._open_log, offline)
         self.placement = LogPlacement(self.directories)
         self.upkeep = LogUpkeep(disk, self.directories, self.logs, self.futures, self._gone, self.failures)
+
+    def join(self, cluster_id: str) -> None:
+        """Sets the cluster id, which is unknown before the first start in a cluster. To be called before `load`."""
+        self._identity = self._identity[0], cluster_id
 
     def load(self) -> None:
         """Opens all logs. The clean-shutdown files are deleted first, so that a crash during loading leads to recovery
@@ -209,7 +214,7 @@ class LogManager:
             on_damage=partial(self.failures.found_damage, key),
             on_truncation=directory.truncated,
         )
-        config = config or self._config_of(key.topic)
+        config = config or self.config_of(key.topic)
         known = directory.checkpointed(key)
         log = Log.open(self.context, path, key, config, known, topic_id=topic_id, owner=owner)
         log.has_lost_id = log.has_lost_id and not directory.recovery_points.get(key, 0)
@@ -368,7 +373,7 @@ class LogManager:
         Only the log of the topic with this id, open or not, is deleted; None deletes all. Raises KafkaError.
         """
         log = self.logs.get(key)
-        config = log.config if log is not None else self._config_of(key.topic)
+        config = log.config if log is not None else self.config_of(key.topic)
         if topic_id is None or self.futures.is_of(key, topic_id):
             self.futures.discard(key, config.file_delete_delay_ms)
         for directory in self.directories:

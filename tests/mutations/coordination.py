@@ -154,7 +154,7 @@ MUTATIONS = (
     # -- group coordinators -----------------------------------------------------------------------------------------
     Mutation(
         "a broker that lost a partition of the offsets goes on as its coordinator",
-        "broker/node/broker_parts.py",
+        "broker/coordinator/coordinator_parts.py",
         "            self.groups.resigned(index)\n",
         "            self.groups.resigned(index, 0)\n",
         (f"{_BUGS}::test_kafka_7447_a_coordinator_moves_away_and_back_while_it_loads",),

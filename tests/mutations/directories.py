@@ -192,8 +192,8 @@ MUTATIONS = (
     Mutation(
         "a failed directory is not reported to the controller",
         "broker/node/broker_parts.py",
-        "            self._follower.directory_failed()\n        self.directory_reports.directories_changed()\n",
-        "            self._follower.directory_failed()\n        assert path\n",
+        "        self.replicas.follower.directory_failed()\n        self.directory_reports.directories_changed()\n",
+        "        self.replicas.follower.directory_failed()\n        assert path\n",
         (f"{_STORIES}::test_a_leader_whose_directory_fails_is_replaced_within_seconds_and_serves_from_the_other",),
         seeds=STORY_ONLY,
     ),

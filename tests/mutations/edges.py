@@ -302,8 +302,8 @@ MUTATIONS = (
     Mutation(
         "an offline directory is described as one without partitions",
         "broker/apis/describe_log_dirs.py",
-        "        if directory.failed:\n",
-        "        if directory.failed and not directory.path:\n",
+        "        if sizes is None:\n",
+        "        if sizes is None and not directory.path:\n",
         ("tests/conversations/test_directories.py::test_an_offline_directory_is_described_as_in_kafka",),
         seeds=TEST_ONLY,
     ),

@@ -124,16 +124,16 @@ MUTATIONS = (
     Mutation(
         "the group coordinator starts after the partitions have their roles",
         _NODE,
-        "                await nursery.start(parts.groups.run)\n"
-        "                await nursery.start(parts.transaction_parts.run)\n"
-        "                await nursery.start(parts.replication.run)\n"
-        "                nursery.start_soon(parts.isr_changes.run)\n"
+        "                await nursery.start(parts.coordinators.groups.run)\n"
+        "                await nursery.start(parts.coordinators.transactions.run)\n"
+        "                await nursery.start(parts.replicas.fetchers.run)\n"
+        "                nursery.start_soon(parts.replicas.isr_changes.run)\n"
         "                await self._serve_clients(nursery, task_status)\n",
-        "                await nursery.start(parts.transaction_parts.run)\n"
-        "                await nursery.start(parts.replication.run)\n"
-        "                nursery.start_soon(parts.isr_changes.run)\n"
+        "                await nursery.start(parts.coordinators.transactions.run)\n"
+        "                await nursery.start(parts.replicas.fetchers.run)\n"
+        "                nursery.start_soon(parts.replicas.isr_changes.run)\n"
         "                await self._serve_clients(nursery, task_status)\n"
-        "                await nursery.start(parts.groups.run)\n",
+        "                await nursery.start(parts.coordinators.groups.run)\n",
         (f"{_NODES}::test_a_lone_node_that_coordinates_groups_starts_again",),
         seeds=6,
     ),

@@ -178,7 +178,7 @@ def test_a_coordinator_of_before_does_not_end_the_next_transaction(tell: Tell, v
     producer.do("begin")
     send(producer, "third")
     end = late(story).log.end_offset
-    completions = story.node(COORDINATOR).parts.transactions._completions
+    completions = story.node(COORDINATOR).parts.coordinators.transactions.coordinator._completions
     assert completions.unfinished(ID) is not None, "it has nothing to send"
     heal(story, (COORDINATOR, LEADER))
     story.until(lambda: completions.unfinished(ID) is None)

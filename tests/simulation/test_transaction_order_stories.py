@@ -24,7 +24,7 @@ from simulation.test_transaction_stories import ID, STATE, TOPIC, begin_story, c
 
 def known(story: Story) -> Transaction:
     """The transaction as its coordinator knows it."""
-    states = story.node(coordinator(story)).parts.transactions.runtime.states()
+    states = story.node(coordinator(story)).parts.coordinators.transactions.coordinator.runtime.states()
     return next(shard.transactions[ID] for shard in states if ID in shard.transactions)
 
 

@@ -93,7 +93,7 @@ def state_of(story: Story) -> str:
     leader = coordinator(story) if STATE in story.image.topics else -1
     if leader < 0 or not story.hosts[leader].is_running:
         return ""
-    for shard in story.node(leader).parts.transactions.runtime.states():
+    for shard in story.node(leader).parts.coordinators.transactions.coordinator.runtime.states():
         if ID in shard.transactions:
             return shard.transactions[ID].state.title
     return ""

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from minikafka.broker.apis import fetch
+from minikafka.broker.apis.services import Fetching
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.partitions.batch_validation import produced_batch
 from minikafka.broker.partitions.fetch_sessions import SessionCache
@@ -103,7 +104,6 @@ class Node:
         )
         self.logs.load()
         self.partitions = Partitions(self.image)
-        self.fetch_sessions = SessionCache(100, self.random)
         self.follower = MetadataFollower(
             self.node_id,
             self.image,
@@ -117,7 +117,8 @@ class Node:
             self.partitions,
             fetchers=self,
         )
-        self.leader_throttle = throttle_of(LEADER, self.node_id, self.image, 10, 1000)
+        leader_throttle = throttle_of(LEADER, self.node_id, self.image, 10, 1000)
+        self.fetching = Fetching(SessionCache(100, self.random), 1 << 20, self.world.rack_aware, leader_throttle)
         self.follower_throttle = throttle_of(FOLLOWER, self.node_id, self.image, 10, 1000)
         self.broker_epoch = self.world.register(self.node_id, self.logs.failures.previous_broker_epoch)
         for record in self.world.log:
@@ -223,14 +224,6 @@ class Node:
             return None
         leader = self.world.nodes[self.partition.leader_id]
         return leader, fetch_state, fetch_state.request(self.world.now_ms, self.broker_epoch)
-
-    @property
-    def fetch_max_bytes(self) -> int:
-        return 1 << 20
-
-    @property
-    def rack_aware(self) -> bool:
-        return self.world.rack_aware
 
     def now_ms(self) -> int:
         return self.world.clock()

@@ -26,6 +26,8 @@ resumes there. A transaction that is open for too long, or whose producer is rep
     marker_channel.py           sends markers to the leaders until all have written them
     marker_log.py               writes markers to partitions that this node leads
     broker_requests.py          connections to other brokers, and requests in batches
+    transaction_parts.py        TransactionParts: creates and connects the parts that serve transactions
+    producer_ids.py             ProducerIds: producer ids, from blocks that the controller allocates
 
 Records: transactional id → producer id and epoch, timeout, state, partitions, times. The last one of a key counts.
 

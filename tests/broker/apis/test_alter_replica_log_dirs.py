@@ -25,7 +25,8 @@ def test_the_last_directory_of_a_partition_counts() -> None:
         asked[key] = path
         return ErrorCode.NONE if key.partition else ErrorCode.LOG_DIR_NOT_FOUND
 
-    context = SimpleNamespace(services=SimpleNamespace(replica_moves=SimpleNamespace(request=request)))
+    replicas = SimpleNamespace(moves=SimpleNamespace(request=request))
+    context = SimpleNamespace(services=SimpleNamespace(replicas=replicas))
     topics = [
         AlterReplicaLogDirTopic(name="a", partitions=[0, 1, 0]),
         AlterReplicaLogDirTopic(name="b", partitions=[1]),

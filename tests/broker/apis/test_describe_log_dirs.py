@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import trio
 from support.logs import PARTITION, Clock, memory_disk
 
 from minikafka.broker.apis.describe_log_dirs import handle
-from minikafka.broker.apis.services import LogDirectory
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from minikafka.protocol.names import TopicPartition
@@ -21,22 +19,31 @@ from minikafka.storage.logs.log_context import LogContext
 from minikafka.storage.steps import EVERY
 
 
-def described(held_by: str, *directories: LogDirectory) -> dict[str, tuple[int, list[str]]]:
+def a_directory(path: str, sizes: tuple[int, int] | None = (2, 1)) -> Any:
+    return SimpleNamespace(path=path, sizes=lambda: sizes, cordoned=False, logs={}, futures={})
+
+
+def services_of(directories: list[Any], partitions: Any) -> Any:
+    logs = SimpleNamespace(directories=directories)
+    return SimpleNamespace(services=SimpleNamespace(replicas=SimpleNamespace(logs=logs), partitions=partitions))
+
+
+def described(held_by: str, *directories: Any) -> dict[str, tuple[int, list[str]]]:
     """Error code and topics by directory, of a node whose only partition is in `held_by`."""
     logs = LogManager(LogContext(memory_disk(), Clock(), Random(1)), [held_by], node_id=1, cluster_id="c" * 22)
     logs.load()
     partition = SimpleNamespace(topic_partition=PARTITION, log=logs.create(PARTITION), high_watermark=0)
     held = {one.path: one.logs for one in logs.directories}
-    listed = [one if one.failed else replace(one, logs=held.get(one.path, {})) for one in directories]
-    partitions = SimpleNamespace(get=lambda *key: {PARTITION: partition}.get(key))
-    services = SimpleNamespace(log_directories=lambda: listed, partitions=partitions)
-    response = trio.run(handle, DescribeLogDirsRequest(topics=None), cast(Any, SimpleNamespace(services=services)))
+    for one in directories:
+        one.logs = held.get(one.path, {})
+    context = services_of([*directories], SimpleNamespace(get=lambda *key: {PARTITION: partition}.get(key)))
+    response = trio.run(handle, DescribeLogDirsRequest(topics=None), context)
     return {one.log_dir: (one.error_code, [topic.name for topic in one.topics]) for one in response.results}
 
 
 @pytest.mark.parametrize("path", ["/data/a", "/data/a/"])
 def test_a_partition_is_named_by_the_directory_that_holds_it(path: str) -> None:
-    found = described(path, LogDirectory("/data/b", 2, 1), LogDirectory(path, 2, 1))
+    found = described(path, a_directory("/data/b"), a_directory(path))
     assert found == {"/data/b": (ErrorCode.NONE, []), path: (ErrorCode.NONE, [PARTITION.topic])}
 
 
@@ -45,13 +52,13 @@ def test_logs_that_are_deleted_or_replaced_during_a_pause_are_left_out(is_future
     logs: dict[TopicPartition, Any] = {
         TopicPartition("a", index): SimpleNamespace(size_bytes=index, end_offset=0) for index in range(EVERY + 10)
     }
-    directory = LogDirectory("/data", 2, 1, **{"futures" if is_future else "logs": logs})
-    partitions = SimpleNamespace(get=lambda *key: None)
-    services = SimpleNamespace(log_directories=lambda: [directory], partitions=partitions)
+    directory = a_directory("/data")
+    setattr(directory, "futures" if is_future else "logs", logs)
+    context = services_of([directory], SimpleNamespace(get=lambda *key: None))
     found: list[Any] = []
 
     async def describe() -> None:
-        found.append(await handle(DescribeLogDirsRequest(topics=None), cast(Any, SimpleNamespace(services=services))))
+        found.append(await handle(DescribeLogDirsRequest(topics=None), context))
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
@@ -69,5 +76,5 @@ def test_logs_that_are_deleted_or_replaced_during_a_pause_are_left_out(is_future
 
 
 def test_a_failed_directory_has_an_error_and_no_partitions() -> None:
-    found = described("/data/a", LogDirectory("/data/a", failed=True))
+    found = described("/data/a", a_directory("/data/a", None))
     assert found == {"/data/a": (ErrorCode.KAFKA_STORAGE_ERROR, [])}

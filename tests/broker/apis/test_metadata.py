@@ -31,9 +31,9 @@ def image() -> Image:
 
 @pytest.mark.slow
 def test_others_run_after_every_few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    services = SimpleNamespace(
-        image=image(), controller_id=1, replication=SimpleNamespace(recently_lost=lambda node_id: False)
-    )
+    fetchers = SimpleNamespace(recently_lost=lambda node_id: False)
+    setup = SimpleNamespace(config=SimpleNamespace(node_id=1))
+    services = SimpleNamespace(image=image(), setup=setup, replicas=SimpleNamespace(fetchers=fetchers))
     context = RequestContext(cast(Any, services), 9, "client", ConnectionInfo("PLAINTEXT", "127.0.0.1"))
     answered, steps = 0, list[int]()
     answer = cluster_answers._partition_answer

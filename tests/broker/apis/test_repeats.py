@@ -131,7 +131,7 @@ def a_partition(asked: list[str]) -> Any:
 def groups(name: str, answer: Callable[[], Any]) -> Callable[[list[str]], Any]:
     def services(asked: list[str]) -> Any:
         coordinator = SimpleNamespace(supports_consumer_groups=True, **{name: counting(asked, answer)})
-        return SimpleNamespace(groups=coordinator, transactions=coordinator, image=IMAGE)
+        return SimpleNamespace(groups=coordinator, transactions=SimpleNamespace(coordinator=coordinator), image=IMAGE)
 
     return services
 
@@ -149,7 +149,8 @@ class Levels(dict[str, str]):
 
 
 def configs(asked: list[str]) -> Any:
-    return SimpleNamespace(effective_settings=EffectiveSettings(static(), IMAGE), log_levels=Levels(asked))
+    setup = SimpleNamespace(effective=EffectiveSettings(static(), IMAGE), log_levels=Levels(asked))
+    return SimpleNamespace(setup=setup)
 
 
 def group_of_offsets() -> OffsetFetchRequestGroup:

@@ -12,7 +12,6 @@ import trio
 import trio.testing
 
 from minikafka.broker.apis import delete_records, describe_log_dirs, metadata, produce
-from minikafka.broker.apis.services import LogDirectory
 from minikafka.broker.connections.activity import Activity
 from minikafka.broker.connections.idle_connections import CHECK_INTERVAL_S, close_idle_connections
 from minikafka.broker.replication.replica_moves import Move, ReplicaMoves
@@ -60,9 +59,9 @@ async def idle_connections() -> None:
 
 async def partitions_of_describe_log_dirs() -> None:
     logs: Any = {TopicPartition("t", number): SimpleNamespace(size_bytes=0, end_offset=0) for number in range(MANY)}
-    directories = [LogDirectory("/data", logs=logs)]
-    partitions = SimpleNamespace(get=lambda *_: None)
-    services: Any = SimpleNamespace(log_directories=lambda: directories, partitions=partitions)
+    directory = SimpleNamespace(path="/data", sizes=lambda: (2, 1), cordoned=False, logs=logs, futures={})
+    replicas = SimpleNamespace(logs=SimpleNamespace(directories=[directory]))
+    services: Any = SimpleNamespace(replicas=replicas, partitions=SimpleNamespace(get=lambda *_: None))
     answer = await describe_log_dirs.handle(DescribeLogDirsRequest(topics=None), SimpleNamespace(services=services))  # type: ignore[arg-type]
     assert len(answer.results[0].topics[0].partitions) == MANY
 

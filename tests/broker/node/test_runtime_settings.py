@@ -10,6 +10,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
 from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.storage.directories.data_directory import DataDirectory
 
 
 class Logs:
@@ -17,6 +18,7 @@ class Logs:
 
     def __init__(self) -> None:
         self.expiration_ms: list[int] = []
+        self.directories: list[DataDirectory] = []
 
     def set_producer_expiration(self, expiration_ms: int) -> None:
         self.expiration_ms.append(expiration_ms)
@@ -27,7 +29,7 @@ def changed(*configs: tuple[str, str, str | None]) -> tuple[RuntimeSettings, Log
     image, logs = Image(), Logs()
     static = StaticSettings(1, {"max.connections": "50", "max.connections.per.ip": "7"})
     told: Any = logs
-    settings = RuntimeSettings(EffectiveSettings(static, image), lambda: told, 100)
+    settings = RuntimeSettings(EffectiveSettings(static, image), told, 100)
     assert settings.connections_max == 50
     for broker, name, value in configs:
         record = ConfigRecord(ResourceType.BROKER, broker, name, value)

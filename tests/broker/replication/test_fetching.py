@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def in_trio(story: Callable[[], Awaitable[None]]) -> None:
 
 
 async def ask(node: Node, request: FetchRequest, *, rack_aware: bool = False) -> FetchResponse:
-    node.world.rack_aware = rack_aware
+    node.fetching = replace(node.fetching, rack_aware=rack_aware)
     return await fetch.handle(request, node.context())
 
 
@@ -198,11 +199,11 @@ def test_a_session_that_is_closed_while_its_fetch_sleeps_leaves_nothing_behind(g
                 if grows:
                     leader.produce(b"news")
                 asked[1].disconnected()
-                leader.fetch_sessions.close(old.session_id)
+                leader.fetching.sessions.close(old.session_id)
             assert trio.current_time() == began, "the old fetch went on sleeping"
             world.now_ms += 1000
             await world.replicate(3)
-        assert len(leader.fetch_sessions) == 1
+        assert len(leader.fetching.sessions) == 1
         assert (leader.partition.tail.watcher_count, leader.partition.visible.watcher_count) == watchers
 
     in_trio(story)
@@ -341,7 +342,7 @@ def test_a_consumers_session_without_news_looks_at_none_of_its_partitions(monkey
             FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1000) for number in range(count)
         ]
         session_id = (await ask(leader, request)).session_id
-        [session] = leader.fetch_sessions._sessions.values()
+        [session] = leader.fetching.sessions._sessions.values()
         await ask(leader, consumer_asks(None, session_id=session_id, epoch=1))
         looked = session.partitions = LookedAt(session.partitions)
         for epoch in range(2, 10):

@@ -172,6 +172,6 @@ def test_a_leader_counts_sent_bytes_once() -> None:
                 leader.produce(VALUE, acks=1)
                 leader.partition.tail.wake()  # makes the fetch look, whether there is enough or not
         assert 3 * len(VALUE) <= sent[0] < 4000
-        assert leader.leader_throttle.wait_ms(int(trio.current_time() * 1000)) == 0
+        assert leader.fetching.leader_throttle.wait_ms(int(trio.current_time() * 1000)) == 0
 
     in_trio(story)

@@ -73,7 +73,7 @@ def damage(disk: MemoryDisk, path: str) -> None:
 def resume(manager: LogManager) -> ReplicaMoves:
     partition = SimpleNamespace(topic_partition=KEY, topic_id=TOPIC_ID, log=manager.logs[KEY])
     partitions = SimpleNamespace(get=lambda *key: partition)
-    moves = ReplicaMoves(1, Image(), lambda: manager, cast(Any, partitions), cast(Any, None), lambda *placed: None)
+    moves = ReplicaMoves(1, Image(), manager, cast(Any, partitions), cast(Any, None), lambda *placed: None)
     moves.resume(cast(Any, partition))
     return moves
 

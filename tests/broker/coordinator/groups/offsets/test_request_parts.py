@@ -226,7 +226,7 @@ def test_many_partitions_are_added_to_a_transaction_after_a_pause(count: int, *,
     decided: list[bool] = []
     services: Any = SimpleNamespace(
         image=SimpleNamespace(topics={"t": SimpleNamespace(partitions=range(count))}),
-        transactions=SimpleNamespace(add_partitions=add),
+        transactions=SimpleNamespace(coordinator=SimpleNamespace(add_partitions=add)),
     )
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="x",
