@@ -16,7 +16,7 @@ from minikafka.cli.terminal.standard_streams import (
     forget_readers,
     is_of_closed_terminal,
     is_unread,
-    open_closed,
+    prepare_streams,
     read_by_nobody,
 )
 
@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line. Exits with 0, 1 (failure), 2 (usage error) or 130 (Ctrl-C)."""
     from minikafka.protocol.errors import KafkaError
 
-    open_closed()
+    prepare_streams()
     typed = sys.argv[1:] if arguments is None else arguments
     as_json = wants_json(typed)
     try:

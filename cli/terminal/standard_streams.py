@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 
 import click
 
@@ -22,14 +23,19 @@ _forgotten: set[int] = set()
 failed write is noticed."""
 
 
-def open_closed() -> None:
-    """Open the null device for streams that were closed, as by `>&-`, for which Python has None.
+def prepare_streams() -> None:
+    """Make each standard stream usable, whatever it was at the start.
 
-    Otherwise the next file or socket would get the descriptor, and with it all text that is printed there.
+    A stream that was closed, as by `>&-`, and is None for Python, becomes the null device. Otherwise the next file or
+    socket would get the descriptor, and with it all text that is printed there. What an output's encoding lacks is
+    printed escaped.
     """
     for name, mode in _MODES.items():
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8", errors="backslashreplace"))  # noqa: SIM115
+        elif mode == "w" and isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 class TerminalClosed(click.ClickException):

@@ -53,6 +53,17 @@ def test_a_full_disk_is_told_once(line: str, node: NodeProcess, tmp_path: Path) 
     assert "cannot write: No space left on device" in said
 
 
+@pytest.mark.parametrize(("line", "exit_code"), [("consume --help", 0), ("consume…", 2)])
+def test_what_an_output_cannot_encode_is_escaped(line: str, exit_code: int) -> None:
+    """The help of `consume` has an ellipsis on standard output, and the error quotes one on standard error."""
+    ran = subprocess.run(
+        command(line.split()), capture_output=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"}, check=False
+    )
+    assert ran.returncode == exit_code
+    assert rb"\u2026" in ran.stdout + ran.stderr
+    assert b"Traceback" not in ran.stderr
+
+
 @pytest.mark.parametrize("line", [one for one in WRITE if one != "--help"])
 def test_output_that_nobody_reads_is_no_failure(line: str, node: NodeProcess, tmp_path: Path) -> None:
     reading, writing = os.pipe()

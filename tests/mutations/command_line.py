@@ -410,9 +410,16 @@ MUTATIONS = (
     Mutation(
         "streams that are closed are left closed",
         "cli/main.py",
-        "    open_closed()\n",
+        "    prepare_streams()\n",
         "",
         ("tests/cli/test_outputs.py::test_streams_that_are_closed_are_no_failure",),
+    ),
+    Mutation(
+        "what an output cannot encode ends a command",
+        "cli/terminal/standard_streams.py",
+        "            stream.reconfigure(errors=\"backslashreplace\")\n",
+        "            pass\n",
+        ("tests/cli/test_outputs.py::test_what_an_output_cannot_encode_is_escaped",),
     ),
     Mutation(
         "a failure whose summary nobody reads is a success",
