@@ -1,4 +1,4 @@
-"""Splits a byte stream into frames: a 4-byte size, then that many bytes. No I/O.
+"""Splits a byte stream into frames: a 4-byte size, then that many bytes; recognizes foreign protocols. No I/O.
 
 A frame's buffer is writable, because offset and leader epoch are set in place in produced batches. The buffer grows as
 bytes arrive: a peer that announces 100 MiB and sends nothing occupies at most `FIRST_SIZE_BYTES`, and at most

@@ -1,4 +1,4 @@
-"""Finds the coordinator of a group or a transactional id: the leader of its partition of an internal topic.
+"""Finds the coordinator of a group or a transactional id: a leader of an internal topic, which is made if missing.
 
 The partition of a group is in `__consumer_offsets`, that of a transactional id in `__transaction_state`. The first
 lookup creates the topic, as in Kafka. If the controller refuses to create the topic, for example because the segment

@@ -1,4 +1,4 @@
-"""`LargeBatches`: validates and searches large batches in steps, a few at a time, while other tasks run.
+"""`LargeBatches`: runs the validation and the search of large batches in steps, a few at a time, beside other tasks.
 
 The steps are those of pure generators. Records are decompressed in a worker thread of the disk that the batch is for.
 Memory is bounded: `AT_ONCE` batches of `decompressed_size_bytes_max` each.

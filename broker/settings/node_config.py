@@ -1,4 +1,6 @@
-"""Loads a node's settings from a `.properties` file with Kafka's names, the environment and `--set`, and checks them.
+"""Loads and checks the settings of a node; has the defaults that differ from Kafka's, as that of `listeners`.
+
+The sources are a `.properties` file with Kafka's names, the environment and `--set`.
 
 A `server.properties` written for Apache Kafka works unchanged. All problems are reported together, each with name,
 value and allowed values. Unknown names are warnings, as in Kafka, and so are settings without effect.

@@ -1,4 +1,4 @@
-"""`BatchFilter`: decides which records of each batch the cleaner keeps. Pure.
+"""`BatchFilter`: decides which records of each batch the cleaner keeps, and how long tombstones. Pure.
 
 A record stays if no later record has the same key. A tombstone stays until its delete horizon has passed (KIP-534). The
 first cleaning that finds a tombstone, or a marker of a transaction without other batches, sets the horizon of the batch

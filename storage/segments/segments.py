@@ -1,4 +1,4 @@
-"""`Segments`: the ordered list of a log's segments, in which each `Segment` is created on first access."""
+"""`Segments`: the ordered list of a log's segments, opened on first access; decides when the next one begins."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable

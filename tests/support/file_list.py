@@ -19,7 +19,9 @@ MESSAGES = ROOT / "protocol" / "messages"
 HEAD = """\
 # Every file
 
-Each package's docstring is a tour and ends in *Caveats*. Its tests are in `tests/`, in a folder of the same name.
+The files of the packages, and what each does. Each package's docstring is a tour and ends in *Caveats*. Its tests are
+in `tests/`, in a folder of the same name; `tests/support/` has the programs that write this page, `docs/log-events.md`
+and the page of the client's options.
 
 <!-- Written by `make pages` from the docstrings of the modules: change those. -->
 
@@ -47,7 +49,8 @@ def section(folder: Path) -> Iterator[str]:
         yield f"{summary(tour)}\n"
     files = [path for path in sorted(folder.glob("*.py")) if path != tour]
     if any(is_api(path) for path in files):
-        yield "- `<api>.py`: one module per API"
+        example = "" if folder == MESSAGES else "; `metadata.py` also creates the topics that are missing"
+        yield f"- `<api>.py`: one module per API{example}"
     yield from (f"- `{path.name}`: {summary(path)}" for path in files if not is_api(path))
     yield ""
 

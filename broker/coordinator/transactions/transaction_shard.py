@@ -1,4 +1,6 @@
-"""`TransactionShard`: the state machine of one partition of `__transaction_state`, driven by the coordinator runtime.
+"""`TransactionShard`: one partition of `__transaction_state`; aborts what exceeds `transaction.timeout.ms`.
+
+The coordinator runtime drives it.
 
 Source: Kafka's `TransactionStateManager`.
 """
