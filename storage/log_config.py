@@ -1,11 +1,13 @@
 """`LogConfig`: the topic configs that a log uses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from minikafka.protocol.settings.dataclass_fields import from_values, setting_field
 from minikafka.protocol.settings.registry import NODE_SETTINGS, TOPIC_SETTINGS
 
+INDEX_INTERVAL_BYTES_MAX = 1 << 20
+"""A read looks at the header of each batch between two entries: up to 15,000, which takes about 10 ms."""
 PRODUCER_EXPIRATION_MS = NODE_SETTINGS["producer.id.expiration.ms"].default_number
 
 
@@ -44,11 +46,15 @@ class LogConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> "LogConfig":
-        """Creates the config from parsed values by Kafka's names. Missing and null values have their defaults."""
+        """Creates the config from parsed values by Kafka's names. Missing and null values have their defaults.
+
+        The interval of index entries is at most `INDEX_INTERVAL_BYTES_MAX`.
+        """
         internal = settings.get("internal.segment.bytes")
         if internal is not None:
             settings = {**settings, "segment.bytes": internal}
-        return from_values(cls, settings)
+        config = from_values(cls, settings)
+        return replace(config, index_interval_bytes=min(config.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX))
 
     @property
     def only_compacts(self) -> bool:

@@ -51,10 +51,11 @@ MANY_RECORDS = 500
 """Compressed batches with at least this many records are scanned with numpy, if numpy is installed."""
 LZ4_BLOCK_BYTES = 256
 """A batch that may decompress to N bytes may have N / `LZ4_BLOCK_BYTES` LZ4 blocks."""
-COMPRESSION_COST = 8
-"""How many times as long as decompressing a batch compressing takes."""
-HIGH_LEVEL, HIGH_LEVEL_COST = 9, 128
-"""Compressing with a level above this one, of lz4 or zstd, takes up to so many times as long as decompressing."""
+COMPRESSED_AT_ONCE_BYTES = 128 << 10
+"""The most that is compressed at once with snappy, or with zstd up to `HIGH_LEVEL`: about 10 ms."""
+HIGH_LEVEL = 9
+SLOWLY_AT_ONCE_BYTES, HIGHLY_AT_ONCE_BYTES = 8 << 10, 2 << 10
+"""The same for gzip and lz4, which are slow with text of few letters, and for levels above `HIGH_LEVEL`."""
 DECOMPRESSED_FACTOR = 16
 KEPT_ATTRIBUTES = 0x18
 """The attributes that a recompressed batch keeps: the timestamp type, and whether the batch is transactional."""
@@ -159,8 +160,7 @@ def _malformed_frame(data: memoryview, version: int) -> KafkaError:
         )
     if data[16] != 2:
         return InvalidRecordError(
-            f"Produce requests with version {version} are only allowed to contain record batches with "
-            "magic version 2"
+            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
         )
     if size < HEADER_SIZE_BYTES:
         return CorruptMessageError(f"Record batch of {size} bytes is smaller than its header")
@@ -203,11 +203,16 @@ def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
         payload, usual = _payload_and_scan(batch, rules, AT_ONCE_SIZE_BYTES)
     scanned = _at_once(_scanned(batch, rules, payload, now_ms, usual))
     if _is_recompressed(batch, rules):
-        cost = HIGH_LEVEL_COST if (rules.codec_level or 0) > HIGH_LEVEL else COMPRESSION_COST
-        if len(payload) > AT_ONCE_SIZE_BYTES // cost:
+        if len(payload) > _compressed_at_once_bytes(rules):
             raise LargeBatch
         batch = _recompressed(batch, rules, payload)
     return _with_timestamps(batch, rules, now_ms, scanned)
+
+
+def _compressed_at_once_bytes(rules: Rules) -> int:
+    if (rules.codec_level or 0) > HIGH_LEVEL:
+        return HIGHLY_AT_ONCE_BYTES
+    return SLOWLY_AT_ONCE_BYTES if rules.codec in (Codec.GZIP, Codec.LZ4) else COMPRESSED_AT_ONCE_BYTES
 
 
 def _takes_long(record_count: int) -> bool:
@@ -311,9 +316,7 @@ def _too_large(batch: Batch, rules: Rules) -> MessageTooLargeError:
 
 def _check_header(batch: Batch, rules: Rules) -> None:
     if batch.base_offset != 0:
-        raise InvalidRecordError(
-            f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
-        )
+        raise InvalidRecordError(f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}")
     if len(batch.data) > rules.max_message_bytes:
         raise _too_large(batch, rules)
     try:
@@ -402,9 +405,7 @@ def _reject_bad_records(
         return
     error: KafkaError = InvalidRecordError(REJECTED.format(count=count))
     if any(delta is not None for _, delta in bad):
-        error = InvalidTimestampError(
-            "One or more records have been rejected due to invalid timestamp"
-        )
+        error = InvalidTimestampError("One or more records have been rejected due to invalid timestamp")
     bounds = {
         "earliest": max(now_ms - rules.timestamp_before_max_ms, NO_TIMESTAMP),
         "latest": min(now_ms + rules.timestamp_after_max_ms, NO_BOUND),

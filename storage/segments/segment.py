@@ -392,13 +392,15 @@ class Segment:
         except CorruptRecords as error:
             raise CorruptSegment(f"{self.log.path}: {error}") from error
 
-    def first_batch_since(self, timestamp: int, from_offset: int) -> Batch | None:
+    def first_batch_since(self, timestamp: int, from_offset: int, headers_max: int) -> Batch | int | None:
         """Returns the first batch with offsets from `from_offset` on whose latest record is at or after `timestamp`
-        (ms); None if there is no such batch."""
+        (ms); None if there is no such batch; the offset at which to go on if none of `headers_max` batches is it."""
         entry = self.times.lookup(timestamp)
         start = self.find(max(entry.offset, from_offset) if self._is_consistent(entry) else from_offset)
         if start is not None:
-            for header in headers(self.log, start.position, self.size_bytes):
+            for number, header in enumerate(headers(self.log, start.position, self.size_bytes)):
+                if number == headers_max:
+                    return header.base_offset
                 if header.max_timestamp >= timestamp:
                     return self.batch(header)
         return None

@@ -1,8 +1,8 @@
 """Searches a log for the first record at or after a timestamp: finds the batch by the indexes, then the record.
 
-A batch may decompress to megabytes with hundreds of thousands of records. So a search is a generator that yields its
-long calls, which then run in a thread (`in_steps`). The log may change between two calls; each next batch is looked up
-in the log as it is then.
+A batch may decompress to megabytes with hundreds of thousands of records, and headers may promise a timestamp that no
+record has. So a search is a generator that pauses, and yields its long calls, which then run in a thread (`in_steps`).
+The log may change between two steps; each next batch is looked up in the log as it is then.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from minikafka.protocol.records.column_codec import decode_columns
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.segments.segment import Segment
 from minikafka.storage.segments.segments import Segments
-from minikafka.storage.steps import Steps
+from minikafka.storage.steps import Pauses, Steps
 
 __all__ = ["Found", "search_max_timestamp", "search_timestamp"]
 
@@ -27,11 +27,22 @@ Reading = Callable[..., Any]
 RECORDS_AT_ONCE, SIZE_BYTES_AT_ONCE = 100, 16 << 10
 """The limits up to which a batch is searched at once. A batch with more records or more bytes is searched in a thread;
 many records are decoded with numpy, once numpy is imported."""
+HEADERS_AT_ONCE = 4_000
+"""How many batch headers are read between two pauses: about 4 ms."""
+RECORDS_BETWEEN_PAUSES, BATCH_COST = 2_000, 10
+"""How many records of batches that are searched at once are decoded between two pauses; a batch counts as ten more."""
 
 
 def search_timestamp(reading: Reading, segments: Segments, timestamp: int, from_offset: int) -> Steps[Found]:
     """Returns the first record at or after `timestamp` (ms), from `from_offset` on. Raises the errors of `reading`."""
+    pauses = Pauses(RECORDS_BETWEEN_PAUSES)
     while (batch := reading(_first_batch, segments, timestamp, from_offset)) is not None:
+        if isinstance(batch, int):
+            from_offset = batch
+            yield None
+            continue
+        if pauses.is_due(items=batch.record_count + BATCH_COST):
+            yield None
         search = partial(_attempt, batch, timestamp, from_offset)
         is_long = batch.record_count > RECORDS_AT_ONCE or batch.size_bytes > SIZE_BYTES_AT_ONCE
         found = reading(_outcome, (yield search) if is_long else search())
@@ -58,11 +69,14 @@ def _latest(segments: Segments, start_offset: int) -> tuple[int, int]:
     return timestamp, start_offset if header is None else header.base_offset
 
 
-def _first_batch(segments: Segments, timestamp: int, from_offset: int) -> Batch | None:
-    """The first batch with offsets from `from_offset` on whose header shows a record at or after `timestamp`."""
+def _first_batch(segments: Segments, timestamp: int, from_offset: int) -> Batch | int | None:
+    """The first batch with offsets from `from_offset` on whose header shows a record at or after `timestamp`.
+
+    Returns the offset at which to go on if there is none among the first `HEADERS_AT_ONCE` headers of a segment.
+    """
     index = segments.first_since(timestamp, max(0, segments.floor(from_offset)))
     while index < len(segments):
-        batch = segments[index].first_batch_since(timestamp, from_offset)
+        batch = segments[index].first_batch_since(timestamp, from_offset, HEADERS_AT_ONCE)
         if batch is not None:
             return batch
         index = segments.first_since(timestamp, index + 1)

@@ -1,6 +1,6 @@
 """Planted bugs in what is done to logs in steps: retention, the loading of a coordinator, followers that catch up."""
 
-from mutations import Mutation
+from mutations import TEST_ONLY, Mutation
 
 _REPLAY = "tests/broker/coordinator/test_replay.py"
 _FOLLOWING = "tests/broker/replication/test_follower_fetch_state.py"
@@ -82,5 +82,37 @@ MUTATIONS = (
         "                if found or number",
         "                if again or number",
         ("tests/storage/directories/test_log_manager.py",),
+    ),
+    Mutation(
+        "gzip and lz4 compress as much at once as zstd",
+        "broker/partitions/batch_validation.py",
+        "SLOWLY_AT_ONCE_BYTES if rules.codec in (Codec.GZIP, Codec.LZ4) else ",
+        "",
+        ("tests/broker/partitions/test_batch_validation.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "small batches without the timestamp that their headers promise are searched without a pause",
+        "storage/segments/timestamp_search.py",
+        "pauses.is_due(items=batch.record_count + BATCH_COST)",
+        "pauses.is_due(items=0)",
+        ("tests/storage/segments/test_timestamp_search.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "all headers of a segment are read in one step",
+        "storage/segments/segment.py",
+        "                if number == headers_max:\n",
+        "                if number == -1:\n",
+        ("tests/storage/segments/test_timestamp_search.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the offset index may have no entry for gigabytes",
+        "storage/log_config.py",
+        "min(config.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX)",
+        "config.index_interval_bytes",
+        ("tests/storage/segments/test_timestamp_search.py",),
+        seeds=TEST_ONLY,
     ),
 )

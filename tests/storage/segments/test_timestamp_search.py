@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import crc32c
 import pytest
 from support.batches import encode_batch
 from support.logs import append_bytes, make_batch, memory_disk, open_log
@@ -15,6 +16,7 @@ from minikafka.protocol.records.record import Record
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import UNOWNED, LogOwner
+from minikafka.storage.segments import timestamp_search
 from minikafka.storage.steps import at_once
 
 START_MS = 1_700_000_000_000
@@ -62,6 +64,43 @@ def test_one_batch_is_decoded_though_others_have_later_records_too() -> None:
     with pytest.raises(StopIteration) as done:
         searching.send(call())
     assert done.value.value == (START_MS + 20_500, 2 * COUNT + 500, 0)
+
+
+def pauses_of(searching: Any) -> tuple[int, Any]:
+    """How often a search lets other tasks run, and its result. All of its batches are searched at once."""
+    pauses = 0
+    while True:
+        try:
+            assert next(searching) is None
+        except StopIteration as done:
+            return pauses, done.value
+        pauses += 1
+
+
+def test_headers_that_promise_a_timestamp_which_no_record_has_take_pauses() -> None:
+    data = make_batch([b"a"] * 90, timestamp=START_MS)
+    data[35:43] = (START_MS + 5_000).to_bytes(8, "big")
+    data[17:21] = crc32c.crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+    log = a_log(*[bytearray(data) for _ in range(200)])
+    assert pauses_of(log.offset_for_timestamp(START_MS + 1_000)) == (10, None)
+
+
+def test_many_headers_take_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record with the latest timestamp lies before the log start, so no later batch has its timestamp."""
+    monkeypatch.setattr(timestamp_search, "HEADERS_AT_ONCE", 20)
+    log = open_log(memory_disk(), config=LogConfig(segment_bytes=1 << 20, index_interval_bytes=0))
+    append_bytes(log, make_batch([b"a"], timestamp=START_MS + 5_000))
+    for _ in range(100):
+        append_bytes(log, make_batch([b"a"], timestamp=START_MS))
+    log.advance_start_offset(1)
+    assert pauses_of(log.offset_for_timestamp(START_MS + 1)) == (4, None)
+    append_bytes(log, make_batch([b"a"], timestamp=START_MS + 1))
+    assert pauses_of(log.offset_for_timestamp(START_MS + 1)) == (5, (START_MS + 1, 101, 0))
+
+
+def test_the_offset_index_has_an_entry_for_each_mebibyte_at_least() -> None:
+    assert LogConfig.from_settings({"index.interval.bytes": 2**31 - 1}).index_interval_bytes == 1 << 20
+    assert LogConfig.from_settings({"index.interval.bytes": 100}).index_interval_bytes == 100
 
 
 def test_records_before_the_log_start_are_passed_over() -> None:
