@@ -86,7 +86,7 @@ async def verify(
     if verified.tokens:
         (producer,) = producers
         support = _support(context.version)
-        results = await context.services.transactions.verifier.verify(
+        results = await context.services.transactions.partition_verifier.verify(
             transactional_id, producer, frozenset(verified.tokens), support
         )
         _add_results(verified, results, support)

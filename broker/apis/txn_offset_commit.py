@@ -88,7 +88,7 @@ async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verifica
         support = ClientSupport.TRANSACTION_ABORTABLE
     if context.version >= VERSION_THAT_ADDS:
         support = ClientSupport.ADDS_PARTITIONS
-    results = await context.services.transactions.verifier.verify(
+    results = await context.services.transactions.partition_verifier.verify(
         request.transactional_id,
         ProducerIdentity(request.producer_id, request.producer_epoch),
         frozenset({name}),

@@ -36,7 +36,7 @@ class TransactionParts:
 
     Attributes:
         coordinator: Coordinates transactional ids.
-        verifier: Asks the coordinators whether a partition belongs to a transaction, before records are appended.
+        partition_verifier: Asks the coordinators whether a partition belongs to a transaction, before an append.
         marker_log: Writes markers to the partitions of this node.
         producer_ids: Hands out producer ids, which are unique in the cluster.
     """
@@ -65,7 +65,7 @@ class TransactionParts:
             markers,
             run,
         )
-        self.verifier = PartitionVerifier(
+        self.partition_verifier = PartitionVerifier(
             config.node_id,
             image,
             self.coordinator,
