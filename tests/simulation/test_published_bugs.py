@@ -108,6 +108,7 @@ def test_kafka_7447_a_coordinator_moves_away_and_back_while_it_loads(tell: Tell)
             "min.insync.replicas": "2",
         },
         brokers=2,
+        seed=2,  # with it a broker that goes on as coordinator is noticed
     )
     story.start()
     story.create(TOPIC, [1, 2])
