@@ -43,8 +43,8 @@ of the requests waits, the responses to the requests before it are sent first.
 A connection whose request does not fit into `queued.max.request.bytes` is not read from until the request fits. A
 request counts once its first MiB has arrived, then with its whole size, and until it is answered; one that waits for
 members of a group until it is decoded. Requests of up to 1 MiB do not count: who sends a few bytes, or nothing but
-them, keeps nobody waiting. A large response is encoded when
-there is room for it, and counts until it is sent. Who moves such a message slowly while others wait is disconnected.
+them, keeps nobody waiting. A large response is encoded when there is room for it, and counts until it is sent. Who
+moves such a message slowly while others wait is disconnected.
 
 *Caveats*: PLAINTEXT only, so every principal is `User:ANONYMOUS`. The authorizer sees whole requests; rights to single
 topics and groups will be checked by handlers. No client quotas. One request of a connection is in progress at a time,

@@ -51,11 +51,13 @@ MANY_RECORDS = 500
 """Compressed batches with at least this many records are scanned with numpy, if numpy is installed."""
 LZ4_BLOCK_BYTES = 256
 """A batch that may decompress to N bytes may have N / `LZ4_BLOCK_BYTES` LZ4 blocks."""
-COMPRESSED_AT_ONCE_BYTES = 128 << 10
-"""The most that is compressed at once with snappy, or with zstd up to `HIGH_LEVEL`: about 10 ms."""
 HIGH_LEVEL = 9
-SLOWLY_AT_ONCE_BYTES, HIGHLY_AT_ONCE_BYTES = 8 << 10, 2 << 10
-"""The same for gzip and lz4, which are slow with text of few letters, and for levels above `HIGH_LEVEL`."""
+COMPRESSED_AT_ONCE_BYTES = 128 << 10
+"""The largest payload that is compressed at once with snappy, or with zstd up to `HIGH_LEVEL`: takes up to 10 ms."""
+SLOWLY_COMPRESSED_AT_ONCE_BYTES = 8 << 10
+"""The same with gzip or lz4 up to `HIGH_LEVEL`, which are slow with text of few letters."""
+HIGHLY_COMPRESSED_AT_ONCE_BYTES = 2 << 10
+"""The same with any codec above `HIGH_LEVEL`."""
 DECOMPRESSED_FACTOR = 16
 KEPT_ATTRIBUTES = 0x18
 """The attributes that a recompressed batch keeps: the timestamp type, and whether the batch is transactional."""
@@ -211,8 +213,9 @@ def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
 
 def _compressed_at_once_bytes(rules: Rules) -> int:
     if (rules.codec_level or 0) > HIGH_LEVEL:
-        return HIGHLY_AT_ONCE_BYTES
-    return SLOWLY_AT_ONCE_BYTES if rules.codec in (Codec.GZIP, Codec.LZ4) else COMPRESSED_AT_ONCE_BYTES
+        return HIGHLY_COMPRESSED_AT_ONCE_BYTES
+    is_slow = rules.codec in (Codec.GZIP, Codec.LZ4)
+    return SLOWLY_COMPRESSED_AT_ONCE_BYTES if is_slow else COMPRESSED_AT_ONCE_BYTES
 
 
 def _takes_long(record_count: int) -> bool:

@@ -408,6 +408,22 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a leader without an answer withholds the results of the other leaders",
+        "client/admin/item_errors.py",
+        "                tasks.start_soon(ask_one_leader, leader, its)\n",
+        "                await ask_one_leader(leader, its)\n",
+        ("tests/client/test_partitions_that_fail.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "partitions without a leader are left out without a word",
+        "cli/commands/offsets.py",
+        "        if tp not in led:\n",
+        "        if False:\n",
+        ("tests/cli/commands/test_offsets.py::test_partitions_without_a_leader_are_named",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "streams that are closed are left closed",
         "cli/main.py",
         "    prepare_streams()\n",

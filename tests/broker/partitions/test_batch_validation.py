@@ -370,7 +370,7 @@ def test_many_records_take_pauses() -> None:
     ],
 )
 def test_what_takes_long_to_compress_is_left_to_a_thread(codec: Codec, level: int | None, most: int) -> None:
-    """Text of two letters is slow to compress: `most` bytes of it take about 10 ms with the codec and level."""
+    """The slowest content is text of two letters: `most` bytes of it take up to about 10 ms."""
     few, many = ([Record(0, NOW_MS, b"k", bytes(size))] for size in (most - 100, most + 100))
     rules = Rules(codec=codec, codec_level=level)
     assert check(buffer(encode_batch(few)), rules).codec == codec

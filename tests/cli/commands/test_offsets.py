@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,7 +14,10 @@ from support.node import NodeProcess
 from support.open_transaction import open_transaction
 from support.oracle import needs_oracle, tool
 
+from minikafka.cli.commands import topics
 from minikafka.cli.commands.delete_records import parse_plan
+from minikafka.client import Admin
+from minikafka.client.connections.cluster_metadata import Topic
 
 TIMES_MS = (1_000, 2_000, 3_000, 2_500)
 """Of the records in the topic of `filled`."""
@@ -65,6 +70,26 @@ def test_the_end_of_what_is_committed(minikafka: Minikafka, node: NodeProcess, t
     (one,) = [one for one in found if one["transaction_start_offset"] is not None]
     assert (one["partition"], one["last_sequence"], one["transaction_start_offset"]) == (0, 0, 2)
     assert sorted(line.split()[-1] for line in minikafka("producers", f"{topic}:0").lines[1:]) == ["-", "2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [("offsets", "offsets"), ("producers", "producers"), ("transactions find-hanging", "transactions")],
+)
+def test_partitions_without_a_leader_are_named(
+    minikafka: Minikafka, filled: str, words: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command succeeds with what it finds of the others."""
+    all_led = topics.described
+
+    async def described(admin: Admin, names: Sequence[str] | None) -> dict[str, Topic]:
+        led, other = (found := await all_led(admin, names))[filled].partitions
+        return found | {filled: replace(found[filled], partitions=(led, replace(other, leader=-1)))}
+
+    monkeypatch.setattr(topics, "described", described)
+    ran = minikafka(*words.split(), filled, "--json")
+    assert (ran.code, ran.err) == (0, f"{filled}-1 has no leader: its {what} are not known\n")
+    assert isinstance(json.loads(ran.out), list)
 
 
 def test_records_are_deleted(minikafka: Minikafka, filled: str, tmp_path: Path) -> None:
