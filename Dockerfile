@@ -13,7 +13,7 @@ RUN python3 -m venv /pip \
  && python3 -m venv --without-pip /opt/minikafka \
  && /pip/bin/pip --python /opt/minikafka/bin/python install --no-cache-dir --disable-pip-version-check \
       ${WHEELS:+--no-index --find-links "/source/${WHEELS}"} "/source${EXTRAS}" \
- && cp /source/docker/health.py /opt/minikafka/health.py
+ && cp /source/docker/health.py /source/docker/secure.py /opt/minikafka/
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="minikafka" org.opencontainers.image.licenses="Apache-2.0"

@@ -91,12 +91,12 @@ compaction-kills: $(VENV)/.with-test  ## Kill a node fifty times while it compac
 upgrade: $(VENV)/.with-test  ## Upgrade three nodes one after the other under load (FROM=commit, by default 0.1.0)
 	$(if $(FROM),MINIKAFKA_UPGRADE_FROM=$(FROM)) $(BIN)/python -m pytest tests/cluster/test_rolling_upgrade.py
 
-chaos: $(VENV)/.with-test  ## Break processes, network, disks and clocks of a cluster under load (MINUTES=30; SEED=number; ON=kafka)
+chaos: $(VENV)/.with-test  ## Break processes, network, disks and clocks of a cluster under load (MINUTES=30; SEED=number; ON=kafka; SECURE=1)
 	MINIKAFKA_CHAOS_MINUTES=$(or $(MINUTES),30) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) MINIKAFKA_TESTS_ON=$(ON) \
-		MINIKAFKA_CHAOS_FOLDER=build/chaos $(BIN)/python -m pytest tests/cluster/test_chaos.py -s
+		MINIKAFKA_CHAOS_FOLDER=build/chaos $(BIN)/python -m pytest tests/cluster/test_chaos.py -k $(if $(SECURE),secured,open) -s
 
-bank: $(VENV)/.with-test  ## Transfers in transactions by five clients while nodes and programs die and hang (BANK=seconds, 300; SEED=number)
-	MINIKAFKA_BANK=$(or $(BANK),300) MINIKAFKA_BANK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_bank.py -s
+bank: $(VENV)/.with-test  ## Transfers in transactions by five clients while nodes and programs die and hang (BANK=seconds, 300; SEED=number; SECURE=1)
+	MINIKAFKA_BANK=$(or $(BANK),300) MINIKAFKA_BANK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_bank.py -k $(if $(SECURE),secured,open) -s
 
 streams: $(VENV)/.with-test  ## Kafka Streams with exactly_once_v2 while it and nodes are killed (KILLS=number, 20; SEED=number)
 	MINIKAFKA_STREAMS=$(or $(KILLS),20) MINIKAFKA_STREAMS_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_kafka_streams.py -s
@@ -116,7 +116,7 @@ prometheus: $(VENV)/.with-test  ## Have a real Prometheus watch the death of a l
 docker-image: $(VENV)/.with-test  ## Build the image; sets up an engine (as root), a base image and wheels
 	$(BIN)/python docker/set_up.py
 
-docker-test: docker-image  ## Run the tests of the image and of docker-compose.yml
+docker-test: docker-image  ## Run the tests of the image, of docker-compose.yml, and with docker-compose.secure.yml
 	$(BIN)/python -m pytest tests/containers
 
 chaos-docker: docker-image  ## Kill, pause, cut off and restart the brokers of docker-compose.yml under load (MINUTES=10; SEED=number)
@@ -125,6 +125,7 @@ chaos-docker: docker-image  ## Kill, pause, cut off and restart the brokers of d
 
 tool-outcomes: $(VENV)/.with-test  ## Record what Kafka's tools do with Apache Kafka, and where minikafka differs on purpose
 	MINIKAFKA_RECORD_TOOLS=1 $(BIN)/python -m pytest tests/tools -k "kafka- and not minikafka"
+	MINIKAFKA_RECORD_TOOLS=1 $(BIN)/python -m pytest tests/compatibility/guarded -k "kafka_itself and (denied or deny)"
 	MINIKAFKA_RECORD_TOOLS=1 $(BIN)/python -m pytest tests/tools -k minikafka
 
 sink-outcomes: $(VENV)/.with-test  ## Record what Spark's own Kafka sink does with the writes of the differential test

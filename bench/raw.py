@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Iterator
@@ -28,11 +29,13 @@ CONNECTIONS = 4
 
 
 class Connection:
-    """A connection that sends encoded requests."""
+    """A connection that sends encoded requests; with `tls`, its handshake is done."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None = None) -> None:
         self.socket = socket.create_connection(address, timeout=30)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket)
 
     def exchange(self, request: bytes) -> bytes:
         """Send a request and return the response, without the size prefix."""

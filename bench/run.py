@@ -24,6 +24,7 @@ from bench.nodes import Node, kinds
 from bench.pages import save
 from bench.raw import measure_latency, measure_requests
 from bench.results import Figure, machine, table
+from bench.security import measure_security
 from bench.spark import measure_spark
 from bench.spark_sink import measure_sink
 from bench.startup import measure_log_sizes, measure_start
@@ -51,6 +52,7 @@ STARTING_NODES: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] 
     "groups": measure_groups,
     "compaction": measure_compaction,
     "metrics": measure_metrics,
+    "security": measure_security,
 }
 CASES = [*WITH_A_RUNNING_NODE, *STARTING_NODES]
 

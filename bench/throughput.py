@@ -71,13 +71,17 @@ def measure_confluent(node: Node, quick: bool) -> Iterator[Figure]:
             yield Figure(out, "MB/s", goals[1], {node.name: read * size / 1e6})
 
 
-def in_and_out(node: Node, size: int, count: int, times: int) -> tuple[float, float, float]:
-    """The median rates, and the node's median CPU time for a million records out."""
+def in_and_out(node: Node, size: int, count: int, times: int, **client: object) -> tuple[float, float, float]:
+    """The median rates, and the node's median CPU time for a million records out.
+
+    Args:
+        client: What the client uses instead of the first listener without security.
+    """
     made: list[float] = []
     read: list[float] = []
     used_s: list[float] = []
     for _ in range(times):
-        where: dict[str, object] = {"bootstrap": node.bootstrap, "topic": fresh_topic(node), "count": count}
+        where: dict[str, object] = {"bootstrap": node.bootstrap, "topic": fresh_topic(node), "count": count, **client}
         made.append(work("produce_confluent", **where, size=size).rate)
         before = cpu_s(node)
         read.append(work("consume_confluent", **where).rate)

@@ -22,6 +22,8 @@ BATCH_BYTES = 256 << 10
 FETCH_BYTES = 16 << 20
 WAIT_S = 60
 QUEUED_MAX = 2_000_000
+Options = dict[str, str]
+"""Of TLS and SASL, by librdkafka's names."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,12 @@ class Run:
         return self.count / self.seconds
 
 
-def produce_confluent(bootstrap: str, topic: str, count: int, size: int, acks: str = "1") -> Run:
+def produce_confluent(
+    bootstrap: str, topic: str, count: int, size: int, acks: str = "1", security: Options | None = None
+) -> Run:
     """confluent-kafka at its highest rate: a large queue and large batches."""
-    producer, value, chunk = confluent_producer(bootstrap, topic, acks=acks), bytes(size), 10_000
+    producer = confluent_producer(bootstrap, topic, acks=acks, security=security)
+    value, chunk = bytes(size), 10_000
     chunks = [[{"value": value}] * min(chunk, count - start) for start in range(0, count, chunk)]
     began = time.perf_counter()
     for some in chunks:
@@ -180,7 +185,9 @@ def of_steps(times: list[float], records: int) -> Run:
     return Run(len(times) * records, sum(times), cuts[49] * 1000, cuts[98] * 1000)
 
 
-def confluent_producer(bootstrap: str, topic: str, batch_bytes: int = 1_000_000, acks: str = "1") -> Any:
+def confluent_producer(
+    bootstrap: str, topic: str, batch_bytes: int = 1_000_000, acks: str = "1", security: Options | None = None
+) -> Any:
     producer = import_module("confluent_kafka").Producer({
         "bootstrap.servers": bootstrap,
         "acks": acks,
@@ -189,12 +196,13 @@ def confluent_producer(bootstrap: str, topic: str, batch_bytes: int = 1_000_000,
         "queue.buffering.max.kbytes": 2_000_000,
         "batch.num.messages": 100_000,
         "batch.size": batch_bytes,
+        **(security or {}),
     })
     producer.list_topics(topic, WAIT_S)
     return producer
 
 
-def consume_confluent(bootstrap: str, topic: str, count: int) -> Run:
+def consume_confluent(bootstrap: str, topic: str, count: int, security: Options | None = None) -> Run:
     confluent_kafka = import_module("confluent_kafka")
     consumer = confluent_kafka.Consumer({
         "bootstrap.servers": bootstrap,
@@ -204,6 +212,7 @@ def consume_confluent(bootstrap: str, topic: str, count: int) -> Run:
         "receive.message.max.bytes": 100 << 20,
         "queued.min.messages": 5_000_000,
         "queued.max.messages.kbytes": 512 << 10,
+        **(security or {}),
     })
     consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), WAIT_S)
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])

@@ -7,6 +7,7 @@
     coordinator/   consumer groups and their offsets, transactions
     partitions/    replicas, leaders and followers: appends, reads, high watermarks
     replication/   fetching from leaders, ISR changes, replication quotas
+    quotas/        what clients may use, and how long they are throttled
     metrics/       the metrics of a node over HTTP
     telemetry/     the metrics that clients push to a broker
 
@@ -29,7 +30,7 @@ log (`partitions/partition_lifecycle.py`). A follower appends batches unchanged,
 leader's response reports a diverging epoch.
 
 *Caveats*: one connection to each leader (`num.replica.fetchers` has no effect). A replica whose log cannot be opened
-stays offline until an operator intervenes. There is no security. Client quotas are stored and described, but not
-enforced. Of a large uncompressed batch only the first 64 records are validated one by one
-(`partitions/batch_validation.py`, DECISIONS.md 1). One Python process serves all connections on one core.
+stays offline until an operator intervenes. Of a large uncompressed batch only the first
+64 records are validated one by one (`partitions/batch_validation.py`, DECISIONS.md 1). One Python process serves all
+connections on one core.
 """

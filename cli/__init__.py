@@ -13,10 +13,11 @@ A module of `commands/` for each subcommand in `main.COMMANDS`, imported when th
     minikafka health                  check a cluster; the exit code is 1 if it is not well
     minikafka perf produce t          measure throughput
 
-A command line takes this path: `main.main` picks the subcommand, click parses the options, the command's function
-builds a client from them (`arguments/options.py`) and runs its async part (`running.py`), and `main.main` turns
-exceptions into one line on standard error and an exit code.
+A command line takes this path: `__main__.main` imports the rest, `main.main` picks the subcommand, click parses the
+options, the command's function builds a client from them (`arguments/options.py`) and runs its async part
+(`running.py`), and `main.main` turns exceptions into one line on standard error and an exit code.
 
+    __main__.py        the start of the program
     main.py            the list of subcommands, error messages, exit codes
     commands/          the subcommands, one module for each
     arguments/         options that commands share, contexts, numbers and points in time
@@ -37,7 +38,7 @@ Caveats:
       the other.
     * `produce` makes records of text lines; values with newlines need `--json`. That sends neither the partition nor
       the offset of a line: records without a key may end up in other partitions than they were read from.
-    * `cluster` is for one machine: nodes listen on 127.0.0.1, without security. A `kill -9` of the command itself
+    * `cluster` is for one machine: nodes listen on 127.0.0.1. A `kill -9` of the command itself
       leaves its nodes running; `cluster --attach` takes them up, and `cluster stop` ends them.
     * A node of a cluster that was started by hand without its server.properties is known on Linux only.
     * `groups reset-offsets` reads state, offsets and ends one after the other. If a member joins in between, the commit

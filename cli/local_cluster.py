@@ -9,26 +9,25 @@
         cluster.rolling_restart()
 
 All methods block; no event loop is needed. No process is left behind: all nodes end when the `with` block is left,
-when the last reference is dropped, or when the interpreter exits. A `with` block whose start fails also takes back what
-the constructor wrote. `cluster_layout` defines folders and ports.
+when the last reference is dropped, or when the interpreter exits. A forked process that leaves the block of its parent
+ends only what it has started itself. A `with` block whose start fails also takes back what the constructor wrote.
+`cluster_layout` defines folders and ports.
 """
 
 from __future__ import annotations
 
-import contextlib
-import random
+import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from minikafka.broker.node.directory_kinds import why_no_cluster
 from minikafka.broker.settings.properties_file import read_properties
@@ -45,8 +44,10 @@ from minikafka.cli.clusters.cluster_layout import (
     properties,
     voters,
 )
-from minikafka.cli.clusters.node_files import NodeFiles, Wanted, moved_from
+from minikafka.cli.clusters.free_ports import free_port
+from minikafka.cli.clusters.node_files import NodeFiles, Wanted, moved_from, settings_in
 from minikafka.cli.clusters.node_process import has_ended, pid_of_node, send
+from minikafka.cli.clusters.secure_files import SecureFiles
 from minikafka.cli.terminal.tables import numbers
 from minikafka.protocol.counted import counted
 
@@ -59,8 +60,6 @@ READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 IN_SYNC_TIMEOUT_S = 60.0
 LOG_TAIL_LINES = 30
-_FREE_PORT_ATTEMPTS = 100
-_PORTS = (15_000, 32_000)
 
 
 class LocalCluster:
@@ -110,6 +109,8 @@ class LocalCluster:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._log_starts: dict[int, int] = {}
         self._files = NodeFiles()
+        self._entered_by = 0
+        """The pid of the process that has entered the `with` block; 0 before."""
         self.was_ready = False
         if why := why_no_cluster(self.directory):
             raise ClusterError(why)
@@ -160,6 +161,11 @@ class LocalCluster:
     def bootstrap_servers(self) -> str:
         """The same as `bootstrap`, by the name of the argument of clients."""
         return self.bootstrap
+
+    @property
+    def admin_options(self) -> dict[str, Any]:
+        """The options of a client that may do everything; none for a cluster without security."""
+        return SecureFiles(self.directory).admin_options()
 
     @property
     def warnings(self) -> list[str]:
@@ -322,7 +328,7 @@ class LocalCluster:
         from minikafka.client.blocking import Admin
 
         deadline = time.monotonic() + read_timeout("wait_in_sync", timeout_s)
-        with Admin(self.bootstrap) as admin:
+        with Admin(self.bootstrap, **self.admin_options) as admin:
             while behind := under_replicated(admin):
                 if time.monotonic() > deadline:
                     names = f"{behind[0]} and {len(behind) - 1} more" if len(behind) > 1 else behind[0]
@@ -337,6 +343,7 @@ class LocalCluster:
                 f"node {others[0]} of {self.directory} is already running (pid {self.pid(others[0])}), and another "
                 "program may use it: stop it there or by `minikafka cluster stop`, or use a directory of its own"
             )
+        self._entered_by = os.getpid()
         if any(map(self.running, self.node_ids)):
             return self
         try:
@@ -348,7 +355,10 @@ class LocalCluster:
             raise
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
+        if os.getpid() == self._entered_by:
+            self.kill()
+        else:
+            _kill_all(self._processes)
 
     # -- Internals ------------------------------------------------------------------------------------------------
 
@@ -387,21 +397,23 @@ class LocalCluster:
         self._files.take_back()
 
     def _write(self, settings: Mapping[str, str], of_nodes: Mapping[int, Mapping[str, str]]) -> None:
-        files = {}
+        files, secure = {}, SecureFiles(self.directory)
+        given = {node_id: settings_in(self.config(node_id)) for node_id in self.nodes}
+        example = next(filter(None, given.values()), {})
         for node_id, node in self.nodes.items():
-            chosen = {**settings, **of_nodes.get(node_id, {})}
-            if node.metrics_port and not self._names_metrics(node_id):
+            of_security = secure.settings_of(given[node_id], example)
+            chosen = {**of_security, **settings, **of_nodes.get(node_id, {})}
+            if node.metrics_port and "metrics.listener" not in (given[node_id] or {}):
                 chosen.setdefault("metrics.listener", metrics_listener(node))
             if before := moved_from(self.config(node_id)):
                 chosen.setdefault("log.dirs", str(self.data(node_id)))
                 self.warnings.append(f"node {node_id}: log.dirs was {before}, and is {chosen['log.dirs']} from now on")
-            basis = properties(node, self.nodes.values(), self.folder(node_id))
+            listener = chosen.get("inter.broker.listener.name", "PLAINTEXT")
+            basis = properties(node, self.nodes.values(), self.folder(node_id), listener)
             files[self.config(node_id)] = Wanted(basis, chosen)
         self._files.write(files)
-
-    def _names_metrics(self, node_id: int) -> bool:
-        config = self.config(node_id)
-        return config.exists() and "metrics.listener" in read_properties(config.read_bytes())
+        if secure.settle():
+            self.warnings.append(f"the files in {secure.folder} name each other by their new paths from now on")
 
     def _is_ready(self, node_id: int) -> bool:
         return self.READY.search(self._log_of_this_start(node_id)) is not None
@@ -479,21 +491,8 @@ def _texts(settings: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in settings.items()}
 
 
-def free_port(wanted: Callable[[int], list[int]]) -> int:
-    """A base port for which all ports that `wanted` returns are free.
-
-    The range avoids the system's ephemeral ports: the port of a stopped node must still be free at its restart.
-    """
-    for _ in range(_FREE_PORT_ATTEMPTS):
-        with contextlib.suppress(OSError, OverflowError), contextlib.ExitStack() as held:
-            base = random.randrange(*_PORTS)
-            for port in wanted(base):
-                held.enter_context(socket.socket()).bind((HOST, port))
-            return base
-    raise ClusterError(f"no free ports found in {counted(_FREE_PORT_ATTEMPTS, 'attempt')}")
-
-
 def _kill_all(processes: dict[int, subprocess.Popen[bytes]]) -> None:
+    """Kill the processes that this process has started: `poll` says of those of a parent that they have ended."""
     for process in processes.values():
         if process.poll() is None:
             process.kill()

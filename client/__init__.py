@@ -32,6 +32,7 @@ layer of connections, metadata and retries. Logic is pure and tested without soc
     arguments.py         the options of all clients as TypedDicts, for type checkers and editors
     argument_kinds.py    which values an argument of a method may have, derived from its annotation
     argument_checks.py   makes the public methods of a class check their arguments
+    security/            TLS and SASL: their options, certificates and logins
     connections/         sockets, requests and responses, metadata, retries and backoff
     producer/            partitioning, batches, sequence numbers, Produce requests
     consumer/            positions, Fetch requests, records, subscriptions, commits, Arrow
@@ -43,6 +44,7 @@ layer of connections, metadata and retries. Logic is pure and tested without soc
     offsets.py           an offset with metadata, or with a timestamp
     offset_queries.py    ListOffsets, OffsetFetch and OffsetCommit, for consumer and admin client
     admin/               topics, configs, groups, replicas and the quorum
+    security/            key stores, trust stores and contexts of TLS
     blocking/            Producer, Consumer and Admin for code without async
 
 Caveats:
@@ -59,7 +61,7 @@ Caveats:
       whatever `max_poll_records` is: 1.25 million empty records, in 1 MB, take 1.8 s and 300 MB.
     * A blocking producer does not call `on_delivery` for a record that is refused, or dropped at closing, before the
       event loop has taken the record: `result()` raises the error, or the log reports it.
-    * No share groups, TLS or SASL.
+    * No share groups.
 """
 
 from importlib import import_module
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
         TransactionDescription,
         TransactionListing,
     )
+    from minikafka.client.admin.security_types import Acl, AclFilter, DelegationToken
     from minikafka.client.consumer.consumer import Consumer
     from minikafka.client.consumer.deserialization import RecordDeserializationError
     from minikafka.client.consumer.listener import Listener
@@ -115,6 +118,8 @@ __all__ = [
     "LATEST",
     "MAX_TIMESTAMP",
     "AbortableTransactionError",
+    "Acl",
+    "AclFilter",
     "Admin",
     "ApiVersionRange",
     "ClientQuota",
@@ -124,6 +129,7 @@ __all__ = [
     "Consumer",
     "ConsumerInterceptor",
     "ConsumerRecord",
+    "DelegationToken",
     "Delivery",
     "FatalTransactionError",
     "Feature",
@@ -179,6 +185,11 @@ _PLACES = {
         "Reassignment",
         "TransactionDescription",
         "TransactionListing",
+    ),
+    "client.admin.security_types": (
+        "Acl",
+        "AclFilter",
+        "DelegationToken",
     ),
     "client.consumer.consumer": ("Consumer",),
     "client.consumer.deserialization": ("RecordDeserializationError",),

@@ -1,7 +1,8 @@
 """The keyword arguments of Producer, Consumer and Admin for type checkers (`**options: Unpack[ProducerArguments]`).
 
-Made by `make pages` from the dataclasses in `options.py`, where an option's default, bounds and meaning are declared; a
-test holds the two equal. `bootstrap_servers` is missing because the constructors declare it themselves.
+Made by `make pages` from the dataclasses in `options.py` and `security/security_options.py`, where an option's default,
+bounds and meaning are declared; a test holds them equal. `bootstrap_servers` is missing: the constructors declare
+it themselves.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import TypedDict
 
 from minikafka.client.assignor import Assignor
 from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
-from minikafka.client.option_checks import Deserializer, SecurityProtocol, Serializer
+from minikafka.client.option_checks import Deserializer, SecurityProtocol, Serializer, TokenProvider
 from minikafka.client.options import (
     Acks,
     AssignorName,
+    BootstrapServers,
     CompressionType,
     GroupProtocol,
     IsolationLevel,
@@ -24,18 +26,125 @@ from minikafka.client.options import (
     Start,
     StopAt,
 )
+from minikafka.client.security.sasl_login import SaslMechanism
+from minikafka.client.security.security_options import EndpointIdentification, StoreType, TlsVersion
 
 
 class ClientArguments(TypedDict, total=False):
     """Options of every client."""
 
+    security_protocol: SecurityProtocol
+    """How brokers are spoken to: in plain text or over TLS (SSL), without a login or with one by SASL. Default:
+    "PLAINTEXT"; Kafka's `security.protocol`.
+    """
+
+    ssl_truststore_location: str | None
+    """The file with the certificates of the authorities that are trusted; None: those of the system. Default: None;
+    Kafka's `ssl.truststore.location`.
+    """
+
+    ssl_truststore_type: StoreType
+    """The format of `ssl_truststore_location`; JKS and PKCS12 are told apart by themselves. Default: "JKS"; Kafka's
+    `ssl.truststore.type`.
+    """
+
+    ssl_truststore_password: str | None
+    """The password of `ssl_truststore_location`. Default: None; Kafka's `ssl.truststore.password`."""
+
+    ssl_truststore_certificates: str | None
+    """Trusted certificates as PEM text, instead of a file; needs the type PEM. Default: None; Kafka's
+    `ssl.truststore.certificates`.
+    """
+
+    ssl_ca_location: str | None
+    """A PEM file with trusted certificates: librdkafka's name for a trust store of type PEM. Default: None; not an
+    option of Kafka.
+    """
+
+    ssl_keystore_location: str | None
+    """The file with the client's key and certificates, for brokers that ask for them (mutual TLS). Default: None;
+    Kafka's `ssl.keystore.location`.
+    """
+
+    ssl_keystore_type: StoreType
+    """The format of `ssl_keystore_location`; JKS and PKCS12 are told apart by themselves. Default: "JKS"; Kafka's
+    `ssl.keystore.type`.
+    """
+
+    ssl_keystore_password: str | None
+    """The password of `ssl_keystore_location`. Default: None; Kafka's `ssl.keystore.password`."""
+
+    ssl_keystore_certificate_chain: str | None
+    """The client's certificates as PEM text, instead of a file; needs the type PEM. Default: None; Kafka's
+    `ssl.keystore.certificate.chain`.
+    """
+
+    ssl_keystore_key: str | None
+    """The client's private key as PEM text (PKCS#8), with `ssl_keystore_certificate_chain`. Default: None; Kafka's
+    `ssl.keystore.key`.
+    """
+
+    ssl_key_password: str | None
+    """The password of the client's private key, if the key is encrypted. Default: None; Kafka's `ssl.key.password`."""
+
+    ssl_certificate_location: str | None
+    """A PEM file with the client's certificates: librdkafka's name, with `ssl_key_location`. Default: None; not an
+    option of Kafka.
+    """
+
+    ssl_key_location: str | None
+    """A PEM file with the client's private key: librdkafka's name, with `ssl_certificate_location`. Default: None;
+    not an option of Kafka.
+    """
+
+    ssl_endpoint_identification_algorithm: EndpointIdentification
+    """Whether the name of a broker must be in its certificate ("https"), or not ("", "none"). Default: "https";
+    Kafka's `ssl.endpoint.identification.algorithm`.
+    """
+
+    ssl_enabled_protocols: Sequence[TlsVersion]
+    """The versions of TLS that are allowed. Default: ("TLSv1.2", "TLSv1.3"); Kafka's `ssl.enabled.protocols`."""
+
+    ssl_cipher_suites: Sequence[str]
+    """The cipher suites that are allowed, by Java's or OpenSSL's names; if empty, those of OpenSSL. Default: ();
+    Kafka's `ssl.cipher.suites`.
+    """
+
+    sasl_mechanism: SaslMechanism | None
+    """How the client logs in, if `security_protocol` begins with SASL_; None: as `sasl_jaas_config` says. Default:
+    None; Kafka's `sasl.mechanism`.
+    """
+
+    sasl_mechanisms: SaslMechanism | None
+    """The same as `sasl_mechanism`: librdkafka's name, which takes one mechanism too. Default: None; not an option
+    of Kafka.
+    """
+
+    sasl_username: str | None
+    """The user, for PLAIN and SCRAM: librdkafka's name for what Java's client has in `sasl.jaas.config`. Default:
+    None; not an option of Kafka.
+    """
+
+    sasl_password: str | None
+    """The password of `sasl_username`. Default: None; not an option of Kafka."""
+
+    sasl_jaas_config: str | None
+    """User and password, or the claims of an unsecured token, as Java's client takes them: a login module and its
+    options. Default: None; Kafka's `sasl.jaas.config`.
+    """
+
+    sasl_oauth_token_provider: TokenProvider | None
+    """Returns a token, for OAUTHBEARER: a function without arguments, async or blocking (then it runs in a thread).
+    Default: None; Kafka's `sasl.login.callback.handler.class`.
+    """
+
+    sasl_oauthbearer_token_endpoint_url: str | None
+    """A URL such as file:///etc/kafka/token: the file with the token, for OAUTHBEARER. It is read for each login.
+    Default: None; Kafka's `sasl.oauthbearer.token.endpoint.url`.
+    """
+
     client_id: str
     """The name under which brokers log and limit this client. Default: "minikafka"; Kafka's `client.id`."""
-
-    security_protocol: SecurityProtocol
-    """How brokers are spoken to; there is no other way than in plain text. Default: "PLAINTEXT"; Kafka's
-    `security.protocol`.
-    """
 
     request_timeout_ms: int
     """How long a request waits for its response, in ms, before its connection is closed and it is repeated.
@@ -89,6 +198,11 @@ class ClientArguments(TypedDict, total=False):
 
 class AdminArguments(ClientArguments, total=False):
     """Options of an Admin."""
+
+    bootstrap_controllers: BootstrapServers | None
+    """Controllers to ask instead of brokers (KIP-919), without `bootstrap_servers`: for the quorum, ACLs, features,
+    and settings of controllers. They serve few other methods. Default: None; Kafka's `bootstrap.controllers`.
+    """
 
 
 class ProducerArguments(ClientArguments, total=False):

@@ -10,6 +10,7 @@ iterator continues.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractContextManager
 from types import AsyncGeneratorType
@@ -51,7 +52,21 @@ class AsyncIteration(_GoesOn[AsyncGenerator[T, None]], Generic[T]):
 
     def begin(self) -> None:
         super().begin()
+        self.__anext__ = self._first
+
+    def _first(self) -> Awaitable[T]:
+        """The first request of a generator, which the event loop does not learn of: Python alone ends it.
+
+        A loop that is left by `break` leaves its generator at a `yield`, and ending it needs no event loop. Trio would
+        warn of it, and asyncio keep it until another turn of the loop.
+        """
         self.__anext__ = self._generator.__anext__
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=None)
+        try:
+            return self._generator.__anext__()
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
 
     def __aiter__(self) -> Self:
         return self

@@ -1,9 +1,10 @@
-"""Checks of the options of clients: functions that describe which values an option may have; `parse_addresses`."""
+"""Declares options of clients, with functions that describe which values each may have; `parse_addresses`."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from minikafka.client.argument_kinds import TEXT, Refused, shown
@@ -14,7 +15,9 @@ Check = Callable[[Any], "str | None"]
 INT32_MAX = (1 << 31) - 1
 DEFAULT_BOOTSTRAP_SERVERS = "localhost:9092"
 BootstrapServers: TypeAlias = str | Sequence[str]
-SecurityProtocol = Literal["PLAINTEXT"]
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+TokenProvider = Callable[[], str | Awaitable[str]]
+"""A function, async or blocking, that returns a token of OAUTHBEARER."""
 
 
 @runtime_checkable
@@ -39,6 +42,25 @@ class RecordDeserializer(Protocol):
 
 Deserializer = Callable[[bytes], Any] | RecordDeserializer
 """A function of the bytes, such as `json.loads`; or an object whose `deserialize` has topic and headers as well."""
+
+
+def option(default: Any, check: Check, meaning: str, kafka: str | None = None, *, secret: bool = False) -> Any:
+    """A field of an options class.
+
+    Args:
+        check: describes the allowed values for InvalidOption.
+        meaning: what it does, in a sentence with the unit; docstrings and the page of options have it.
+        kafka: Kafka's name of it, "" if it has none; by default the name with dots.
+        secret: whether neither `repr` nor error messages may show the value.
+    """
+    metadata = {"check": check, "meaning": meaning, "kafka": kafka, "secret": secret}
+    return field(default=default, repr=not secret, metadata=metadata)
+
+
+def kafka_name(name: str, metadata: Mapping[str, Any]) -> str:
+    """Kafka's name of an option, "" if Kafka has none."""
+    given = metadata["kafka"]
+    return name.replace("_", ".") if given is None else str(given)
 
 
 def between(low: int, high: int = INT32_MAX) -> Check:
@@ -113,6 +135,18 @@ def serializer(value: Any) -> str | None:
     return None if fits else "a callable, or an object with a method serialize(topic, headers, data)"
 
 
+def texts(*allowed: str) -> Check:
+    """A check for a list of texts, each one of `allowed`, or any if none are given."""
+
+    def check(value: Any) -> str | None:
+        listed = isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
+        if listed and (not allowed or (value and set(value) <= set(allowed))):
+            return None
+        return f"a list of {', '.join(map(repr, allowed)) or 'strings'}"
+
+    return check
+
+
 def objects(kind: type) -> Check:
     """A check for a list of objects of a class."""
 
@@ -148,11 +182,14 @@ def _is_in_no_host(letter: str) -> bool:
 
 
 def parse_address(part: str) -> tuple[str, int]:
-    """Parse `HOST:PORT` or, as in a broker's setting, `PLAINTEXT://HOST:PORT` into (host, port). Raises ValueError."""
+    """Parse `HOST:PORT` or, as in a broker's setting, `PLAINTEXT://HOST:PORT` into (host, port). Raises ValueError.
+
+    As in Kafka, the protocol says nothing: the option `security_protocol` does.
+    """
     protocol, slashes, address = part.rpartition("://")
     if slashes and protocol.upper() not in get_args(SecurityProtocol):
-        known = " or ".join(get_args(SecurityProtocol))
-        raise ValueError(f"{shown(part)} has the protocol {shown(protocol)}, of which only {known} is supported")
+        known = ", ".join(get_args(SecurityProtocol))
+        raise ValueError(f"{shown(part)} has the protocol {shown(protocol)}: must be one of {known}")
     host, colon, port = address.rpartition(":")
     named = colon and host and host.isprintable() and not any(map(_is_in_no_host, host))
     if not named or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):

@@ -10,7 +10,7 @@ type checkers and editors, and to `docs/reference/options.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, Literal, TypeVar, get_args
 
 from minikafka.client.argument_kinds import shown
@@ -20,9 +20,7 @@ from minikafka.client.option_checks import (
     DEFAULT_BOOTSTRAP_SERVERS,
     INT32_MAX,
     BootstrapServers,
-    Check,
     Deserializer,
-    SecurityProtocol,
     Serializer,
     addresses,
     between,
@@ -32,11 +30,13 @@ from minikafka.client.option_checks import (
     nonempty_text,
     objects,
     one_of,
+    option,
     optional,
     plain,
     serializer,
     text,
 )
+from minikafka.client.security.security_options import ELSEWHERE, InvalidSecurity, SecurityOptions
 from minikafka.client.unknown_arguments import unknown_argument
 from minikafka.protocol.records.record import RECORD_OVERHEAD_BYTES
 
@@ -74,21 +74,30 @@ def make(kind: type[O], arguments: Mapping[str, Any], owner: str) -> O:
             raise InvalidOption(unknown_argument(owner, name, list(known), _ELSEWHERE))
         allowed = item.metadata["check"](value := plain(value))
         if allowed is not None:
-            raise InvalidOption(f"{owner}({name}={shown(value)}): must be {allowed}")
+            raise InvalidOption(f"{owner}({_said(item, value)}): must be {allowed}")
         given[name] = value
     options = kind(**given)
     options.check(owner, frozenset(given))
+    try:
+        options.check_security(frozenset(given))
+    except InvalidSecurity as error:
+        item = known[error.option]
+        raise InvalidOption(f"{owner}({_said(item, getattr(options, item.name))}): {error.reason}") from None
     return options
+
+
+def _said(item: Field[Any], value: Any) -> str:
+    """An option with its value, for an error message; a secret is not shown."""
+    return f"{item.name}={'…' if item.metadata['secret'] and value is not None else shown(value)}"
 
 
 _ELSEWHERE = {
     "consumer_timeout_ms": "poll(timeout_ms) waits for so long, and stop_at='end' ends at the end of the log",
     "api_version": "versions are negotiated with each broker",
     "broker_version": "versions are negotiated with each broker",
-    "sasl_": "there is no SASL",
-    "ssl_": "there is no TLS",
     "on_delivery": "give it to send()",
     "dr_cb": "give on_delivery to send()",
+    **ELSEWHERE,
 }
 """Options of other clients, by how their names begin, and what to do here."""
 
@@ -113,25 +122,8 @@ def _is_assignor(value: Any) -> bool:
     return isinstance(value, Assignor) and not isinstance(value, type) and nonempty_text(value.name) is None
 
 
-def option(default: Any, check: Check, meaning: str, kafka: str | None = None) -> Any:
-    """A field of an options class.
-
-    Args:
-        check: describes the allowed values for InvalidOption.
-        meaning: what it does, in a sentence with the unit; docstrings and the page of options have it.
-        kafka: Kafka's name of it, "" if it has none; by default the name with dots.
-    """
-    return field(default=default, metadata={"check": check, "meaning": meaning, "kafka": kafka})
-
-
-def kafka_name(name: str, metadata: Mapping[str, Any]) -> str:
-    """Kafka's name of an option, "" if Kafka has none."""
-    given = metadata["kafka"]
-    return name.replace("_", ".") if given is None else str(given)
-
-
 @dataclass(frozen=True, kw_only=True)
-class ClientOptions:
+class ClientOptions(SecurityOptions):
     """Options of every client (times in ms, sizes in bytes)."""
 
     bootstrap_servers: BootstrapServers = option(
@@ -142,10 +134,6 @@ class ClientOptions:
     client_id: str = option(
         "minikafka", text,
         "The name under which brokers log and limit this client.",
-    )
-    security_protocol: SecurityProtocol = option(
-        "PLAINTEXT", one_of(*get_args(SecurityProtocol)),
-        "How brokers are spoken to; there is no other way than in plain text.",
     )
     request_timeout_ms: int = option(
         30_000, between(1),
@@ -210,10 +198,19 @@ class ClientOptions:
 class AdminOptions(ClientOptions):
     """Options of an Admin."""
 
+    bootstrap_controllers: BootstrapServers | None = option(
+        None, optional(addresses),
+        "Controllers to ask instead of brokers (KIP-919), without `bootstrap_servers`: for the quorum, ACLs, features, "
+        "and settings of controllers. They serve few other methods.",
+    )
     allow_auto_create_topics: bool = option(
         False, boolean,
         "Whether brokers may create a topic that is asked for and does not exist.",
     )
+
+    def check(self, owner: str, given: frozenset[str]) -> None:
+        if self.bootstrap_controllers is not None and self.bootstrap_servers != DEFAULT_BOOTSTRAP_SERVERS:
+            raise InvalidOption(f"{owner}: not both bootstrap_servers and bootstrap_controllers")
 
 
 @dataclass(frozen=True, kw_only=True)

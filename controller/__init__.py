@@ -22,6 +22,7 @@ A lone node is a quorum of one: it elects itself at its start, and a record is c
 The packages and files:
 
 - `quorum_controller.py`: `QuorumController`, the controller of every node.
+- `line_rate.py`: bounds the lines of the log that strangers cause.
 - `direct_requests.py`: requests of tools at the controller listener, which no broker has checked and forwarded.
 - `active/`: the active controller, on the leader of the quorum: queue, leadership term, broker sessions.
 - `decisions/`: one pure module per kind of request; `request_table.py` maps requests to them.
@@ -55,8 +56,7 @@ The data on disk::
   DeleteTopics have no error for that, so the connection is closed; a client that retries may get TOPIC_ALREADY_EXISTS
   because of its own first attempt.
 - The controller listener serves Kafka's tools (`--bootstrap-controller`) and minikafka's nodes, which speak msgpack
-  frames there; both unencrypted, without authentication. Kafka's own controllers and brokers cannot join the quorum.
-- Quotas and SCRAM credentials are stored and described, but not enforced yet.
+  frames there. Its protocol is PLAINTEXT or SSL, not SASL. Kafka's own controllers and brokers cannot join the quorum.
 - Metadata written by Apache Kafka is not read: a data directory that Kafka has used is refused.
 - The names and bounds of settings are Kafka's; policies, config providers and other Java classes are not loaded.
 """

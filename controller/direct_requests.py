@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import splitting_at_controller
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.security.access import Access
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.storage.steps import in_steps
 
@@ -24,7 +25,7 @@ class _Controller(Protocol):
     @property
     def image(self) -> Image: ...
 
-    async def handle_here(self, request: Any, version: int) -> Any: ...
+    async def handle_here(self, request: Any, version: int, access: Access) -> Any: ...
 
 
 class DirectRequests:
@@ -49,13 +50,13 @@ class DirectRequests:
         self._random = random
         self._set_log_level = set_log_level
 
-    async def handle(self, request: Any, version: int) -> Any:
+    async def handle(self, request: Any, version: int, access: Access) -> Any:
         """Answer a request. Raises KafkaError; NOT_CONTROLLER if this node's controller is not the active one."""
         controller = self._controller
-        context = Context(self._static, self._random, version, controller.log_levels)
+        context = Context(self._static, self._random, version, controller.log_levels, access=access)
         parts = await in_steps(splitting_at_controller(controller.image, request, context))
         for logger, level in parts.log_levels.items():
             controller.log_levels[logger] = level
             self._set_log_level(logger, level)
-        rest = None if parts.request is None else await controller.handle_here(parts.request, version)
+        rest = None if parts.request is None else await controller.handle_here(parts.request, version, access)
         return replace(parts, request=None).merge(rest)

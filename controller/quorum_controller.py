@@ -5,7 +5,7 @@ is returned once this node's own image has the change. While there is no active 
 was certainly not carried out, or if it is idempotent. A lone node is a quorum of one. Trio: starts the quorum's tasks.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -15,7 +15,7 @@ import trio
 
 from minikafka.controller.active.active_controller import ActiveController
 from minikafka.controller.active.forwarded_requests import (
-    answered,
+    ForwardedRequests,
     error_body,
     is_idempotent,
     request_body,
@@ -26,15 +26,17 @@ from minikafka.controller.active.quorum_changes import carry_out
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import splitting
 from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
-from minikafka.controller.decisions.request_table import DESCRIPTIONS
+from minikafka.controller.decisions.request_table import DESCRIPTIONS, described
 from minikafka.controller.metadata.cluster_ids import check_metadata_directory, known_cluster_id, known_directory_id
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.subscribers import Subscriber
 from minikafka.controller.quorum.cluster_identity import ClusterIdentity
-from minikafka.controller.quorum.describe_quorum import QuorumDescriber
+from minikafka.controller.quorum.describe_quorum import QuorumDescriber, description
 from minikafka.controller.quorum.handshake import ConnectionLost
 from minikafka.controller.quorum.membership import QuorumMembership
 from minikafka.controller.quorum.metadata_applier import MetadataApplier
+from minikafka.controller.quorum.node_logins import PeerSecurity
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_network import Network
 from minikafka.controller.quorum.peers import Peers, ServeClient, Unreachable
@@ -46,6 +48,8 @@ from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.quorum.voter_requests import VoterRequests
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.voter_set import VoterSet
+from minikafka.controller.security.access import UNRESTRICTED, Access
+from minikafka.controller.security.standard_authorizer import authorizer_of
 from minikafka.controller.settings.metadata_log_settings import (
     data_directories,
     metadata_directory,
@@ -54,7 +58,7 @@ from minikafka.controller.settings.metadata_log_settings import (
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.errors import RequestTimedOutError, error_for
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.disks.disk import Disk
 from minikafka.storage.steps import in_steps
 from minikafka.storage.waits import in_task
@@ -68,7 +72,7 @@ RECENTLY_LOST_S = 2.0
 """Connections that were lost longer ago were not lost because of the end of the last leader."""
 RESPONSE_GRACE_S = 1.0
 """The active controller enforces a request's timeout; its response must still arrive in time."""
-FORWARDED_MAX = 1000
+FORWARDED_MAX, INCARNATION_SIZE = 1000, 16
 LOST_MAX = 2
 """After so many lost receivers a request is not sent again, since the request itself may make the controllers fail."""
 
@@ -87,7 +91,9 @@ class QuorumController:
         set_log_level: called with logger and level when a level is changed.
 
     Attributes:
+        stored: the metadata log on disk.
         membership: the membership of this node in the quorum.
+        authorizer: decides what clients may do; None if everything is allowed.
         broker_epoch: the epoch of this node's broker registration, set by `broker/node/registration.py`; -1 before.
 
     Raises:
@@ -110,27 +116,25 @@ class QuorumController:
         self.broker_epoch = -1
         self.log_levels = {"root": "INFO"} if log_levels is None else log_levels
         self._static = static
-        self._settings = settings
-        self._network = network
-        self._now_ms = now_ms
-        self._random = random
+        self._settings, self._network = settings, network
+        self._now_ms, self._random = now_ms, random
         self._set_log_level = set_log_level
         directory, named = metadata_directory(static), bool(settings.voters)
         directories = list(dict.fromkeys((*data_directories(static), directory)))
         self._cluster = ClusterIdentity(known_cluster_id(disk, directories, static.node_id))
         if settings.is_controller:
             check_metadata_directory(disk, directory, data_directories(static), has_fixed_voters=named)
-        self._stored = StoredRaftLog.open(disk, directory, metadata_log_config(static), now_ms=now_ms)
-        self._applier = MetadataApplier(
-            self._stored, static.number("metadata.log.max.record.bytes.between.snapshots")
-        )
+        self.stored = StoredRaftLog.open(disk, directory, metadata_log_config(static), now_ms=now_ms)
+        self._applier = MetadataApplier(self.stored, static.number("metadata.log.max.record.bytes.between.snapshots"))
         self._applier.subscribe(self._cluster.check_records)
+        self._applier.subscribe(self._apply_quotas)
+        self.authorizer = authorizer_of(static, self._applier, self.log_levels, lambda: self.committed_offset, now_ms)
         if self.image.cluster_id:
             self._cluster.check(self.image.cluster_id)
-        self._cluster.refuse_others(self._stored.first_records())
+        self._cluster.refuse_others(self.stored.first_records())
         self._peers = self._new_peers()
         find_id = partial(known_directory_id, disk, directory)
-        voters = self._stored.history.latest
+        voters = self.stored.history.latest
         self.membership = QuorumMembership(static.node_id, settings, self._peers, voters, find_id)
         self._raft: RaftDriver | None = None
         self._describer: QuorumDescriber | None = None
@@ -141,7 +145,7 @@ class QuorumController:
         self._forwarding: dict[trio.CancelScope, int] = {}
         self._refused_by: set[int] = set()
         self._lost_connections: dict[int, float] = {}
-        self._forwarded_count = 0
+        self._forwarded = ForwardedRequests(self._carry_out, disk, self.authorizer)
         self._nursery: trio.Nursery | None = None
 
     def _new_peers(self) -> Peers:
@@ -231,7 +235,7 @@ class QuorumController:
             raft = self._raft = RaftDriver(
                 node_id=self._static.node_id,
                 voters=self.membership.static_voters,
-                stored=self._stored,
+                stored=self.stored,
                 settings=self._settings.raft,
                 random=self._random,
                 send_request=lambda peer, body: self._peers.request(peer, "raft", body),
@@ -253,37 +257,44 @@ class QuorumController:
         bootstrap, leader = self._settings.bootstrap, lambda: self.leader_id
         nursery.start_soon(tell_of_waiting, self._static.node_id, self._peers, bootstrap, leader)
         if self.membership.must_discover:
-            await self.membership.discover()
+            await self.membership.discover(self._random.randbytes(INCARNATION_SIZE))
         nursery.start_soon(self.membership.find_addresses)
         nursery.start_soon(self.membership.keep_current, self._attempt)
 
-    async def handle(self, request: Any, version: int) -> Any:
-        """Answer a request; return the response once the changes of the request are applied on this node.
+    async def handle(self, request: Any, version: int, access: Access = UNRESTRICTED) -> Any:
+        """Answer a request whose client has `access`, once the changes of the request are applied on this node.
 
-        Raises:
-            KafkaError: the request fails as a whole; NOT_CONTROLLER if its outcome is unknown, REQUEST_TIMED_OUT if
-                there was no active controller in time.
+        Raises KafkaError: NOT_CONTROLLER if the outcome is unknown, REQUEST_TIMED_OUT if none was active in time.
         """
-        if describing := DESCRIPTIONS.get(type(request)):
-            return await in_steps(describing(self.image, request, version))
-        context = Context(self._static, self._random, version, self.log_levels)
-        forwarded = await in_steps(splitting(self.image, request, context))
-        for logger, level in forwarded.log_levels.items():
+        if type(request) in DESCRIPTIONS:
+            return await in_steps(described(self.image, request, version, access))
+        context = Context(self._static, self._random, version, self.log_levels, access=access)
+        parts = await in_steps(splitting(self.image, request, context))
+        for logger, level in parts.log_levels.items():
             self.log_levels[logger] = level
             self._set_log_level(logger, level)
-        return forwarded.merge(None if forwarded.request is None else await self._forward(forwarded.request, version))
+        return parts.merge(None if parts.request is None else await self._forward(parts.request, version, access))
 
-    async def handle_here(self, request: Any, version: int) -> Any:
+    async def handle_here(self, request: Any, version: int, access: Access) -> Any:
         """Answer a request here, without forwarding. Raises TermEnded unless this node is the active controller."""
-        if describing := DESCRIPTIONS.get(type(request)):
-            return await in_steps(describing(self.image, request, version))
-        return (await self._carry_out(request, version)).reply
+        if type(request) in DESCRIPTIONS:
+            return await in_steps(described(self.image, request, version, access))
+        return (await self._carry_out(request, version, access)).reply
 
     def serve_clients(self, serve: ServeClient) -> None:
         """Have `serve` serve the connections to the controller listener that speak Kafka's protocol."""
         self._peers.serve_client = serve
 
-    async def _forward(self, request: Any, version: int) -> Any:
+    @property
+    def security(self) -> PeerSecurity:
+        """Whether nodes log in, and which are admitted; by default all are, without a login."""
+        return self._peers.security
+
+    def secure(self, security: PeerSecurity) -> None:
+        """Have nodes log in, and only some of them admitted."""
+        self._peers.security = security
+
+    async def _forward(self, request: Any, version: int, access: Access) -> Any:
         """The response of the active controller. Retries where that is safe, with growing pauses, as many may wait."""
         # A request without time left is refused by its decision, with the error of its API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or max(0, self._static.number("request.timeout.ms"))
@@ -293,7 +304,7 @@ class QuorumController:
             while True:
                 changed = self._leader_changed
                 try:
-                    response, offset = await self._attempt(request, version)
+                    response, offset = await self._attempt(request, version, access)
                     await self.wait_applied(offset)
                     return response
                 except TermEnded as error:
@@ -315,13 +326,7 @@ class QuorumController:
 
     async def describe_quorum(self) -> QuorumDescription:
         """The leader's view of the quorum. Raises RequestTimedOutError if no leader responds in time."""
-        await in_task()
-        with trio.move_on_after(self._static.number("request.timeout.ms") / 1000):
-            while True:
-                if self._describer is not None and (found := await self._describer.attempt()) is not None:
-                    return found
-                await trio.sleep(RETRY_S)
-        raise RequestTimedOutError("no leader of the quorum responded in time")
+        return await description(lambda: self._describer, self._static.number("request.timeout.ms") / 1000)
 
     @property
     def voters(self) -> Mapping[int, tuple[str, int]]:
@@ -336,14 +341,14 @@ class QuorumController:
 
     def close(self) -> None:
         """Close the log."""
-        self._stored.close()
+        self.stored.close()
 
     # -- requests to the active controller -----------------------------------------------------------------------
 
-    async def _attempt(self, request: Any, version: int) -> tuple[Any, int]:
+    async def _attempt(self, request: Any, version: int, access: Access = UNRESTRICTED) -> tuple[Any, int]:
         """The response, and the offset up to which the log must be applied to see it. Raises KafkaError, TermEnded."""
         if self._active is not None:
-            outcome = await self._carry_out(request, version)
+            outcome = await self._carry_out(request, version, access)
             return outcome.reply, outcome.end_offset
         leader = self.leader_id
         if leader in (-1, self._static.node_id):
@@ -352,7 +357,7 @@ class QuorumController:
         self._forwarding[scope] = leader
         try:
             with scope:
-                body = await self._peers.request(leader, "forward", request_body(request, version))
+                body = await self._peers.request(leader, "forward", request_body(request, version, access))
                 return response_from(request, version, body)
         except Unreachable:
             raise TermEnded(certain=True) from None
@@ -402,23 +407,16 @@ class QuorumController:
             reply({})
         elif kind == "describe" and self._describer is not None and self.leader_id == self._static.node_id:
             reply(self._describer.as_leader().to_map())
-        elif kind == "forward" and self._forwarded_count < FORWARDED_MAX:
-            self._nursery.start_soon(self._answer_forwarded, body, reply)
+        elif kind == "forward" and self._forwarded.unanswered < FORWARDED_MAX:
+            self._nursery.start_soon(self._forwarded.answer, body, reply)
         else:
             reply(error_body(TermEnded(certain=True)))
 
-    async def _carry_out(self, request: Any, version: int) -> Outcome[Any]:
+    async def _carry_out(self, request: Any, version: int, access: Access) -> Outcome[Any]:
         await in_task()
         if self._active is None:
             raise TermEnded(certain=True)
-        return await carry_out(self._voter_requests, self._active, request, version)
-
-    async def _answer_forwarded(self, body: dict[str, Any], reply: Reply) -> None:
-        self._forwarded_count += 1
-        try:
-            reply(await answered(body, self._carry_out))
-        finally:
-            self._forwarded_count -= 1
+        return await carry_out(self._voter_requests, self._active, request, version, access)
 
     # -- QuorumListener ------------------------------------------------------------------------------------------
 
@@ -466,12 +464,10 @@ class QuorumController:
                 end_offset,
                 self._raft.append,
                 self._now_ms,
-                may_refuse=lambda: len(self.voters) == 1 and not self._stored.is_offline,
+                may_refuse=lambda: len(self.voters) == 1 and not self.stored.is_offline,
             )
             voters, own_epoch = lambda: self.voters, lambda: self.broker_epoch
-            active = ActiveController(
-                term, self.image, self._static, self._random, self.log_levels, voters, own_epoch
-            )
+            active = ActiveController(term, self.image, self._static, self._random, self.log_levels, voters, own_epoch)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(active.run)
                 if not self.image.cluster_id:
@@ -482,6 +478,10 @@ class QuorumController:
                         active.lost_connection(node_id, lost_at)
                 self._active = active
                 self._on_leader_change()
+
+    async def _apply_quotas(self, records: Sequence[Record]) -> None:
+        if self._active is not None:
+            await self._active.apply_quotas(records)
 
     def _on_refused(self, node_id: int, reason: str) -> None:
         """Stop the node if most of the other voters refuse it. In a dynamic quorum addresses may be outdated."""

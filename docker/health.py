@@ -2,9 +2,10 @@
 
     python3 health.py [PORT | HOST:PORT]
 
-A broker answers once it may lead partitions. Without an argument the address is that of the first listener for clients,
-in a node that is only a controller that of its own listener, from the environment or the mounted server.properties;
-else port 9092. It uses the standard library alone, as it is started every ten seconds.
+A broker answers once it may lead partitions. A listener with TLS has to shake hands; its certificate is not verified,
+since this only asks whether it answers. Without an argument the address is that of the first listener for clients, in a
+node that is only a controller that of its own listener, from the environment or the mounted server.properties; else
+port 9092. It uses the standard library alone, as it is started every ten seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 TIMEOUT_S = 4
 API_VERSIONS = struct.pack(">hhih", 18, 0, 1, -1)
@@ -26,8 +27,8 @@ PREFIXES = ("MINIKAFKA_", "KAFKA_", "KAFKA_CFG_")
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
-def address_of(environment: Mapping[str, str], mounted: Mapping[str, str]) -> tuple[str, int]:
-    """Host and port of the listener to ask.
+def settings_of(environment: Mapping[str, str], mounted: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that returns the text of a setting by its name; "" if it is not given.
 
     Args:
         environment: Of the node.
@@ -40,6 +41,12 @@ def address_of(environment: Mapping[str, str], mounted: Mapping[str, str]) -> tu
                 return value
         return mounted.get(name, "")
 
+    return setting
+
+
+def address_of(environment: Mapping[str, str], mounted: Mapping[str, str]) -> tuple[str, int]:
+    """Host and port of the listener to ask."""
+    setting = settings_of(environment, mounted)
     controllers = [one.strip() for one in setting("controller.listener.names").upper().split(",")]
     asks_controller = setting("process.roles").strip() == "controller"
     given = setting("listeners")
@@ -49,6 +56,18 @@ def address_of(environment: Mapping[str, str], mounted: Mapping[str, str]) -> tu
             host, port = parsed(address)
             return (host if given else "localhost"), port
     return "localhost", 9092
+
+
+def has_tls(port: int, environment: Mapping[str, str], mounted: Mapping[str, str]) -> bool:
+    """Whether the listener of a port has TLS."""
+    setting = settings_of(environment, mounted)
+    pairs = [one.strip().rpartition(":") for one in setting("listener.security.protocol.map").upper().split(",")]
+    protocols = {name.strip(): protocol.strip() for name, _, protocol in pairs}
+    for listener in (setting("listeners") or setting("advertised.listeners")).split(","):
+        name, found, address = listener.strip().upper().partition("://")
+        if found and parsed(address)[1] == port:
+            return protocols.get(name, name).endswith("SSL")
+    return False
 
 
 def parsed(address: str) -> tuple[str, int]:
@@ -69,17 +88,35 @@ def properties(path: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def answers(host: str, port: int) -> bool:
+def answers(host: str, port: int, *, by_tls: bool) -> bool:
     """Whether the node answers. Raises OSError if it cannot be reached."""
     with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
+        if by_tls:
+            return answers_by_tls(connection)
         connection.sendall(struct.pack(">i", len(API_VERSIONS)) + API_VERSIONS)
         return len(connection.recv(4)) == 4
 
 
-def main() -> None:
-    host, port = parsed(sys.argv[1]) if sys.argv[1:] else address_of(os.environ, properties(MOUNTED_CONFIG))
+def answers_by_tls(raw: socket.socket) -> bool:
+    """Whether a listener shakes hands, or refuses to without a certificate of the client. Raises OSError."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     try:
-        sys.exit(0 if answers(host, port) else f"{host}:{port} does not answer")
+        context.wrap_socket(raw).close()
+        return True
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")
+
+
+def main() -> None:
+    mounted = properties(MOUNTED_CONFIG)
+    host, port = parsed(sys.argv[1]) if sys.argv[1:] else address_of(os.environ, mounted)
+    by_tls = has_tls(port, os.environ, mounted)
+    try:
+        sys.exit(0 if answers(host, port, by_tls=by_tls) else f"{host}:{port} does not answer")
     except OSError as error:
         sys.exit(f"{host}:{port}: {error}")
 

@@ -33,6 +33,7 @@ them, the slices of log files that the message contains. The client matches it b
     errors.py            the same errors as exceptions, with Kafka's messages
     names.py             validation of topic names; uuids as text
     records/             record batches: format v2, compression, control batches
+    sasl/                SASL mechanisms: messages, keys and tokens, for clients and brokers
     settings/            every Kafka setting, declared once
 
 No length or count from a peer is trusted: it is checked against the remaining bytes before anything is allocated.

@@ -84,6 +84,12 @@ def error_for(code: int, message: str = "") -> KafkaError:
     return kind(message)
 
 
+class AuthenticationError(KafkaError):
+    """The base class of the errors of SASL and TLS, none of which is retriable."""
+
+class SslAuthenticationError(AuthenticationError):
+    """A TLS handshake failed: a certificate is not trusted, or one side speaks no TLS. It has no code of its own."""
+
 class UnknownServerError(KafkaError):
     code = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -183,10 +189,10 @@ class ClusterAuthorizationFailedError(KafkaError):
 class InvalidTimestampError(KafkaError):
     code = ErrorCode.INVALID_TIMESTAMP
 
-class UnsupportedSaslMechanismError(KafkaError):
+class UnsupportedSaslMechanismError(AuthenticationError):
     code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
-class IllegalSaslStateError(KafkaError):
+class IllegalSaslStateError(AuthenticationError):
     code = ErrorCode.ILLEGAL_SASL_STATE
 
 class UnsupportedVersionError(KafkaError):
@@ -258,7 +264,7 @@ class KafkaStorageError(KafkaError):
 class LogDirNotFoundError(KafkaError):
     code = ErrorCode.LOG_DIR_NOT_FOUND
 
-class SaslAuthenticationFailedError(KafkaError):
+class SaslAuthenticationFailedError(AuthenticationError):
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 class UnknownProducerIdError(KafkaError):
@@ -487,4 +493,5 @@ class ShareSessionLimitReachedError(KafkaError):
     code = ErrorCode.SHARE_SESSION_LIMIT_REACHED
 
 
-_CLASSES: dict[int, type[KafkaError]] = {kind.code: kind for kind in KafkaError.__subclasses__()}
+_KINDS = (*KafkaError.__subclasses__(), *AuthenticationError.__subclasses__())
+_CLASSES: dict[int, type[KafkaError]] = {kind.code: kind for kind in _KINDS if "code" in vars(kind)}

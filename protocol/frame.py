@@ -17,9 +17,15 @@ class OversizedFrame(MalformedMessage):
     """A frame size is not positive, or above the limit; the connection must be closed."""
 
 
+class TlsAlert(OversizedFrame):
+    """In place of a frame there is an alert of TLS, with which a listener of TLS answers plain text."""
+
+
 HTTP = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN")
 TLS = b"\x16\x03"
 """The first bytes of a TLS handshake."""
+_TLS_ALERT = b"\x15\x03"
+"""The first bytes of a TLS alert."""
 
 
 def _hint(prefix: bytes) -> str:
@@ -156,7 +162,8 @@ class FrameReader:
         size = int.from_bytes(prefix, "big", signed=True)
         if not 0 < size <= self.size_bytes_max:
             hint = _hint(bytes(prefix))
-            raise OversizedFrame(f"frame size {size}; it must be 1 to {self.size_bytes_max} bytes{hint}")
+            kind = TlsAlert if bytes(prefix[:2]) == _TLS_ALERT else OversizedFrame
+            raise kind(f"frame size {size}; it must be 1 to {self.size_bytes_max} bytes{hint}")
         return size
 
     def _begin(self, data: memoryview, position: int) -> int:

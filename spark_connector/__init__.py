@@ -34,7 +34,7 @@ one transaction (`sink/atomic_writes.py`).
 
 *Caveats*
 
-    * Only PLAINTEXT: no TLS and no SASL yet.
+    * OAUTHBEARER: tokens from a file, or unsecured ones, as options are texts.
     * A micro-batch becomes visible task by task, except with `delivery` atomic, where all rows pass through the driver.
       A batch write becomes visible when all tasks have succeeded, but its transactions are committed one after another:
       a driver that dies meanwhile leaves a part of them committed, except with `delivery` atomic.

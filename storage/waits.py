@@ -13,10 +13,11 @@ A coroutine that `begin` runs has no task: it must not await trio, nor enter a c
 awaits `in_task()` first, so handlers rarely do.
 """
 
-from collections.abc import Coroutine, Generator
+import types
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-__all__ = ["IN_TASK", "Begun", "Offered", "Rest", "Several", "begin", "completed", "in_task", "offered"]
+__all__ = ["IN_TASK", "Begun", "Offered", "Rest", "Several", "begin", "completed", "in_task", "offered", "watched"]
 
 T = TypeVar("T")
 
@@ -101,6 +102,32 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> Begun[T]:
     finally:
         _runs_without_task = before
     return Rest(coroutine, wait)
+
+
+async def watched(steps: Coroutine[Any, Any, T], waits: Callable[[], None], resumes: Callable[[], None]) -> T:
+    """Run a coroutine to its end; call `waits` whenever it stops at a wait, and `resumes` before it goes on."""
+    return await _watched(steps, waits, resumes)
+
+
+@types.coroutine
+def _watched(
+    steps: Coroutine[Any, Any, T], waits: Callable[[], None], resumes: Callable[[], None]
+) -> Generator[Any, Any, T]:
+    try:
+        wait = steps.send(None)
+        while True:
+            waits()
+            try:
+                value = yield wait
+            except BaseException as error:  # noqa: BLE001 (it is raised in `steps`)
+                resumes()
+                wait = steps.throw(error)
+            else:
+                resumes()
+                wait = steps.send(value)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 class Several(Generic[T]):

@@ -159,6 +159,38 @@ def test_rates_of_one_client_are_beside_kafkas_and_its_processor_time_is_at_most
         assert cpu == (f"≤ {0.5 * kafka:,.0f}", True)
 
 
+def test_over_tls_rates_are_to_be_kafkas_and_half_as_many_handshakes(
+    bench: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    security = bench("security")
+    secured = security.SecuredNode(NODE, dict.fromkeys(security.LISTENERS, 1), tmp_path)
+    monkeypatch.setattr(security, "in_and_out", lambda *_, **client: (39_000.0, 41_000.0, 1.0))
+    rows = marked(security.throughput(secured, quick=False), 40.0)
+    for protocol in ("SSL", "SASL_SSL"):
+        assert rows[f"{protocol}: confluent-kafka in, 1000 B", "MB/s"] == ("≥ 40.0", True)
+        assert rows[f"{protocol}: confluent-kafka out, 1000 B", "MB/s"] == ("≥ 40.0", False)
+    monkeypatch.setattr(security, "salt_password", lambda address: b"")
+    monkeypatch.setattr(security, "cpu_s", lambda node: 0.0)
+    for count, misses in ((19, True), (21, False)):
+        monkeypatch.setattr(security, "repeated", lambda connect, seconds, count=count: (count, 1.0))
+        rows = marked(security.new_connections(secured, 1), 40.0)
+        assert rows["TLS 1.3 handshakes, 8 clients", "connections/s"] == ("≥ 20.0", misses)
+
+
+@pytest.mark.parametrize(("with_acls_us", "misses"), [(104.0, True), (102.0, False)])
+def test_an_authorizer_is_to_cost_three_percent_of_small_requests(
+    bench: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_acls_us: float, misses: bool
+) -> None:
+    pairs, security = bench("pairs"), bench("security")
+    monkeypatch.setattr(
+        pairs, "_two_nodes", lambda what, *_: {subject: [(100.0, with_acls_us)] for subject in what.cases}
+    )
+    rows = marked(pairs.measure_pairs(security.AUTHORIZER, SimpleNamespace(name="minikafka"), tmp_path, 2, 1), 0.0)
+    for subject in security.AUTHORIZER.cases:
+        assert rows[f"{subject}, more with 10,000 ACLs", "%"] == ("≤ 3.00", misses)
+    assert "security" in bench("run").CASES
+
+
 def test_each_table_has_the_steps_of_our_nodes(bench: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     run, nodes = bench("run"), bench("nodes")
 

@@ -1,4 +1,4 @@
-"""`minikafka.client` imports what is used of it, and no more."""
+"""`minikafka` has the names of `minikafka.client`, which imports what is used of it, and no more."""
 
 from __future__ import annotations
 
@@ -46,3 +46,14 @@ def test_type_checkers_see_no_names_that_are_made_at_run_time() -> None:
         blocks = [one for one in module.body if isinstance(one, ast.If)]
         hidden = [ast.unparse(one.test) for one in blocks if "def __getattr__" in ast.unparse(one)]
         assert hidden == ["not TYPE_CHECKING"]
+
+
+def test_public_names_are_those_of_the_client() -> None:
+    assert set(minikafka.__all__) == {*client.__all__, "__version__"}
+    assert all(getattr(minikafka, name) is getattr(client, name) for name in client.__all__)
+    assert set(minikafka.__all__) <= set(dir(minikafka))
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'minikafka' has no attribute 'Producr'"):
+        minikafka.Producr  # noqa: B018

@@ -38,6 +38,7 @@ IMPORTS_TRIO = {
     "broker/coordinator/transactions/transaction_coordinator.py",
     "broker/coordinator/transactions/transaction_parts.py",
     "broker/replication/isr_changes.py",
+    "broker/security/between_nodes.py",
     "broker/partitions/log_housekeeping.py",
     "broker/partitions/log_cleaner.py",
     "broker/node/main.py",
@@ -49,33 +50,44 @@ IMPORTS_TRIO = {
     "broker/node/stuck_loop.py",
     "broker/node/broker_parts.py",
     "broker/node/controller_listener.py",
+    "broker/node/controller_security.py",
     "broker/node/controller_node.py",
     "broker/node/metrics_parts.py",
     "broker/metrics/endpoints.py",
     "broker/metrics/http_server.py",
+    "broker/metrics/refused_scrapes.py",
     "broker/node/directory_reports.py",
     "broker/connections/request_memory.py",
     "broker/connections/server.py",
     "broker/connections/tcp_listening.py",
+    "broker/connections/socket_moves.py",
+    "broker/connections/tls_transport.py",
     "broker/connections/transport.py",
+    "broker/security/authentication.py",
+    "broker/security/guards.py",
+    "broker/security/node_guests.py",
     "broker/connections/large_messages.py",
     "broker/partitions/large_batches.py",
     "broker/partitions/request_waiters.py",
     "client/connections/trio_socket.py",
+    "client/security/daemon_calls.py",
     "controller/active/active_controller.py",
     "controller/quorum/metadata_applier.py",
     "controller/quorum_controller.py",
     "controller/active/request_queue.py",
     "controller/quorum/handshake.py",
+    "controller/quorum/handshake_log.py",
     "controller/quorum/peer_connection.py",
     "controller/quorum/peer_frames.py",
     "controller/quorum/peer_network.py",
+    "controller/quorum/tls_network.py",
     "controller/quorum/strangers.py",
     "controller/quorum/peers.py",
     "controller/quorum/quorum_wait.py",
     "controller/quorum/applied_offset.py",
     "controller/quorum/describe_quorum.py",
     "controller/quorum/learned_addresses.py",
+    "controller/quorum/node_logins.py",
     "controller/quorum/membership.py",
     "controller/quorum/raft_driver.py",
     "controller/quorum/voter_requests.py",
@@ -94,10 +106,14 @@ SEAMS = {
     "broker/node/start_errors.py": {"os"},  # asks the machine why a start of `main.py` failed
     "broker/node/holders.py": {"os"},  # likewise
     "broker/node/stack_sampler.py": {"threading"},  # an aid to find the cause of long steps; off unless asked for
+    "broker/node/downloads.py": {"socket", "time"},  # `System.download`, in a worker thread
     "broker/node/stuck_loop.py": {"threading", "time", "os"},  # beside the loop, which does not run
     "broker/connections/request_times.py": {"time"},  # for metrics, and for turns of real sockets
     "broker/connections/tcp_listening.py": {"socket"},
     "controller/quorum/listening_sockets.py": {"socket"},
+    "broker/connections/socket_moves.py": {"socket"},
+    "broker/connections/tls_socket.py": {"socket"},
+    "broker/connections/tls_transport.py": {"socket"},
     "broker/connections/transport.py": {"socket", "os"},
     "spark_connector/brokers/sockets.py": {"socket", "time", "os"},  # Spark's workers have no event loop of ours
     "spark_connector/brokers/waiting.py": {"threading", "os"},  # beside calls that block, and not after a fork
@@ -212,6 +228,15 @@ def test_no_data_directory_is_committed() -> None:
         pytest.skip(f"not a git checkout: {listed.stderr.strip()}")
     paths = map(Path, listed.stdout.splitlines())
     assert [str(path) for path in paths if path.name in (".lock", "meta.properties", ".kafka_cleanshutdown")] == []
+
+
+def test_no_file_has_the_marks_of_a_merge() -> None:
+    found = subprocess.run(
+        ["git", "grep", "-lE", "^(<<<<<<<|>>>>>>>) "], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if found.returncode not in (0, 1):
+        pytest.skip(f"not a git checkout: {found.stderr.strip()}")
+    assert found.stdout.splitlines() == []
 
 
 def pyproject() -> dict[str, dict[str, dict[str, str]]]:

@@ -6,18 +6,23 @@ def handle(request, context) -> response`. It names the parts of the node that i
 partition is a value in the response. To add an API, add its module to `handler_table.py`.
 
     handler_table.py           all handlers
+    authorization.py           checks of what a client may do that several handlers share
     services.py                the parts of a node that handlers use: `Services`, and Protocols for those of one handler
     usual_produce.py           answers the usual small Produce from its bytes
     produce_in_transaction.py  verifies transactional batches with the transaction coordinator
     fetch_response.py          builds responses to Fetch
+    fetch_access.py            what the client of a Fetch may read
     merged_topics.py           merges topics into one list in a response
     repeats.py                 bounds what a response repeats when its request repeats names
     cluster_answers.py         brokers, topics and leaders as Metadata and others return them
     quorum_state.py            the quorum of the metadata log, for DescribeQuorum
+    alter_configs.py           AlterConfigs and IncrementalAlterConfigs: checks stores of keys, and forwards
     forwarded.py               APIs that the controller carries out
     at_controllers.py          the APIs of the controller listener
     raft_voters.py             changes of the quorum's voters
-    without_security.py        ACLs, SASL and delegation tokens: the responses of a Kafka broker without security
+    acls.py                    CreateAcls, DeleteAcls, DescribeAcls, at brokers and controllers
+    delegation_tokens.py       the four APIs of delegation tokens, at brokers and controllers
+    without_security.py        SASL: the responses of a Kafka broker without security
 
     produce, fetch, list_offsets, offset_for_leader_epoch, delete_records         records
     api_versions, metadata, describe_cluster, describe_topic_partitions           the cluster

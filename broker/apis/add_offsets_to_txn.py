@@ -3,10 +3,12 @@
 
 from typing import Protocol
 
+from minikafka.broker.apis.authorization import check_group, check_transactional_id
 from minikafka.broker.apis.services import GroupService, TransactionService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from minikafka.protocol.names import TopicPartition
@@ -25,7 +27,14 @@ class AddOffsetsServices(GroupService, TransactionService, Protocol):
 async def handle(
     request: AddOffsetsToTxnRequest, context: RequestContext[AddOffsetsServices]
 ) -> AddOffsetsToTxnResponse:
-    """Add the group's partition of `__consumer_offsets` to the transaction, so that it gets a marker at the end."""
+    """Add the group's partition of `__consumer_offsets` to the transaction, so that it gets a marker at the end.
+
+    Raises:
+        TransactionalIdAuthorizationFailedError: The client may not write with the transactional id.
+        GroupAuthorizationFailedError: The client may not read the group.
+    """
+    check_transactional_id(context, AclOperation.WRITE, request.transactional_id)
+    check_group(context, AclOperation.READ, request.group_id)
     index = context.services.groups.partition_in_transaction(request.group_id)
     error = await context.services.transactions.coordinator.add_partitions(
         request.transactional_id,

@@ -7,10 +7,12 @@ brokers, with many transactions; a broker may have partitions only verified, and
 from collections import Counter
 from typing import Protocol
 
+from minikafka.broker.apis.authorization import AllowedTopics, check_cluster
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import ClusterView, TransactionService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
+from minikafka.protocol.acl_codes import AclOperation, AclResourceType
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -49,9 +51,11 @@ async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPar
 
     Raises:
         InvalidRequestError: Transactional ids are repeated too often, see `Repeats`. No partition is added.
+        ClusterAuthorizationFailedError: A client that is no node of the cluster sends a version of brokers.
     """
     if context.version < VERSION_OF_BROKERS:
         return await _of_client(request, context)
+    check_cluster(context, AclOperation.CLUSTER_ACTION)
     first = {one.transactional_id: one.topics for one in reversed(request.transactions)}
     last = {one.transactional_id: one.topics for one in request.transactions}
     await _check_repeated(request.transactions, (first, last), context.version)
@@ -98,8 +102,17 @@ async def _of_client(request: AddPartitionsToTxnRequest, context: Context) -> Ad
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    results = await _add(transaction, transaction.topics, context)
+    name = transaction.transactional_id
+    if context.access.allows(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name):
+        results = await _add(transaction, transaction.topics, context)
+    else:
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        results = _merged(dict.fromkeys(_partitions(transaction), refused))
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+
+def _partitions(transaction: AddPartitionsToTxnTransaction) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
 
 
 async def _add(
@@ -107,8 +120,11 @@ async def _add(
 ) -> Results:
     """Add or verify the topics of a transaction. If they exist, and are not only verified, the response names
     `answered`. A partition deleted from then on counts as deleted after the decision."""
-    names = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    refused = {name: error for name in names if (error := _refused(name, context)) is not None}
+    names = _partitions(transaction)
+    writable = AllowedTopics(context.access, AclOperation.WRITE)
+    if context.version < VERSION_OF_BROKERS:
+        await writable.ask(topic.name for topic in transaction.topics if topic.name not in INTERNAL_TOPICS)
+    refused = {name: error for name in names if (error := _refused(name, context, writable)) is not None}
     if refused:
         return _merged({name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in names})
     if len(names) > PARTITIONS_AT_ONCE:
@@ -131,9 +147,10 @@ def _producer(transaction: AddPartitionsToTxnTransaction) -> ProducerIdentity:
     return ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
 
 
-def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:
+def _refused(name: TopicPartition, context: Context, writable: AllowedTopics) -> ErrorCode | None:
     """Return why a partition cannot be added, or None. Clients may not add internal topics, see AddOffsetsToTxn."""
-    if context.version < VERSION_OF_BROKERS and name.topic in INTERNAL_TOPICS:
+    of_client = context.version < VERSION_OF_BROKERS
+    if of_client and (name.topic in INTERNAL_TOPICS or name.topic not in writable):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = context.services.image.topics.get(name.topic)
     exists = topic is not None and 0 <= name.partition < len(topic.partitions)

@@ -4,8 +4,10 @@ A partition without a replica on this broker is refused; the broker remembers th
 partition gets a replica here later. Source: Kafka's `ReplicaManager.alterReplicaLogDirs`.
 """
 
+from minikafka.broker.apis.authorization import check_cluster
 from minikafka.broker.apis.services import ReplicaService
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -24,7 +26,12 @@ MOVES_AT_ONCE = 8
 async def handle(
     request: AlterReplicaLogDirsRequest, context: RequestContext[ReplicaService]
 ) -> AlterReplicaLogDirsResponse:
-    """Begin the moves. Each partition has its own error; if a partition is named twice, the last directory counts."""
+    """Begin the moves. Each partition has its own error; if a partition is named twice, the last directory counts.
+
+    Raises:
+        ClusterAuthorizationFailedError: The client may not alter the cluster.
+    """
+    check_cluster(context, AclOperation.ALTER)
     paths = {
         TopicPartition(topic.name, index): directory.path
         for directory in request.dirs

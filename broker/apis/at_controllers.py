@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from minikafka.broker.apis import api_versions, describe_configs, describe_quorum, without_security
-from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS
+from minikafka.broker.apis.acls import acl_handlers
+from minikafka.broker.apis.authorization import check_cluster, cluster_operations
+from minikafka.broker.apis.delegation_tokens import token_handlers
 from minikafka.broker.apis.forwarded import FORWARDED
 from minikafka.broker.apis.quorum_state import controllers_of, default_listener, kraft_versions_of
-from minikafka.broker.apis.raft_voters import VERSIONS, check_cluster, check_update, check_voter
+from minikafka.broker.apis.raft_voters import VERSIONS, check_cluster_id, check_update, check_voter
 from minikafka.broker.apis.services import NodeSetup
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.connections.routes import ApiHandler, ApiModule
+from minikafka.controller.decisions.access_checks import check_access
 from minikafka.controller.direct_requests import DirectRequests
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.quorum_controller import QuorumController
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import (
     ErrorCode,
     FencedLeaderEpochError,
@@ -90,17 +94,19 @@ Context = RequestContext[ControllerServices]
 
 async def ask(request: Any, context: Context) -> Any:
     """Return the response of this node's controller. Raises KafkaError, for example if it is not the active one."""
-    return await context.services.direct.handle(request, context.version)
+    return await context.services.direct.handle(request, context.version, context.access)
 
 
 async def describe_controllers(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
     """Return the controllers in the response's list of brokers.
 
     Raises:
+        ClusterAuthorizationFailedError: The client may not alter the cluster.
         InvalidRequestError: The version of the request has no endpoint type: it describes brokers only.
         MismatchedEndpointTypeError: Brokers were requested, which only a broker's listener describes.
         UnsupportedEndpointTypeError: The endpoint type is unknown.
     """
+    check_cluster(context, AclOperation.ALTER)
     if context.version < VERSION_WITH_ENDPOINT_TYPE:
         raise InvalidRequestError("The request was sent to an endpoint of the wrong type.")
     if request.endpoint_type == BROKERS:
@@ -118,7 +124,7 @@ async def describe_controllers(request: DescribeClusterRequest, context: Context
         for one in controllers_of(services.setup.config, services.controller)
     ]
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(context.access)
     return response
 
 
@@ -135,10 +141,12 @@ async def refuse_peer(request: Any, context: Context) -> Any:
     """Refuse a request that a controller of Kafka would send to another one: Vote, Fetch and the like.
 
     Raises:
+        ClusterAuthorizationFailedError: The client has no CLUSTER_ACTION.
         InconsistentClusterIdError: The sender belongs to another cluster.
         InvalidRequestError: Otherwise, since minikafka's quorum does not speak this protocol.
     """
-    check_cluster(request, context.services.image.cluster_id)
+    check_cluster(context, AclOperation.CLUSTER_ACTION)
+    check_cluster_id(request, context.services.image.cluster_id)
     raise InvalidRequestError("minikafka's controllers do not replicate by Kafka's requests")
 
 
@@ -146,22 +154,29 @@ async def change_voters(request: Any, context: Context) -> Any:
     """Return the active controller's response to AddRaftVoter or RemoveRaftVoter.
 
     Raises:
+        ClusterAuthorizationFailedError: The client may not alter the cluster.
         InconsistentClusterIdError: The request names another cluster.
         NotLeaderOrFollowerError: This node does not lead the quorum.
         InvalidRequestError: The voter has no id, no directory id, or no address at the controllers' listener.
     """
+    check_access(request, context.access)
     services = context.services
-    check_cluster(request, services.image.cluster_id)
+    check_cluster_id(request, services.image.cluster_id)
     _check_leader(context)
     check_voter(request, default_listener(services.setup.config))
     return await _asked_leader(request, context)
 
 
 async def update_voter(request: UpdateRaftVoterRequest, context: Context) -> UpdateRaftVoterResponse:
-    """Return the active controller's response, or the first error; both with the leader of the quorum."""
+    """Return the active controller's response, or the first error; both with the leader of the quorum.
+
+    Raises:
+        ClusterAuthorizationFailedError: The client has no CLUSTER_ACTION.
+    """
+    check_access(request, context.access)
     config, controller = context.services.setup.config, context.services.controller
     try:
-        check_cluster(request, context.services.image.cluster_id)
+        check_cluster_id(request, context.services.image.cluster_id)
         _check_epoch(request.current_leader_epoch, controller.leader_epoch)
         _check_leader(context)
         check_update(request, default_listener(config), kraft_versions_of(controller).level)
@@ -181,18 +196,29 @@ async def update_voter(request: UpdateRaftVoterRequest, context: Context) -> Upd
 
 async def _asked_leader(request: Any, context: Context) -> Any:
     try:
-        return await context.services.direct.handle(request, context.version)
+        return await context.services.direct.handle(request, context.version, context.access)
     except NotControllerError as error:
         raise NotLeaderOrFollowerError from error
 
 
 async def unwrap(request: EnvelopeRequest, context: Context) -> EnvelopeResponse:
-    """Refuse with PRINCIPAL_DESERIALIZATION_FAILURE: minikafka's nodes send no Envelope, and have no principals."""
+    """Refuse with PRINCIPAL_DESERIALIZATION_FAILURE: minikafka's nodes send no Envelope.
+
+    Raises:
+        ClusterAuthorizationFailedError: The client has no CLUSTER_ACTION.
+    """
+    check_cluster(context, AclOperation.CLUSTER_ACTION)
     return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
 
 
 async def register(request: ControllerRegistrationRequest, context: Context) -> ControllerRegistrationResponse:
-    """Refuse to register. Raises InvalidRequestError: the settings of all nodes name the controllers."""
+    """Refuse to register.
+
+    Raises:
+        ClusterAuthorizationFailedError: The client has no CLUSTER_ACTION.
+        InvalidRequestError: Otherwise, since the settings of all nodes name the controllers.
+    """
+    check_cluster(context, AclOperation.CLUSTER_ACTION)
     raise InvalidRequestError("minikafka's controllers do not register")
 
 
@@ -239,6 +265,8 @@ CONTROLLER_HANDLERS: list[ApiModule[ControllerServices]] = [
     ApiHandler(ControllerRegistrationRequest, "0", register),
     *(ApiHandler(request, versions, change_voters) for request, versions in VERSIONS.items()),
     ApiHandler(UpdateRaftVoterRequest, "0", update_voter),
+    *acl_handlers(ask),
+    *token_handlers(ask),
     *without_security.HANDLERS,
 ]
 """The handlers of a controller listener."""

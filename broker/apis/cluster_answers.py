@@ -18,11 +18,6 @@ from minikafka.protocol.messages.metadata import (
 from minikafka.protocol.names import INTERNAL_TOPICS
 from minikafka.storage.steps import Pauses
 
-TOPIC_OPERATIONS = 3576
-"""The bits of all operations on a topic, as in Kafka without an authorizer: read, write, create, delete, alter,
-describe, describe configs and alter configs."""
-CLUSTER_OPERATIONS = 8096
-
 
 def addresses_of(context: RequestContext[ClusterView], *, fenced: bool = False) -> list[Address]:
     """Return the addresses at which the client of a request reaches the unfenced (or the fenced) brokers."""
@@ -44,14 +39,13 @@ def never_lost(node_id: int) -> bool:
 
 
 async def topic_answer(
-    topic: Topic, image: Image, pause: Pauses, *, operations: bool, lost: Callable[[int], bool] = never_lost
+    topic: Topic, image: Image, pause: Pauses, *, lost: Callable[[int], bool] = never_lost
 ) -> MetadataResponseTopic:
     """Build the entry of one topic with all its partitions, in steps.
 
     Other tasks run between partitions, which may therefore show different versions of the metadata.
 
     Args:
-        operations: Whether to include the authorized operations.
         lost: Whether the connection to a broker has just broken. Such a broker is not returned as leader, so that the
             client soon refreshes its metadata; librdkafka trusts a leader that is returned again for a second.
     """
@@ -59,8 +53,6 @@ async def topic_answer(
     for index, partition in enumerate(topic.partitions):
         answer.partitions.append(_partition_answer(index, partition, image, lost))
         await pause()
-    if operations:
-        answer.topic_authorized_operations = TOPIC_OPERATIONS
     return answer
 
 

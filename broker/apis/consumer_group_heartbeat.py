@@ -8,9 +8,11 @@ group (NOT_COORDINATOR and the like) come first, then UNSUPPORTED_VERSION.
 
 from typing import Protocol
 
+from minikafka.broker.apis.authorization import AllowedTopics, check_group
 from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -31,11 +33,23 @@ Context = RequestContext[ConsumerGroupServices]
 
 
 async def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerGroupHeartbeatResponse:
-    """Process a heartbeat; the response has the member's epoch, and its assignment if the assignment has changed."""
+    """Process a heartbeat; the response has the member's epoch, and its assignment if the assignment has changed.
+
+    The error is TOPIC_AUTHORIZATION_FAILED if the client may not describe one of the topics that it subscribes to by
+    name. A regular expression only finds topics that the client may describe.
+
+    Raises:
+        GroupAuthorizationFailedError: The client may not read the group.
+    """
     if not is_enabled(context):
         return await _refuse(request, context)
+    check_group(context, AclOperation.READ, request.group_id)
+    visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
+    await visible.ask(request.subscribed_topic_names or ())
+    if any(name not in visible for name in request.subscribed_topic_names or ()):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     # As Java's `InetAddress.toString` without a host name: records and descriptions contain "/127.0.0.1".
-    caller = Caller(context.client_id, f"/{context.connection.client_host}", context.version)
+    caller = Caller(context.client_id, f"/{context.connection.client_host}", context.version, context.access)
     return await context.services.groups.consumer_heartbeat(request, caller)
 
 

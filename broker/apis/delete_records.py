@@ -2,11 +2,20 @@
 
 from functools import partial
 
+from minikafka.broker.apis.authorization import AllowedTopics
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.request_waiters import before, deadline_in
-from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError, PolicyViolationError
+from minikafka.protocol.acl_codes import AclOperation
+from minikafka.protocol.errors import (
+    ErrorCode,
+    InvalidTopicError,
+    KafkaError,
+    NotLeaderOrFollowerError,
+    PolicyViolationError,
+    TopicAuthorizationFailedError,
+)
 from minikafka.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -33,17 +42,22 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext[Partitio
         offsets = wanted.setdefault(topic.name, {})
         offsets.update((asked.partition_index, asked.offset) for asked in topic.partitions)
     pending: Pending = []
-    pause = Pauses()
+    pause, deletable = Pauses(), AllowedTopics(context.access, AclOperation.DELETE)
     for name, offsets in wanted.items():
         result = DeleteRecordsTopicResult(name=name)
         response.topics.append(result)
         for index, offset in offsets.items():
             await pause()
-            result.partitions.append(_delete(name, index, offset, context, pending))
+            result.partitions.append(_delete(name, index, offset, context, pending, deletable))
     deadline = deadline_in(request.timeout_ms)
     for partition, start_offset, answer in pending:
         await _settle(partition, start_offset, answer, deadline)
     return response
+
+
+def _check_internal(topic: str) -> None:
+    if topic in INTERNAL_TOPICS:
+        raise InvalidTopicError(f"Cannot delete records of internal topic {topic}")
 
 
 async def _settle(
@@ -58,13 +72,23 @@ async def _settle(
 
 
 def _delete(
-    topic: str, index: int, offset: int, context: RequestContext[PartitionStore], pending: Pending
+    topic: str,
+    index: int,
+    offset: int,
+    context: RequestContext[PartitionStore],
+    pending: Pending,
+    deletable: AllowedTopics,
 ) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
     try:
-        if topic in INTERNAL_TOPICS:
-            raise InvalidTopicError(f"Cannot delete records of internal topic {topic}")
-        partition = context.services.partitions.find(topic, index)
+        if topic not in deletable:
+            raise TopicAuthorizationFailedError("Topic authorization failed.")
+        try:
+            partition = context.services.partitions.find(topic, index)
+        except NotLeaderOrFollowerError:
+            _check_internal(topic)
+            raise
+        _check_internal(topic)
         if partition.log.config.only_compacts:
             raise PolicyViolationError(
                 f"Records of partition {partition} can not be deleted due to the configured policy"

@@ -5,7 +5,8 @@ Versions 0 to 2: fenced brokers from 2 (KIP-1073).
 
 from typing import Protocol
 
-from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS, addresses_of
+from minikafka.broker.apis.authorization import cluster_operations
+from minikafka.broker.apis.cluster_answers import addresses_of
 from minikafka.broker.apis.services import ClusterView, SetupService
 from minikafka.broker.connections.listener_addresses import Address
 from minikafka.broker.connections.request_context import RequestContext
@@ -48,7 +49,7 @@ async def handle(request: DescribeClusterRequest, context: Context) -> DescribeC
     if request.include_fenced_brokers:
         response.brokers += [_broker(address, fenced=True) for address in addresses_of(context, fenced=True)]
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(context.access)
     return response
 
 

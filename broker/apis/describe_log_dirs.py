@@ -10,6 +10,7 @@ from minikafka.broker.apis.services import PartitionStore, ReplicaService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.protocol.acl_codes import CLUSTER_NAME, AclOperation, AclResourceType
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -36,9 +37,12 @@ Context = RequestContext[LogDirServices]
 async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
     """Describe all log directories; a failed directory has KAFKA_STORAGE_ERROR.
 
-    Unknown topics and partitions are left out; null requests all partitions.
+    Unknown topics and partitions are left out; null requests all partitions. A client that
+    may not describe the cluster gets no directories, and from version 3 on an error.
     """
     services = context.services
+    if not context.access.allows(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted = (
         None
         if request.topics is None

@@ -1,9 +1,11 @@
 """DescribeProducers: returns the active producers of a partition and their sequences (KIP-664). Version 0."""
 
+from minikafka.broker.apis.authorization import AllowedTopics
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.acl_codes import AclOperation
+from minikafka.protocol.errors import KafkaError, TopicAuthorizationFailedError
 from minikafka.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -25,10 +27,11 @@ async def handle(
     """Describe producers. Each partition has its own error, duplicates included; see `Repeats`."""
     response, pause = DescribeProducersResponse(), Pauses()
     repeats = Repeats(_alone, context.version)
+    readable = AllowedTopics(context.access, AclOperation.READ)
     for topic in request.topics:
         answered = TopicResponse(name=topic.name)
         for index in topic.partition_indexes:
-            partition = await _producers(topic.name, index, context, pause)
+            partition = await _producers(topic.name, index, context, readable, pause)
             answered.partitions.append(repeats.check((topic.name, index), partition))
         response.topics.append(answered)
     return response
@@ -39,12 +42,14 @@ def _alone(partition: PartitionResponse) -> DescribeProducersResponse:
 
 
 async def _producers(
-    topic: str, index: int, context: RequestContext[PartitionStore], pause: Pauses
+    topic: str, index: int, context: RequestContext[PartitionStore], readable: AllowedTopics, pause: Pauses
 ) -> PartitionResponse:
     await pause()
     answer = PartitionResponse(partition_index=index)
     try:
         check_topic_name(topic)
+        if topic not in readable:
+            raise TopicAuthorizationFailedError("Topic authorization failed.")
         partition = context.services.partitions.find(topic, index)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.detail

@@ -6,10 +6,12 @@ Versions 0 to 2.
 from collections.abc import Iterable
 from typing import Protocol
 
+from minikafka.broker.apis.authorization import check_cluster
 from minikafka.broker.apis.quorum_state import VoterAddress, quorum_of
 from minikafka.broker.apis.services import ControllerService, SetupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.quorum.quorum_description import QuorumDescription, ReplicaDescription
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -37,7 +39,11 @@ async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumS
     """Describe the metadata partition.
 
     If a request names other partitions, all its partitions get UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
+
+    Raises:
+        ClusterAuthorizationFailedError: The client may not describe the cluster.
     """
+    check_cluster(context, AclOperation.DESCRIBE)
     if not is_of_metadata(request):
         return DescribeQuorumResponse(topics=[_unknown(topic) for topic in request.topics])
     quorum = await quorum_of(context.services.setup.config, context.services.controller)

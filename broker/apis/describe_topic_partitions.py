@@ -2,10 +2,12 @@
 
 from typing import Protocol
 
-from minikafka.broker.apis.cluster_answers import TOPIC_OPERATIONS, offline
+from minikafka.broker.apis.authorization import TOPIC_OPERATIONS, AllowedTopics
+from minikafka.broker.apis.cluster_answers import offline
 from minikafka.broker.apis.services import ClusterView, SetupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
+from minikafka.protocol.acl_codes import AclOperation, AclResourceType
 from minikafka.protocol.errors import ErrorCode, InvalidRequestError, InvalidTopicError
 from minikafka.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -15,11 +17,14 @@ from minikafka.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from minikafka.protocol.names import INTERNAL_TOPICS, check_topic_name
+from minikafka.storage.steps import Pauses
 
 REQUEST = DescribeTopicPartitionsRequest
 VERSIONS = "0"
 
 NO_LEADER = -1
+TOPICS_AT_ONCE = 64
+"""The topics between two pauses: with each come its partitions, and what the client may do."""
 
 
 class TopicServices(ClusterView, SetupService, Protocol):
@@ -34,7 +39,8 @@ async def handle(
 ) -> DescribeTopicPartitionsResponse:
     """Describe topics in the order of their names, at most `response_partition_limit` partitions.
 
-    If there are more, the cursor in the response is where the next page begins.
+    If there are more, the cursor in the response is where the next page begins. Topics that the client may not describe
+    come last, and do not count; if the request names no topics, they are left out.
     """
     image = context.services.image
     cursor = request.cursor
@@ -46,22 +52,42 @@ async def handle(
     limit_max = context.services.setup.config.number("max.request.partition.size.limit")
     limit = min(max(request.response_partition_limit, 1), limit_max)
     response = DescribeTopicPartitionsResponse()
-    for name in names:
+    visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
+    await visible.ask(names)
+    hidden = [_hidden(name) for name in names if name not in visible] if request.topics else []
+    pause = Pauses(every=TOPICS_AT_ONCE)
+    for name in filter(visible.__contains__, names):
+        await pause(name)
         if limit == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = image.topics.get(name)
         if topic is None:
-            response.topics.append(_unknown(name))
+            response.topics.append(_with_operations(_unknown(name), context))
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         page = topic.partitions[first : first + limit]
-        response.topics.append(_known(topic, first, page, image))
+        response.topics.append(_with_operations(_known(topic, first, page, image), context))
         limit -= len(page)
         if first + len(page) < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=first + len(page))
             break
+    response.topics += hidden
     return response
+
+
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """Return the entry of a topic that the client may not describe, whether it exists or not."""
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+
+
+def _with_operations(
+    answer: DescribeTopicPartitionsResponseTopic, context: Context
+) -> DescribeTopicPartitionsResponseTopic:
+    answer.topic_authorized_operations = context.access.operations(
+        TOPIC_OPERATIONS, AclResourceType.TOPIC, answer.name or ""
+    )
+    return answer
 
 
 def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -83,7 +109,6 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=code,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
@@ -94,7 +119,6 @@ def _known(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
     for index, partition in enumerate(page, first):
         answer.partitions.append(

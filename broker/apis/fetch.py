@@ -14,7 +14,20 @@ from typing import Protocol
 
 import trio
 
-from minikafka.broker.apis.fetch_response import AT_ONCE, NIL, add_leaders, by_topic, changed, fail, fill, remember
+from minikafka.broker.apis.fetch_access import check_readable, readable, refuse_unreadable
+from minikafka.broker.apis.fetch_response import (
+    AT_ONCE,
+    BEFORE_READING,
+    NIL,
+    VERSION_BY_ID,
+    add_leaders,
+    by_topic,
+    changed,
+    fail,
+    fill,
+    remember,
+    response_size,
+)
 from minikafka.broker.apis.services import Clock, ClusterView, FetchService, PartitionStore
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.long_polls import LongPoll
@@ -34,6 +47,7 @@ from minikafka.broker.replication.replication_throttle import Throttle
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
+    TopicAuthorizationFailedError,
     UnknownTopicIdError,
 )
 from minikafka.protocol.messages.fetch import (
@@ -51,7 +65,6 @@ ELEMENTS_MAX = ELEMENTS_MAX_WITH_PAUSES
 
 VERSION_WITH_SESSIONS = 7
 VERSION_OF_ANY_REPLICA = 11
-VERSION_BY_ID = 13
 PARTITIONS_AT_ONCE = 64
 
 
@@ -67,10 +80,14 @@ class Reads:
     """The result of reading all partitions once."""
 
     partitions: list[tuple[CachedPartition, PartitionData]] = field(default_factory=lambda: [])
+    unread: list[tuple[CachedPartition, PartitionData]] = field(default_factory=lambda: [])
+    """Those whose errors (`BEFORE_READING`) follow `partitions` once all are read."""
     size_bytes: int = 0
     urgent: bool = False
     """Whether the response must not wait, because of an error, a diverging epoch or a preferred replica."""
     watched: list[Watchable] = field(default_factory=lambda: [])
+    refused: int = 0
+    """How many partitions the client may not read; the fetch does not wait for them."""
     grown: int = 0
     """The sum of `grown` of all `watched`, each taken when its partition was read."""
 
@@ -78,6 +95,14 @@ class Reads:
         """Add a signal whose growth the fetch waits for, from now on."""
         self.watched.append(signal)
         self.grown += signal.grown
+
+    def fail(self, partition: tuple[CachedPartition, PartitionData], error: KafkaError) -> None:
+        """Add a partition with an error; those that are not read at all are answered last, as by Kafka."""
+        (self.unread if isinstance(error, BEFORE_READING) else self.partitions).append(partition)
+        if isinstance(error, TopicAuthorizationFailedError):
+            self.refused += 1
+        else:
+            self.urgent = True
 
     def grown_meanwhile(self, watched: Iterable[Watchable]) -> int:
         """Return the bytes by which partitions grew after they were read, while other tasks ran."""
@@ -91,14 +116,15 @@ def _fetcher_of(request: FetchRequest, context: Context) -> Fetcher:
         request.replica_state.replica_epoch,
         request.rack_id if context.services.fetching.rack_aware else "",
         replica_id >= 0 or context.version < VERSION_OF_ANY_REPLICA,
+        readable(context.access, follows=replica_id >= 0),
     )
 
 
 def _read_few(request: FetchRequest, context: Context) -> FetchResponse | LongPoll | None:
     """The response to a consumer that fetches few partitions without a session, or its wait if there are too few
-    records; None for other requests."""
+    records; None for other requests, and for those that count for a quota."""
     follows = max(request.replica_id, request.replica_state.replica_id) >= 0
-    if follows or request.session_id or request.session_epoch != FINAL_EPOCH:
+    if follows or context.meter is not None or request.session_id or request.session_epoch != FINAL_EPOCH:
         return None
     if sum([len(topic.partitions) for topic in request.topics]) > PARTITIONS_AT_ONCE:
         return None
@@ -142,6 +168,10 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     if few is not None and not isinstance(few, LongPoll):
         return few
     await (in_task() if few is None else offered(few))
+    follows = max(request.replica_id, request.replica_state.replica_id) >= 0
+    if context.meter is not None and not follows:
+        request.max_bytes = min(request.max_bytes, context.meter.fetch_bytes_max())
+        request.min_bytes = min(request.min_bytes, request.max_bytes, context.services.fetching.max_bytes)
     sessions = context.services.fetching.sessions
     by_id = context.version >= VERSION_BY_ID
     session: Session | None = None
@@ -155,7 +185,6 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         if not session.partitions:  # A session without partitions is closed, and the response has no session.
             sessions.close(session.id)
             session = None
-    follows = max(request.replica_id, request.replica_state.replica_id) >= 0
     if session is not None and (follows or not _fetcher_of(request, context).rack):
         session.changes.keys.update(dict.fromkeys(cached.key for cached in asked))
         answers = await _read_changed(request, session, context)
@@ -163,8 +192,10 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         wanted = asked if session is None else list(session.partitions.values())
         answers = await _read_until_enough(request, wanted, context)
     if follows:
-        context.connection.follows = True
+        context.connection.follows = context.access.acts_as_node
         _count(answers, context)
+    elif throttle_ms := await _throttle_ms(session, answers, context):
+        return FetchResponse(throttle_time_ms=throttle_ms, session_id=session.id if session else 0)
     count_sent(answers, context, 1, follows)
     response = FetchResponse()
     if session is not None:
@@ -179,6 +210,20 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         remember(cached, answer)
     response.responses = await in_steps(by_topic(answers.partitions, by_id))
     return await in_steps(add_leaders(response, context))
+
+
+async def _throttle_ms(session: Session | None, answers: Reads, context: Context) -> int:
+    """Return how long a consumer is throttled that would be sent these answers; above 0 it is sent none of them."""
+    if context.meter is None:
+        return 0
+    partitions = answers.partitions
+    if session is not None:
+        partitions = [(cached, answer) for cached, answer in partitions if changed(cached, answer)]
+    size_bytes = await in_steps(response_size(partitions, context.version))
+    throttle_ms = context.meter.throttle_fetch(size_bytes)
+    if throttle_ms and session is not None:
+        session.changes.keys.update(dict.fromkeys(cached.key for cached, _ in answers.partitions))
+    return throttle_ms
 
 
 def _asked(request: FetchRequest, context: Context, by_id: bool) -> Generator[None, None, list[CachedPartition]]:
@@ -242,6 +287,8 @@ async def _read_changed(request: FetchRequest, session: Session, context: Contex
     deadline = deadline_in(request.max_wait_ms)
     in_time = request.max_wait_ms > 0
     fetcher, changes = _fetcher_of(request, context), session.changes
+    if fetcher.readable is not None:
+        await in_steps(refuse_unreadable(session, fetcher.readable))
     seen: dict[Hashable, None] = {}
     while True:
         seen.update(changes.keys)
@@ -250,7 +297,8 @@ async def _read_changed(request: FetchRequest, session: Session, context: Contex
         wanted = [cached for cached in known if cached is not None]
         answers = await in_steps(_read_all(request, wanted, context, fetcher, changes))
         missing_bytes = request.min_bytes - answers.size_bytes
-        if missing_bytes <= 0 or answers.urgent or not in_time or changes.closed:
+        all_refused = answers.refused == len(session.partitions)
+        if missing_bytes <= 0 or answers.urgent or all_refused or not in_time or changes.closed:
             return answers
         if changes.grown == grown:
             in_time = await sleep_until_grown([changes], missing_bytes, deadline)
@@ -274,10 +322,9 @@ def _read_all(
         if number % AT_ONCE == 0:
             yield
         answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=NO_RECORDS)
-        answers.partitions.append((cached, answer))
         max_bytes = min(cached.max_bytes, budget)
         try:
-            partition = _find(cached, context)
+            partition = _find(cached, context, fetcher)
             if follows:
                 waits = throttled and _is_throttled(partition, fetcher.replica_id, throttle)
                 limit, least = 0 if waits else max_bytes, not (answers.size_bytes or waits)
@@ -285,15 +332,17 @@ def _read_all(
             else:
                 found = _read(partition, cached, max_bytes, fetcher, request, context, not answers.size_bytes)
         except KafkaError as error:
-            answers.urgent = True
+            answers.fail((cached, answer), error)
             fail(answer, error, cached, context)
             continue
+        answers.partitions.append((cached, answer))
         _watch(partition, cached, found, answers, follows, context)
         if changes is not None:
             _looked_at(changes, partition, cached, found, context, follows)
         fill(answer, found)
         answers.size_bytes += len(found.records)
         budget -= len(found.records)
+    answers.partitions += answers.unread
     return answers
 
 
@@ -406,15 +455,19 @@ def _watch(
         answers.urgent |= cached.answered and found.high_watermark > cached.high_watermark
 
 
-def _find(cached: CachedPartition, context: Context) -> Partition:
+def _find(cached: CachedPartition, context: Context, fetcher: Fetcher) -> Partition:
     partitions = context.services.partitions
     if not cached.by_id:
+        check_readable(cached.topic, fetcher)
         return partitions.find(cached.topic, cached.partition)
     if not cached.topic:
+        if fetcher.replica_id >= 0:
+            check_readable(cached.topic, fetcher)
         known = context.services.image.topics_by_id.get(cached.topic_id)
         if known is None:
             raise UnknownTopicIdError("This server does not host this topic ID.")
         cached.topic = known.name
+    check_readable(cached.topic, fetcher)
     partition = partitions.find(cached.topic, cached.partition)
     if partition.topic_id != cached.topic_id:
         partitions.check_id(cached.topic, cached.topic_id)

@@ -11,9 +11,11 @@ from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     KafkaError,
     NotLeaderOrFollowerError,
+    TopicAuthorizationFailedError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from minikafka.protocol.message import encode_parts
 from minikafka.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -26,8 +28,13 @@ from minikafka.protocol.messages.fetch import (
 
 VERSION_WITH_LEADERS = 16
 NIL = bytes(16)
+VERSION_BY_ID = 13
 AT_ONCE = 512
 """The number of partitions that are processed between two pauses."""
+ENCODED_AT_ONCE = 256
+FRAME_SIZE_BYTES = 4
+BEFORE_READING = (TopicAuthorizationFailedError, UnknownTopicIdError, UnknownTopicOrPartitionError)
+"""Errors of partitions that Kafka does not try to read: their list of aborted transactions is empty, not null."""
 NOT_THE_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 
 Context = RequestContext[ClusterView]
@@ -54,8 +61,7 @@ def fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, cont
     answer.error_code = error.code
     answer.high_watermark = -1
     answer.records = NO_RECORDS
-    unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
-    answer.aborted_transactions = [] if unknown else None
+    answer.aborted_transactions = [] if isinstance(error, BEFORE_READING) else None
     if isinstance(error, NOT_THE_LEADER) and context.version >= VERSION_WITH_LEADERS:
         leader, epoch = current_leader(context.services.image, cached.topic, cached.partition)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
@@ -98,6 +104,28 @@ def remember(cached: CachedPartition, answer: PartitionData) -> None:
     cached.answered = not answer.error_code and answer.diverging_epoch.epoch < 0
     cached.high_watermark = answer.high_watermark
     cached.answered_log_start_offset = answer.log_start_offset
+
+
+def response_size(
+    answers: list[tuple[CachedPartition, PartitionData]], version: int
+) -> Generator[None, None, int]:
+    """Return the size of the response with these answers as Kafka counts it: with 4 bytes for the frame's size.
+
+    The answers are encoded in parts that do not take long; each further part counts a topic's name once more.
+    """
+    by_id = version >= VERSION_BY_ID
+    empty_bytes = _encoded_size(FetchResponse(), version)
+    size_bytes = FRAME_SIZE_BYTES + empty_bytes
+    for start in range(0, len(answers), ENCODED_AT_ONCE):
+        topics = yield from by_topic(answers[start : start + ENCODED_AT_ONCE], by_id)
+        size_bytes += _encoded_size(FetchResponse(responses=topics), version) - empty_bytes
+        if start:
+            yield
+    return size_bytes
+
+
+def _encoded_size(response: FetchResponse, version: int) -> int:
+    return sum(map(len, encode_parts(response, version)))
 
 
 def by_topic(

@@ -8,10 +8,12 @@ The first request creates the internal topic (`broker/coordinator/coordinator_lo
 
 from typing import Protocol
 
+from minikafka.broker.apis.authorization import check_cluster, check_group, check_transactional_id
 from minikafka.broker.apis.cluster_answers import addresses_of
 from minikafka.broker.apis.services import ClusterView, CoordinatorService
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import CoordinatorNotAvailableError, ErrorCode, InvalidRequestError, KafkaError
 from minikafka.protocol.messages.find_coordinator import (
     Coordinator,
@@ -24,7 +26,8 @@ REQUEST = FindCoordinatorRequest
 VERSIONS = "0-6"
 ELEMENTS_MAX = ELEMENTS_MAX_WITH_PAUSES
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+VERSION_WITH_SHARE = 6
 VERSION_WITH_KEYS = 4
 NO_NODE = -1
 
@@ -58,6 +61,12 @@ async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoord
 
 async def _find(key_type: int, key: str, context: Context) -> Coordinator:
     try:
+        if key_type == GROUP:
+            check_group(context, AclOperation.DESCRIBE, key)
+        elif key_type == TRANSACTION:
+            check_transactional_id(context, AclOperation.DESCRIBE, key)
+        elif key_type == SHARE and context.version >= VERSION_WITH_SHARE:
+            check_cluster(context, AclOperation.CLUSTER_ACTION)
         if key_type not in (GROUP, TRANSACTION):
             raise InvalidRequestError(f"coordinators of type {key_type} are not supported")
         node_id = await context.services.coordinators.coordinator_of(key_type, key)

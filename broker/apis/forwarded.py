@@ -53,9 +53,15 @@ async def forward(request: Any, context: RequestContext[ControllerService]) -> A
             without a response asks again, while many clients would take NOT_CONTROLLER in each result as the outcome.
     """
     try:
-        return await context.services.controller.handle(request, context.version)
+        return await context.services.controller.handle(request, context.version, context.access)
     except NotControllerError as error:
         raise Disconnect(f"the outcome is unknown: {error}") from error
 
 
-HANDLERS = [ApiHandler(request, versions, forward) for request, versions in FORWARDED.items()]
+CHECKED_BY_BROKERS = (AlterConfigsRequest, IncrementalAlterConfigsRequest)
+"""Those that a broker checks itself before: `alter_configs.py`."""
+HANDLERS = [
+    ApiHandler(request, versions, forward)
+    for request, versions in FORWARDED.items()
+    if request not in CHECKED_BY_BROKERS
+]

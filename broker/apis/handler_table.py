@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from minikafka.broker.apis import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_configs,
     alter_replica_log_dirs,
     api_versions,
     consumer_group_describe,
@@ -44,6 +45,8 @@ from minikafka.broker.apis import (
     without_security,
     write_txn_markers,
 )
+from minikafka.broker.apis.acls import acl_handlers
+from minikafka.broker.apis.delegation_tokens import token_handlers
 from minikafka.broker.apis.services import Services
 from minikafka.broker.connections.routes import ApiModule
 
@@ -86,7 +89,10 @@ HANDLERS: Sequence[ApiModule[Services]] = [
     txn_offset_commit,
     write_txn_markers,
     *forwarded.HANDLERS,
+    *alter_configs.HANDLERS,
     *raft_voters.HANDLERS,
+    *acl_handlers(forwarded.forward),
+    *token_handlers(forwarded.forward),
     *without_security.HANDLERS,
 ]
 """The handlers of a broker's listeners."""

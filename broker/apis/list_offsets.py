@@ -7,11 +7,13 @@ the results of a Kafka without tiered storage: the local start is the log start,
 
 from collections import Counter
 
+from minikafka.broker.apis.authorization import AllowedTopics
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.large_batches import LargeBatches
 from minikafka.broker.partitions.partition import Partition
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -42,14 +44,38 @@ VERSION_MAX = 2**15
 
 
 async def handle(request: ListOffsetsRequest, context: RequestContext[PartitionStore]) -> ListOffsetsResponse:
-    """Find the requested offsets. Each partition has its own error; duplicates get INVALID_REQUEST."""
+    """Find the requested offsets. Each partition has its own error; duplicates get INVALID_REQUEST.
+
+    A topic that the client may not describe is answered as often as it is named, after the others.
+    """
     asked: dict[str, list[ListOffsetsPartition]] = {}
+    hidden: list[ListOffsetsTopicResponse] = []
+    visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
     pause = Pauses()
     for topic in request.topics:
         await pause()
-        if topic.partitions:
+        if topic.name not in visible:
+            hidden.append(await _hidden(topic.name, topic.partitions, pause))
+        elif topic.partitions:
             asked.setdefault(topic.name, []).extend(topic.partitions)
-    return ListOffsetsResponse(topics=[await _topic(name, asked[name], request, context, pause) for name in asked])
+    response = ListOffsetsResponse()
+    for name, partitions in asked.items():
+        response.topics.append(await _topic(name, partitions, request, context, pause))
+    response.topics += hidden
+    return response
+
+
+async def _hidden(name: str, partitions: list[ListOffsetsPartition], pause: Pauses) -> ListOffsetsTopicResponse:
+    """Answer for a topic that the client may not describe, whether it exists or not."""
+    answer = ListOffsetsTopicResponse(name=name)
+    for asked in partitions:
+        await pause()
+        answer.partitions.append(
+            ListOffsetsPartitionResponse(
+                partition_index=asked.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
+        )
+    return answer
 
 
 async def _topic(

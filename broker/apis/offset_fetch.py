@@ -6,9 +6,11 @@ from 8 (KIP-709), member epochs from 9 (KIP-848), topic ids from 10.
 
 from typing import Protocol
 
+from minikafka.broker.apis.authorization import AllowedTopics
 from minikafka.broker.apis.repeats import Repeats
 from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.protocol.acl_codes import AclOperation, AclResourceType
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -22,6 +24,7 @@ from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from minikafka.protocol.types import NIL_UUID
+from minikafka.storage.steps import Pauses
 
 REQUEST = OffsetFetchRequest
 VERSIONS = "1-10"
@@ -46,8 +49,11 @@ async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchRe
     """
     if context.version >= VERSION_WITH_GROUPS:
         repeats = Repeats(lambda group: OffsetFetchResponse(groups=[group]), context.version)
-        groups = [repeats.check(group.group_id, await _fetch(group, request, context)) for group in request.groups]
-        return OffsetFetchResponse(groups=groups)
+        pause, response = Pauses(), OffsetFetchResponse()
+        for asked in request.groups:
+            await pause(asked.group_id)
+            response.groups.append(repeats.check(asked.group_id, await _fetch(asked, request, context)))
+        return response
     topics = None
     if request.topics is not None:
         topics = [
@@ -61,44 +67,60 @@ async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchRe
 async def _fetch(
     group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: Context
 ) -> OffsetFetchResponseGroup:
-    unknown = _complete(group, context)
+    access = context.access
+    if not access.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id):
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    visible = AllowedTopics(access, AclOperation.DESCRIBE)
+    refused = await _complete(group, context, visible)
     response = await context.services.groups.fetch(group, require_stable=request.require_stable)
     if context.version >= VERSION_BY_ID and group.topics is None:
         # Without names only topics that still exist can be returned.
         response.topics = [topic for topic in response.topics if topic.topic_id != NIL_UUID]
+    if group.topics is None:
+        await visible.ask(topic.name for topic in response.topics)
+        response.topics = [topic for topic in response.topics if topic.name in visible]
     if not response.error_code:
-        response.topics += unknown
+        response.topics += refused
     return response
 
 
-def _complete(group: OffsetFetchRequestGroup, context: Context) -> list[OffsetFetchResponseTopics]:
-    """Fill in the names and ids of topics. Topics with unknown ids are removed, and their results are returned."""
+async def _complete(
+    group: OffsetFetchRequestGroup, context: Context, visible: AllowedTopics
+) -> list[OffsetFetchResponseTopics]:
+    """Fill in the names and ids of topics.
+
+    Topics with unknown ids, and those that the client may not describe, are removed, and their results are returned.
+    """
     image = context.services.image
-    unknown: list[OffsetFetchResponseTopics] = []
+    refused: list[OffsetFetchResponseTopics] = []
     known: list[OffsetFetchRequestTopics] = []
+    pause = Pauses()
     for topic in group.topics or ():
-        if context.version < VERSION_BY_ID:
-            there = image.topics.get(topic.name)
-            topic.topic_id = NIL_UUID if there is None else there.id
-            known.append(topic)
-        elif (there := image.topics_by_id.get(topic.topic_id)) is not None:
-            topic.name = there.name
-            known.append(topic)
-        else:
-            unknown.append(_unknown(topic))
+        await pause(topic.name)
+        by_id = context.version >= VERSION_BY_ID
+        there = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
+        if by_id and there is None:
+            refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+            continue
+        name = topic.name if there is None else there.name
+        if name not in visible:
+            refused.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        topic.name, topic.topic_id = name, NIL_UUID if there is None else there.id
+        known.append(topic)
     if group.topics is not None:
         group.topics = known
-    return unknown
+    return refused
 
 
-def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    answered = OffsetFetchResponseTopics(topic_id=topic.topic_id)
+def _refused(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    answered = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
     answered.partitions = [
         OffsetFetchResponsePartitions(
             partition_index=index,
             committed_offset=NO_OFFSET,
             metadata="",
-            error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+            error_code=error,
         )
         for index in topic.partition_indexes
     ]

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from minikafka.broker.apis.authorization import AllowedTopics, check_transactional_id
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
 from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, verify
 from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore, TransactionService
@@ -17,6 +18,7 @@ from minikafka.broker.connections.request_context import Disconnect, RequestCont
 from minikafka.broker.partitions.batch_validation import NO_KEY, LargeBatch, RejectedRecords, produced_batch
 from minikafka.broker.partitions.partition import AppendResult, Partition
 from minikafka.broker.partitions.request_waiters import before, deadline_in
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import (
     CorruptMessageError,
     ErrorCode,
@@ -29,6 +31,7 @@ from minikafka.protocol.errors import (
     KafkaStorageError,
     MessageTooLargeError,
     NotLeaderOrFollowerError,
+    TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     without_frames,
@@ -77,6 +80,7 @@ class Appends(NamedTuple):
     """The appends of one request.
 
     Attributes:
+        writable: The topics to which the client may write; None if that is decided after `admitted`.
         verified: Which transactional batches may open a transaction.
         pending: The appended batches, whose acknowledgement may have to wait.
         large: The batches that take long to validate, and are appended last.
@@ -84,6 +88,7 @@ class Appends(NamedTuple):
 
     request: ProduceRequest
     context: Context
+    writable: AllowedTopics | None
     verified: Verified
     pending: Pending
     large: Large
@@ -100,16 +105,12 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
     topics = _merged(request.topic_data)
     transactional = await _any_is_transactional(topics, pause)
     refused: KafkaError | None = None
-    verified = NOT_VERIFIED
-    if transactional and request.transactional_id is None:
-        refused = TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
-    elif transactional:
+    appends = Appends(request, context, AllowedTopics(context.access, AclOperation.WRITE), NOT_VERIFIED, [], [])
+    if transactional:
         try:
-            transactions = await _transactional(topics, request, context, pause)
-            verified = await verify(request.transactional_id or "", transactions, context)
-        except InvalidProducerIdMappingError as error:
+            appends = appends._replace(verified=await _verified(topics, appends, pause))
+        except (InvalidProducerIdMappingError, TransactionalIdAuthorizationFailedError) as error:
             refused = without_frames(error)
-    appends = Appends(request, context, verified, [], [])
     for topic in topics:
         response.responses.append(of_topic := TopicProduceResponse(name=topic.name, topic_id=topic.topic_id))
         for data in topic.partition_data:
@@ -172,8 +173,22 @@ def _refused(data: PartitionProduceData, error: KafkaError) -> PartitionProduceR
     return answer
 
 
+async def _verified(topics: Iterable[TopicProduceData], appends: Appends, pause: Pauses) -> Verified:
+    """Verify the transactional batches.
+
+    Raises:
+        TransactionalIdAuthorizationFailedError: There is no transactional id, or the client may not write with it.
+        InvalidProducerIdMappingError: The batches are of several producers.
+    """
+    transactional_id = appends.request.transactional_id
+    if transactional_id is None:
+        raise TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
+    check_transactional_id(appends.context, AclOperation.WRITE, transactional_id)
+    return await verify(transactional_id, await _transactional(topics, appends, pause), appends.context)
+
+
 async def _transactional(
-    topics: Iterable[TopicProduceData], request: ProduceRequest, context: Context, pause: Pauses
+    topics: Iterable[TopicProduceData], appends: Appends, pause: Pauses
 ) -> list[tuple[Partition, Batch]]:
     """Return the transactional batches that pass the checks; other batches fail them again when they are appended."""
     found: list[tuple[Partition, Batch]] = []
@@ -181,7 +196,7 @@ async def _transactional(
         for data in topic.partition_data:
             await pause()
             with suppress(KafkaError):
-                partition, batch = admitted(topic, data.index, data.records, request, context)
+                partition, batch = admitted(topic, data.index, data.records, appends)
                 if batch.is_transactional:
                     found.append((partition, batch))
     return found
@@ -192,7 +207,7 @@ def _produce_to(
 ) -> PartitionProduceResponse:
     answer = PartitionProduceResponse(index=data.index)
     try:
-        partition, batch = admitted(topic, data.index, data.records, appends.request, appends.context)
+        partition, batch = admitted(topic, data.index, data.records, appends)
         if batch.is_transactional:
             appends.verified.check(partition)
             _check_append(partition.topic_partition.topic, appends.request, appends.context)
@@ -207,22 +222,20 @@ def _produce_to(
 
 
 def admitted(
-    topic: TopicProduceData,
-    index: int,
-    records: bytes | memoryview | None,
-    request: ProduceRequest,
-    context: Context,
+    topic: TopicProduceData, index: int, records: bytes | memoryview | None, appends: Appends
 ) -> tuple[Partition, Batch]:
     """Do the checks before an append, in Kafka's order; transactional batches are verified before `_check_append`."""
+    context = appends.context
     partitions = context.services.partitions
     name = partitions.name_of(topic.topic_id) if context.version >= VERSION_BY_ID else topic.name
-    if name not in context.services.image.topics:
-        raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
-    if not 0 <= index < len(context.services.image.topics[name].partitions):
+    if appends.writable is not None and name not in appends.writable:
+        raise TopicAuthorizationFailedError("Topic authorization failed.")
+    known = context.services.image.topics.get(name)
+    if known is None or not 0 <= index < len(known.partitions):
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     batch = produced_batch(records, context.version)
     if not batch.is_transactional:
-        _check_append(name, request, context)
+        _check_append(name, appends.request, context)
     partition = partitions.find(name, index)
     if context.version >= VERSION_BY_ID and partition.topic_id != topic.topic_id:
         # The replica of a deleted topic of this name is still to be removed.

@@ -1,7 +1,7 @@
 """AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter: changes of the quorum's voters (KIP-853).
 
 A broker forwards the first two to the active controller; UpdateRaftVoter is offered by controllers only. A request is
-checked in Kafka's order: cluster, leader, voter, endpoints; the active controller checks the rest.
+checked in Kafka's order: the client's rights, cluster, leader, voter, endpoints; the active controller checks the rest.
 
 Source: `KafkaRaftClient.handleAddVoterRequest`, `handleRemoveVoterRequest`, `handleUpdateVoterRequest`.
 """
@@ -13,13 +13,14 @@ from minikafka.broker.apis.quorum_state import default_listener
 from minikafka.broker.apis.services import ClusterView, ControllerService, SetupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.connections.routes import ApiHandler
+from minikafka.controller.decisions.access_checks import check_access
 from minikafka.protocol.errors import InconsistentClusterIdError, InvalidRequestError
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from minikafka.protocol.types import NIL_UUID
 
-__all__ = ["HANDLERS", "VERSIONS", "change", "check_cluster", "check_update", "check_voter"]
+__all__ = ["HANDLERS", "VERSIONS", "change", "check_cluster_id", "check_update", "check_voter"]
 
 VERSIONS: dict[type, str] = {AddRaftVoterRequest: "0-1", RemoveRaftVoterRequest: "0"}
 
@@ -32,17 +33,19 @@ async def change(request: Any, context: RequestContext[Services]) -> Any:
     """Return the active controller's response to AddRaftVoter or RemoveRaftVoter.
 
     Raises:
+        ClusterAuthorizationFailedError: The client may not alter the cluster.
         InconsistentClusterIdError: The request names another cluster.
         InvalidRequestError: The voter has no id, no directory id, or no address at the controllers' listener.
         KafkaError: See `Controller.handle`.
     """
+    check_access(request, context.access)
     services = context.services
-    check_cluster(request, services.image.cluster_id)
+    check_cluster_id(request, services.image.cluster_id)
     check_voter(request, default_listener(services.setup.config))
-    return await services.controller.handle(request, context.version)
+    return await services.controller.handle(request, context.version, context.access)
 
 
-def check_cluster(request: Any, cluster_id: str | None) -> None:
+def check_cluster_id(request: Any, cluster_id: str | None) -> None:
     """Raise InconsistentClusterIdError if the request names another cluster."""
     if request.cluster_id not in (None, cluster_id):
         raise InconsistentClusterIdError(

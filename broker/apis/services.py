@@ -5,12 +5,13 @@ of its own if it needs several. `Services` has all of them. Tests offer only the
 names.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from minikafka.broker.connections.routes import Route
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
+from minikafka.broker.coordinator.refused_topics import RefusedTopics
 from minikafka.broker.coordinator.transactions.transaction_parts import TransactionParts
 from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.partition_table import Partitions
@@ -23,6 +24,10 @@ from minikafka.controller.quorum_controller import QuorumController
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 
 
+async def _accepts(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeSetup:
     """The settings of a node, and the APIs that it serves.
@@ -32,12 +37,15 @@ class NodeSetup:
         effective: The settings of topics, brokers and groups that are in effect.
         log_levels: The level of each logger, by the logger's name.
         routes: The routing table of the listener, by API key.
+        why_refused: Returns why the texts of the settings of the node may not change from the first to the second
+            argument, since a store of keys or certificates does not work; "" if they may.
     """
 
     config: NodeConfig
     effective: EffectiveSettings
     log_levels: Mapping[str, str]
     routes: Mapping[int, Route[Any]]
+    why_refused: Callable[[Mapping[str, str], Mapping[str, str]], Awaitable[str]] = _accepts
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,13 @@ class ControllerService(Protocol):
     def controller(self) -> QuorumController:
         """This node's controller; it forwards requests if the active controller is another node."""
         ...
+
+
+class CreationService(Protocol):
+    """The topics that the controller did not create on demand."""
+
+    @property
+    def refused_topics(self) -> RefusedTopics: ...
 
 
 class SetupService(Protocol):
@@ -178,3 +193,4 @@ class Services:
     transactions: TransactionParts
     coordinators: Coordinators
     telemetry: TelemetryClients
+    refused_topics: RefusedTopics = field(default_factory=RefusedTopics)

@@ -6,6 +6,7 @@ preceding AddOffsetsToTxn from 5 (KIP-890).
 
 from typing import Protocol
 
+from minikafka.broker.apis.authorization import AllowedTopics, check_group, check_transactional_id
 from minikafka.broker.apis.merged_topics import merge_topics
 from minikafka.broker.apis.services import ClusterView, GroupService, PartitionStore, TransactionService
 from minikafka.broker.connections.request_context import RequestContext
@@ -14,6 +15,7 @@ from minikafka.broker.coordinator.groups.group_coordinator import TOPIC, transac
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.partition_verifier import UNKNOWN_PRODUCER, ClientSupport
 from minikafka.broker.partitions.verification import Verification
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownTopicOrPartitionError, error_for
 from minikafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -39,15 +41,24 @@ class TxnOffsetServices(ClusterView, GroupService, PartitionStore, TransactionSe
 
 Context = RequestContext[TxnOffsetServices]
 Refused = dict[str, TxnOffsetCommitResponseTopic]
-"""The entries of topics that are unknown or have unknown partitions, by name; one entry for each topic."""
+"""The entries of topics with errors, by name; one entry for each topic."""
 
 
 async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
-    """Store offsets, which take effect when the transaction is committed. Unknown partitions have their own errors."""
+    """Store offsets, which take effect when the transaction is committed. Unknown partitions have their own errors.
+
+    Raises:
+        TransactionalIdAuthorizationFailedError: The client may not write with the transactional id.
+        GroupAuthorizationFailedError: The client may not read the group.
+    """
+    check_transactional_id(context, AclOperation.WRITE, request.transactional_id)
+    check_group(context, AclOperation.READ, request.group_id)
+    readable = AllowedTopics(context.access, AclOperation.READ)
+    await readable.ask(topic.name for topic in request.topics)
     refused: Refused = {}
     known: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
-        partitions = _known_partitions(topic, context, refused)
+        partitions = _known_partitions(topic, context, readable, refused)
         if partitions:
             known.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions))
     response = TxnOffsetCommitResponse(topics=list(refused.values()))
@@ -103,18 +114,21 @@ async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verifica
 
 
 def _known_partitions(
-    topic: TxnOffsetCommitRequestTopic, context: Context, refused: Refused
+    topic: TxnOffsetCommitRequestTopic, context: Context, readable: AllowedTopics, refused: Refused
 ) -> list[TxnOffsetCommitRequestPartition]:
-    """Return the partitions that exist.
+    """Return the partitions that exist and that the client may read.
 
-    An unknown topic (even one without partitions), and unknown partitions, are added to `refused`.
+    A topic that the client may not read or that is unknown (even one without partitions), and unknown partitions, are
+    added to `refused`.
     """
-    known = context.services.image.topics.get(topic.name)
+    known, error = context.services.image.topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic.name not in readable:
+        known, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     count = 0 if known is None else len(known.partitions)
     missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
     if missing or known is None:
         refused.setdefault(topic.name, TxnOffsetCommitResponseTopic(name=topic.name)).partitions += [
-            TxnOffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
             for index in missing
         ]
     return [p for p in topic.partitions if 0 <= p.partition_index < count]

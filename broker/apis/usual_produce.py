@@ -15,10 +15,13 @@ for the disk. Tests check that both give the same responses.
 from struct import Struct
 from typing import Any, NamedTuple
 
-from minikafka.broker.apis.produce import ALL, VERSION_BY_ID, ProduceServices, admitted
+from minikafka.broker.apis.produce import ALL, VERSION_BY_ID, Appends, ProduceServices, admitted
+from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.partitions.batch_validation import SCANNED_RECORDS_MAX, LargeBatch, RejectedRecords
 from minikafka.broker.partitions.partition import Partition
+from minikafka.controller.security.access import Authorizer
+from minikafka.protocol.acl_codes import AclOperation, AclResourceType
 from minikafka.protocol.codec.varint import read_uvarint
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.headers import parse_request_header, response_parts
@@ -58,17 +61,16 @@ class Shape(NamedTuple):
     """The content of the bytes around the batch of a usual request, and the response to the request.
 
     Attributes:
-        request: The request, without records.
-        context: The context of such a request on any connection: no check looks at the connection.
+        appends: The request, without records, and the context of such a request on any connection: only the decision
+            whether the client may write looks at the connection.
         tail: The bytes of the request after the batch.
         response: The response frame, in which the correlation id and the three `NUMBERS` are to be set.
         numbers_at: The position of the three numbers in the response.
     """
 
-    request: ProduceRequest
+    appends: Appends
     topic: TopicProduceData
     partition: int
-    context: RequestContext[ProduceServices]
     tail: bytes
     response: bytes
     numbers_at: int
@@ -78,13 +80,17 @@ class UsualProduce:
     """Answers usual Produce requests.
 
     It learns the shapes of requests, at most `SHAPES_MAX`; before there would be more, it forgets all of them.
+
+    Args:
+        authorizer: Decides which clients may write to a topic; None allows it to all.
     """
 
-    def __init__(self, services: ProduceServices) -> None:
+    def __init__(self, services: ProduceServices, authorizer: Authorizer | None = None) -> None:
         self._services = services
+        self._authorizer = authorizer
         self._shapes: dict[bytes, Shape | None] = {}
 
-    def answer(self, frame: bytearray) -> list[Any] | None:
+    def answer(self, frame: bytearray, connection: ConnectionInfo) -> list[Any] | None:
         """Append the batch of a request and return the response.
 
         Returns:
@@ -103,23 +109,45 @@ class UsualProduce:
             return None
         if not start <= end <= len(frame) or frame[end:] != shape.tail:
             return None
-        return self._append(shape, memoryview(frame)[start:end], frame)
+        return self._append(shape, memoryview(frame)[start:end], frame, connection)
 
-    def _append(self, shape: Shape, data: memoryview, frame: bytearray) -> list[Any] | None:
-        now_ms, as_sent, acks = self._services.now_ms(), bytes(data[ASSIGNED]), shape.request.acks
+    def _append(
+        self, shape: Shape, data: memoryview, frame: bytearray, connection: ConnectionInfo
+    ) -> list[Any] | None:
+        now_ms, as_sent, acks = self._services.now_ms(), bytes(data[ASSIGNED]), shape.appends.request.acks
+        large_batches = self._services.partitions.large_batches
         try:
-            partition, batch = admitted(shape.topic, shape.partition, data, shape.request, shape.context)
+            began = large_batches.begin()
+        except LargeBatch:
+            return None
+        try:
+            partition, batch = admitted(shape.topic, shape.partition, data, shape.appends)
             if batch.attributes != PLAIN or batch.record_count > SCANNED_RECORDS_MAX or _has_to_wait(partition, acks):
+                return None
+            if self._authorizer is not None and not self._may_write(self._authorizer, partition, connection):
                 return None
             written = partition.append(batch, now_ms=now_ms, acks=acks)
         except (KafkaError, RejectedRecords, LargeBatch):
             data[ASSIGNED] = as_sent
             return None
+        finally:
+            large_batches.end(began)
         response = bytearray(shape.response)
         response[CORRELATION_ID] = frame[CORRELATION_ID]
         start = partition.log.start_offset
         NUMBERS.pack_into(response, shape.numbers_at, written.first_offset, written.append_time_ms, start)
         return [response]
+
+    def _may_write(self, authorizer: Authorizer, partition: Partition, client: ConnectionInfo) -> bool:
+        """Whether the client may write to the topic. `produce.handle` logs a denial: it has to answer then."""
+        return authorizer.allows(
+            client.principal,
+            client.client_host,
+            AclOperation.WRITE,
+            AclResourceType.TOPIC,
+            partition.topic_partition.topic,
+            log_denied=False,
+        )
 
     # -- shapes --------------------------------------------------------------------------------------------------
 
@@ -177,7 +205,8 @@ def _shape_of(frame: bytearray, start: int, end: int, services: ProduceServices)
     response, numbers_at = _response_of(topic.name, topic.topic_id, data.index, frame[3])
     topic.partition_data = []
     context = RequestContext(services, frame[3], "", ConnectionInfo("", ""))
-    return Shape(request, topic, data.index, context, bytes(frame[end:]), response, numbers_at)
+    appends = Appends(request, context, None, NOT_VERIFIED, [], [])
+    return Shape(appends, topic, data.index, bytes(frame[end:]), response, numbers_at)
 
 
 def _decoded(frame: bytearray) -> ProduceRequest | None:

@@ -4,9 +4,11 @@ Versions 1 and 2: the transaction's version from 2 (KIP-1228). The admin client 
 (KIP-664).
 """
 
+from minikafka.broker.apis.authorization import check_cluster
 from minikafka.broker.apis.services import TransactionService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.marker_log import Marker, Results
+from minikafka.protocol.acl_codes import CLUSTER_NAME, AclOperation, AclResourceType
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -30,7 +32,12 @@ async def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnM
 
     As in Kafka, the response has one entry for a producer that is named twice, and no entry for a producer or a topic
     without partitions.
+
+    Raises:
+        ClusterAuthorizationFailedError: The client is no node of the cluster, and may not alter the cluster.
     """
+    if not context.access.allows(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME, log_denied=False):
+        check_cluster(context, AclOperation.CLUSTER_ACTION)
     pause = Pauses()
     names = [await _names(marker, pause) for marker in request.markers]
     results = await context.services.transactions.marker_log.write_all(

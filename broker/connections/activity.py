@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from minikafka.broker.connections.request_memory import HeldRoom
-from minikafka.broker.connections.transport import STEP_SIZE_BYTES, Transport
+from minikafka.broker.connections.socket_moves import STEP_SIZE_BYTES
+from minikafka.broker.connections.transport import Transport
 
 __all__ = ["Activity"]
 

@@ -21,12 +21,13 @@ from minikafka.broker.connections.exchange import (
     FrameHandler,
     State,
 )
-from minikafka.broker.connections.request_context import ConnectionInfo, Disconnect
+from minikafka.broker.connections.request_context import ConnectionInfo, Disconnect, LastAnswer
 from minikafka.broker.connections.request_memory import HeldRoom, RequestMemory
 from minikafka.broker.connections.request_times import RequestTimes
 from minikafka.broker.connections.stopwatch import Stopwatch
 from minikafka.broker.connections.transport import Transport
 from minikafka.controller.failures import FAILURES
+from minikafka.controller.line_rate import LineRate
 from minikafka.protocol.errors import again, without_frames
 from minikafka.protocol.frame import GROWTH_SIZE_BYTES
 from minikafka.protocol.message import MalformedMessage
@@ -45,6 +46,9 @@ class Connection:
         activity: When bytes of a request or response moved.
         info: The addresses of both ends, and the listener.
         scope: Cancel it to close the connection.
+
+    Args:
+        lines: Limits the lines about clients that are disconnected; connections share it.
     """
 
     def __init__(
@@ -55,15 +59,16 @@ class Connection:
         listener: str,
         size_bytes_max: int,
         memory: RequestMemory | None = None,
-        current_time: Callable[[], float] = trio.current_time,
         times: RequestTimes | None = None,
+        lines: LineRate | None = None,
     ) -> None:
         self.transport = transport
         self.info = ConnectionInfo(
             listener, transport.peer_host, transport.local_host, transport.local_port, transport.peer_port
         )
         self.scope = trio.CancelScope()
-        self._clock = current_time if times is None else times.clock
+        self._lines = lines or LineRate(lambda: trio.current_time() * 1000)
+        self._clock = trio.current_time if times is None else times.clock
         self.activity = Activity(transport, self._clock)
         stopwatch = None if times is None else Stopwatch(times, transport.polls)
         self._exchange = Exchange(handler, self.info, size_bytes_max, self._clock, stopwatch)
@@ -86,16 +91,19 @@ class Connection:
         """Serve until the client disconnects, violates the protocol, or `scope` is cancelled; then close."""
         try:
             with self.scope:
+                if self.transport.handshake is not None:
+                    self.info.principal = await self.transport.handshake()
                 while self._exchange.state is not State.CLOSED:
                     await _STEPS[self._exchange.state](self)
         except (MalformedMessage, Disconnect) as error:
-            log.info("connection closed", client=self.transport.peer_host, reason=str(error))
+            if not (isinstance(error, Disconnect) and error.is_logged):
+                self.log_closed(str(error))
             without_frames(error)
         except ConnectionError as error:
             log.debug("connection lost", client=self.transport.peer_host, reason=str(error))
             without_frames(error)
-        except OSError as error:
-            log.error("connection closed", client=self.transport.peer_host, reason=str(error))
+        except (OSError, MemoryError) as error:
+            self.log_closed(str(error) or "no memory", of_system=True)
             without_frames(error)
         except Exception as error:
             log.exception("connection failed", client=self.transport.peer_host)
@@ -106,6 +114,13 @@ class Connection:
             self.info.release_received()
             self.info.release_unsent()
             self.transport.close()
+
+    def log_closed(self, reason: str, *, of_system: bool = False) -> None:
+        """Log that the connection is closed, or count it; `of_system`: for an error of the operating system."""
+        if more := self._lines.left_out():
+            log.info("more connections closed", count=more)
+        if self._lines.admits(self.transport.peer_host):
+            (log.error if of_system else log.info)("connection closed", client=self.transport.peer_host, reason=reason)
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -171,7 +186,12 @@ class Connection:
         raise again(self._exchange.failure)
 
     async def _answer(self) -> None:
-        self._exchange.answered(await self._exchange.take_rest())
+        try:
+            answer = await self._exchange.take_rest()
+        except LastAnswer as last:
+            self._exchange.answered((last.parts, 0), without_frames(last))
+        else:
+            self._exchange.answered(answer)
 
     async def _proceed(self) -> None:
         await trio.lowlevel.checkpoint()

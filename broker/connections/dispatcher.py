@@ -1,4 +1,4 @@
-"""Carries each request through its steps: decode, principal, authorize, handle, throttle, encode, measure.
+"""Carries each request through its steps: decode, handle, throttle, encode, measure.
 
 A step is a method of `Dispatcher` that calls an object of `request_steps.py`. This is the one place where an error that
 a handler raises becomes an error code (`refusals.py`). A bug in a handler, or a response that cannot be encoded, is
@@ -6,10 +6,10 @@ logged, counted and answered UNKNOWN_SERVER_ERROR. The response size is known on
 is the last step; `Connection` sends the response and is then muted for the throttle time.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import structlog
 
@@ -26,22 +26,19 @@ from minikafka.broker.connections.large_messages import (
 )
 from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
 from minikafka.broker.connections.refusals import refusal_of
-from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, Principal, RequestContext
-from minikafka.broker.connections.request_steps import (
-    Authorizer,
-    Quotas,
-    RequestObserver,
-    anonymous,
-)
+from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, RequestContext
+from minikafka.broker.connections.request_steps import Quotas, RequestObserver
 from minikafka.broker.connections.routes import Handler, Route
+from minikafka.broker.quotas.request_meter import RequestMeter
 from minikafka.controller.failures import FAILURES
+from minikafka.controller.security.access import Access, Authorizer
 from minikafka.protocol.apis import API_VERSIONS_KEY
 from minikafka.protocol.elements import count_elements
 from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownServerError, without_frames
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
 from minikafka.protocol.message import MalformedMessage, ManyElements, decode
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from minikafka.storage.waits import Begun, Rest, begin, completed, in_task
+from minikafka.storage.waits import Begun, Rest, begin, completed, in_task, watched
 
 log = structlog.get_logger("minikafka.request")
 
@@ -49,10 +46,11 @@ S = TypeVar("S")
 
 PRODUCE, FETCH = b"\x00\x00", b"\x00\x01"
 PRODUCE_KEY, FETCH_KEY = 0, 1
-Shortcut = Callable[[bytearray], list[Any] | None]
-"""A function that answers a frame without the steps of the dispatcher.
+Shortcut = Callable[[bytearray, ConnectionInfo], list[Any] | None]
+"""A function that answers a frame of a connection without the steps of the dispatcher.
 
-It returns the parts of the response, or None if the steps have to be taken. It must not raise."""
+It returns the parts of the response, or None if the steps have to be taken. It asks the authorizer, and must not raise.
+"""
 
 
 class Dispatcher(Generic[S]):
@@ -62,8 +60,8 @@ class Dispatcher(Generic[S]):
         services: Handed to the handlers.
         routes: The APIs, see `routes_of`.
         clock: Seconds that only grow, for measuring.
-        principal_of: Names the client of a connection.
-        authorizer: Refuses requests; None allows every request, as Kafka does without `authorizer.class.name`.
+        authorizer: Handed to the handlers, which ask it; None allows everything, as in Kafka without
+            `authorizer.class.name`.
         quotas: Throttles clients; None throttles no client.
         observer: Notified of completed requests.
         large_messages: Decodes and encodes messages that take longer than a step of a task may take.
@@ -77,7 +75,6 @@ class Dispatcher(Generic[S]):
         routes: Mapping[int, Route[S]],
         *,
         clock: Callable[[], float],
-        principal_of: Callable[[ConnectionInfo], Principal] = anonymous,
         authorizer: Authorizer | None = None,
         quotas: Quotas | None = None,
         observer: RequestObserver | None = None,
@@ -88,7 +85,6 @@ class Dispatcher(Generic[S]):
         self._services = services
         self._routes = routes
         self._clock = clock
-        self._principal_of = principal_of
         self._authorizer = authorizer
         self._quotas = quotas
         self._observer = observer
@@ -126,11 +122,14 @@ class Dispatcher(Generic[S]):
             MalformedMessage, Disconnect: See `answer`.
         """
         key = bytes(frame[:2])
-        if self._only_bytes_decide():
+        is_counted = self._is_counted(key)
+        if not is_counted and (self._observer is None or not self._observer.enabled):
             shortcut = self._shortcuts.get(key)
-            if shortcut is not None and (parts := shortcut(frame)) is not None:
+            if shortcut is not None and (parts := shortcut(frame, connection)) is not None:
                 return parts, 0
-            if receiver is not None and key == FETCH and (joined := self._long_polls.join(frame, receiver)):
+            if self._authorizer is not None:
+                receiver = None
+            elif receiver is not None and key == FETCH and (joined := self._long_polls.join(frame, receiver)):
                 return joined
         else:
             receiver = None
@@ -139,54 +138,74 @@ class Dispatcher(Generic[S]):
             decoded = self._decode(frame, elements_at_once(len(frame), is_produce=key == PRODUCE))
         except ManyElements:
             return begin(self._answer_large(frame, connection, began_s))
-        begun = begin(self._answer_decoded(decoded, len(frame), connection, began_s))
+        meter = self._meter(frame, decoded[1], connection, began_s) if is_counted else None
+        begun = begin(self._answer_decoded(decoded, len(frame), connection, began_s, meter))
         if receiver is None or not isinstance(begun, Rest) or not isinstance(begun.wait, LongPoll):
             return begun
         begun.close()
         encode = partial(response_parts, version=decoded[2], correlation_id=0)
         return self._long_polls.park(frame, receiver, begun.wait, encode)
 
-    def _only_bytes_decide(self) -> bool:
-        """Whether the response depends only on the bytes of the request: no authorizer, quota or observer is active."""
-        observer = self._observer
-        return self._authorizer is None and self._quotas is None and (observer is None or not observer.enabled)
+    def _is_counted(self, key: bytes) -> bool:
+        """Whether the requests of an API count for a quota."""
+        return self._quotas is not None and key in self._quotas.counted
+
+    def _meter(
+        self, frame: bytearray, header: RequestHeader, connection: ConnectionInfo, began_s: float
+    ) -> RequestMeter | None:
+        """Return what counts a request for the quotas; None if the requests of its API are not counted."""
+        if self._quotas is None or not self._is_counted(bytes(frame[:2])):
+            return None
+        return self._quotas.meter(connection.principal.name, header.client_id or "", len(frame), began_s)
 
     async def _answer_large(self, frame: bytearray, connection: ConnectionInfo, began_s: float) -> Answer:
         await in_task()
         header, _ = parse_request_header(frame)
         elements_max = min(len(frame), self._routes[header.api_key].elements_max)
-        follows = connection.follows or is_of_follower(header.client_id)
+        follows = connection.follows or (
+            is_of_follower(header.client_id)
+            and Access(self._authorizer, connection.principal, connection.client_host).acts_as_node
+        )
         async with self._large_messages.room(header.api_key, elements_max, follows=follows) as counted:
             try:
-                decoded, count = await self._large_messages.run(self._decode_and_count, frame)
+                (decoded, count), took_s = await self._large_messages.timed(
+                    self._clock, self._decode_and_count, frame
+                )
             except ManyElements:
                 raise Disconnect("a request with too many elements in its arrays") from None
             counted(count)
             if header.api_key == FETCH_KEY:
                 decoded[3].max_wait_ms = min(decoded[3].max_wait_ms, FETCH_WAITS_MS_MAX)
             size_bytes = len(frame)
+            meter = self._meter(frame, decoded[1], connection, self._clock() - took_s)
             del frame
             if header.api_key in AWAIT_MEMBERS:
                 connection.release_received()
-            return await self._answer_decoded(decoded, size_bytes, connection, began_s)
+            return await self._answer_decoded(decoded, size_bytes, connection, began_s, meter)
 
     def _decode_and_count(self, frame: bytearray) -> "tuple[Decoded[S], int]":
         decoded = self._decode(frame, ELEMENTS_MAX_WITH_PAUSES)
         return decoded, count_elements(decoded[3])
 
-    async def _answer_decoded(
-        self, decoded: "Decoded[S]", size_bytes: int, connection: ConnectionInfo, began_s: float
-    ) -> Answer:
+    def _answer_decoded(
+        self,
+        decoded: "Decoded[S]",
+        size_bytes: int,
+        connection: ConnectionInfo,
+        began_s: float,
+        meter: RequestMeter | None,
+    ) -> Coroutine[Any, Any, Answer]:
         """Carry a decoded request through the remaining steps. Its frame is kept only by records in the request."""
         route, header, version, request = decoded
-        principal = self._principal_of(connection)
-        context = RequestContext(self._services, version, header.client_id or "", connection, principal)
+        context = RequestContext(self._services, version, header.client_id or "", connection, self._authorizer, meter)
         step = _Request(route, request, context, header.correlation_id, size_bytes, began_s)
+        steps = self._answer_step(step)
+        return steps if meter is None else watched(steps, meter.waits, meter.resumes)
+
+    async def _answer_step(self, step: "_Request[S]") -> Answer:
         try:
             try:
-                if self._authorizer is not None:
-                    self._authorizer.authorize(request, context)
-                response = await route.handle(request, context)
+                response = await step.route.handle(step.request, step.context)
             except KafkaError as error:
                 response = await self._refused(step, error)
             return await self._complete(step, response)
@@ -203,7 +222,7 @@ class Dispatcher(Generic[S]):
 
     async def _complete(self, step: "_Request[S]", response: Any) -> Answer:
         """Carry a response through the steps after the handler."""
-        throttle_ms = self._throttle(response, step) if self._quotas else 0
+        throttle_ms = 0 if self._quotas is None else _throttle(response, step)
         if not response:
             return self._measured(step, [], throttle_ms)
         version, correlation_id = step.context.version, step.correlation_id
@@ -252,17 +271,6 @@ class Dispatcher(Generic[S]):
             return unsupported, header, 0, route.request()
         raise Disconnect(f"version {header.api_version} of {route.name} is not supported")
 
-    def _throttle(self, response: Any, step: "_Request[S]") -> int:
-        """Return the throttle time in milliseconds, and write it into the response if its API has a field for it."""
-        assert self._quotas is not None
-        handled_s = self._clock() - step.began_s
-        throttle_ms = self._quotas.throttle_time_ms(
-            step.request, response, step.context, request_size_bytes=step.size_bytes, handled_s=handled_s
-        )
-        if throttle_ms and hasattr(response, "throttle_time_ms"):
-            response.throttle_time_ms = throttle_ms
-        return throttle_ms
-
     def _measure(
         self, observer: RequestObserver, step: "_Request[S]", parts: list[Any], throttle_ms: int
     ) -> None:
@@ -280,7 +288,8 @@ Decoded = tuple[Route[S], RequestHeader, int, Any]
 """A decoded request: the route, the header, the version of the response, and the request."""
 
 
-class _Request(NamedTuple, Generic[S]):
+@dataclass(slots=True)
+class _Request(Generic[S]):
     """A decoded request with its context, for the handler and the steps after it."""
 
     route: Route[S]
@@ -289,6 +298,22 @@ class _Request(NamedTuple, Generic[S]):
     correlation_id: int
     size_bytes: int
     began_s: float
+
+
+def _throttle(response: Any, step: _Request[Any]) -> int:
+    """Return the throttle time in milliseconds, and write it into the response if its API has a field for it.
+
+    A response may have one already: of the active controller, or of the handler of Fetch.
+    """
+    throttle_ms: int = getattr(response, "throttle_time_ms", 0)
+    meter = step.context.meter
+    if meter is not None and (
+        counted_ms := meter.throttle(step.request, response, step.context.access)
+    ) > throttle_ms:
+        throttle_ms = counted_ms
+        if hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = throttle_ms
+    return throttle_ms
 
 
 def _encode_and_free(request: Any, response: Any, version: int, correlation_id: int) -> list[Any]:

@@ -232,11 +232,14 @@ class Exchange:
         assert isinstance(rest, Rest)
         return rest
 
-    def answered(self, answer: Answer) -> None:
-        """Take the response to the request that had to wait."""
+    def answered(self, answer: Answer, failure: Exception | None = None) -> None:
+        """Take the response to the request that had to wait; with `failure`, the connection is closed after it."""
         allowed = self._allowed(ANSWERED)
         parts, self.throttle_ms = answer
         self._ready(parts)
+        self.failure = failure
+        if self._info.size_bytes_max is not None:
+            self._reader.size_bytes_max = self._info.size_bytes_max
         if self._stopwatch is not None:
             self._stopwatch.answered(parts, self.throttle_ms, follows=self._info.follows)
         self._go_on(allowed)

@@ -46,7 +46,7 @@ async def close_idle_connections(connections: Collection[Connection], idle_ms_ma
                 continue
             reason = _reason_to_close(connection, idle_s_max)
             if reason is IN_THE_WAY:
-                log.info("connection closed", client=connection.info.client_host, reason=reason)
+                connection.log_closed(reason)
             elif reason:
                 log.debug("connection closed", client=connection.info.client_host, reason=reason)
             if reason:

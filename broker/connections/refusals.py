@@ -10,21 +10,40 @@ from collections.abc import Iterable
 from typing import Any
 
 from minikafka.protocol.codec.schema import Field, default_of, fresh
-from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.errors import (
+    FetchSessionIdNotFoundError,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpochError,
+    KafkaError,
+)
 from minikafka.protocol.message import fields_of
 
 __all__ = ["refusal_of"]
 
 _ERRORS = ("error_code", "partition_error_code")
-_BOTH = ("ElectLeadersResponse", "AlterPartitionReassignmentsResponse")
-"""Responses with an error code for the whole request and one for each partition; a refusal sets both."""
+_BOTH = (
+    "ElectLeadersResponse", "AlterPartitionReassignmentsResponse", "DescribeUserScramCredentialsResponse",
+    "ListPartitionReassignmentsResponse",
+)
+"""Responses with an error code for the whole request that repeat its items all the same."""
+_NO_ERROR = ("EntityData", "OngoingTopicReassignment", "OngoingPartitionReassignment")
+"""Items that are repeated though they have no error."""
+_NO_NAME = "DescribeUserScramCredentialsResult"
+"""The item that does not say which item of the request it repeats."""
+_FETCH, _FETCH_BY_ID = "FetchResponse", 13
+"""A response that repeats its partitions beside its error, below this version, unless the error is of the session."""
+_OF_SESSIONS = (FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError)
+_NOT_READ: dict[str, Any] = {"high_watermark": -1, "records": b""}
+"""The fields of a refused partition of a Fetch that do not have their defaults."""
+_NULL = {"DescribeClientQuotasResponse": "entries"}
+"""The array of a response that is null where the request is refused."""
 _REPEATS: dict[str, tuple[str, ...]] = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
     "partition_responses": ("partition_data",),
     "partitions": ("partitions", "partition_indexes"),
     "partition_result": ("partitions",),
     "replica_election_results": ("topic_partitions",),
-    "results": ("topics", "dirs", "resources", "creations", "groups_names", "deletions", "upsertions"),
+    "results": ("topics", "dirs", "resources", "creations", "groups_names", "deletions", "upsertions", "users"),
     "results_by_topic_v3_and_below": ("v3_and_below_topics",),
     "results_by_partition": ("partitions",),
     "filter_results": ("filters",),
@@ -56,9 +75,13 @@ def refusal_of(request: Any, response: type, version: int, error: KafkaError) ->
     refused = fresh(response)
     fields = [field for field in fields_of(response) if version in field.versions]
     whole = any(field.name in _ERRORS for field in fields)
+    is_fetch = response.__name__ == _FETCH and version < _FETCH_BY_ID
+    both = response.__name__ in _BOTH or (is_fetch and not isinstance(error, _OF_SESSIONS))
     for field in fields:
-        if _is_repeated(field) and (not whole or response.__name__ in _BOTH):
+        if _is_repeated(field) and (not whole or both):
             setattr(refused, field.name, _repeated(request, field, version, error))
+    if response.__name__ in _NULL:
+        setattr(refused, _NULL[response.__name__], None)
     return _with_error(refused, error)
 
 
@@ -74,7 +97,9 @@ def _with_error(refused: Any, error: KafkaError) -> Any:
 def _is_repeated(field: Field) -> bool:
     if not field.is_array or field.struct is None:
         return False
-    return field.name == "entity" or any(one.name in _ERRORS or _is_repeated(one) for one in fields_of(field.struct))
+    if field.struct.__name__ in _NO_ERROR:
+        return True
+    return any(one.name in _ERRORS or _is_repeated(one) for one in fields_of(field.struct))
 
 
 def _repeated(named: Any, field: Field, version: int, error: KafkaError) -> list[Any]:
@@ -82,6 +107,9 @@ def _repeated(named: Any, field: Field, version: int, error: KafkaError) -> list
     if getattr(named, "dirs", None):  # AlterReplicaLogDirs: each directory has topics
         elements = [topic for directory in elements for topic in directory.topics]
     declared = {one.name: one for one in fields_of(field.struct) if version in one.versions}
+    assert field.struct is not None, field
+    if field.struct.__name__ == _NO_NAME:
+        return [_with_error(fresh(field.struct), error) for _ in elements]
     if "user" in declared:
         elements = list({one.name: one for one in elements}.values())
     return [_element(field.struct, declared.values(), one, version, error) for one in elements]
@@ -94,6 +122,8 @@ def _element(struct: Any, declared: Iterable[Field], named: Any, version: int, e
             setattr(element, field.name, _repeated(named, field, version, error))
         elif field.name in _IDENTIFYING:
             setattr(element, field.name, _identity(named, field))
+        elif field.name in _NOT_READ:
+            setattr(element, field.name, _NOT_READ[field.name])
     return _with_error(element, error)
 
 

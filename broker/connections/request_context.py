@@ -1,31 +1,13 @@
-"""`RequestContext`: what a handler receives besides the request: services, version, connection and principal."""
+"""`RequestContext`: what a handler receives besides the request: services, version, connection and access."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from minikafka.broker.connections.request_memory import HeldRoom
+from minikafka.broker.quotas.request_meter import RequestMeter
+from minikafka.controller.security.access import ANONYMOUS, Access, Authorizer, Principal
 
 S = TypeVar("S", covariant=True)
-
-
-@dataclass(slots=True, frozen=True)
-class Principal:
-    """An authenticated client, as Kafka's `KafkaPrincipal`: `User:alice`.
-
-    Attributes:
-        kind: The principal's type; Kafka's own builders only make `User`.
-        name: The name within the type.
-    """
-
-    kind: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
-
-
-ANONYMOUS = Principal("User", "ANONYMOUS")
-"""The principal of every client of a PLAINTEXT listener, as in Kafka."""
 
 
 @dataclass(slots=True)
@@ -39,7 +21,10 @@ class ConnectionInfo:
         local_port: The port of this node that the client connected to.
         client_port: The client's port.
         software_name, software_version: The client's software, from its ApiVersions request; "" before that.
-        follows: Whether a follower fetches on the connection; set by its first Fetch or OffsetForLeaderEpoch.
+        principal: The client as authenticated; only authentication changes it.
+        size_bytes_max: The largest request from now on, once the client is authenticated; None: that of the listener.
+        follows: Whether a follower, which may act as a node, fetches on the connection; set by its first Fetch or
+            OffsetForLeaderEpoch.
         received: The room in `RequestMemory` of the large request that is received or answered.
         unsent: The room of a large response that is not sent yet, see `LargeMessages.encoded`.
     """
@@ -51,6 +36,8 @@ class ConnectionInfo:
     client_port: int = 0
     software_name: str = ""
     software_version: str = ""
+    principal: Principal = ANONYMOUS
+    size_bytes_max: int | None = None
     follows: bool = False
     received: HeldRoom | None = None
     unsent: HeldRoom | None = None
@@ -77,14 +64,27 @@ class RequestContext(Generic[S]):
         version: The API version of the request and of its response.
         client_id: The client id of the request, "" for null.
         connection: The connection on which the request arrived.
-        principal: The client as authenticated.
+        authorizer: Decides what clients may do; None allows everything.
+        meter: Counts the request for the client's quotas; None if no quota concerns such requests.
     """
 
     services: S
     version: int
     client_id: str
     connection: ConnectionInfo
-    principal: Principal = ANONYMOUS
+    authorizer: Authorizer | None = None
+    meter: RequestMeter | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """The client as authenticated."""
+        return self.connection.principal
+
+    @property
+    def access(self) -> Access:
+        """What the client may do: each handler checks its request with it."""
+        connection = self.connection
+        return Access(self.authorizer, connection.principal, connection.client_host, self.client_id)
 
 
 Answer = tuple[list[Any], int]
@@ -95,4 +95,24 @@ the response is sent (KIP-219)."""
 
 
 class Disconnect(Exception):
-    """Raised to close the connection without a response to the request. The text is logged as the reason."""
+    """Raised to close the connection without a response to the request.
+
+    Attributes:
+        is_logged: Whether the log has the reason already; otherwise the text is logged as the reason.
+    """
+
+    def __init__(self, reason: str, *, is_logged: bool = False) -> None:
+        super().__init__(reason)
+        self.is_logged = is_logged
+
+
+class LastAnswer(Disconnect):
+    """Raised in a task to close the connection after this response.
+
+    Attributes:
+        parts: The parts of the response frame.
+    """
+
+    def __init__(self, reason: str, parts: list[Any], *, is_logged: bool = False) -> None:
+        super().__init__(reason, is_logged=is_logged)
+        self.parts = parts

@@ -1,50 +1,31 @@
-"""The interfaces of the steps of a request that surround its handler: principal, authorizer, quotas, observer.
+"""The interfaces of the steps that surround a handler: quotas and observer.
 
 A node uses these defaults:
 
-    principal    identifies the client       default: ANONYMOUS, as on a PLAINTEXT listener of Kafka
-    authorize    refuses a request           default: none; everything is allowed while `authorizer.class.name` is empty
     throttle     enforces client quotas      default: none
     measure      observes completed requests default: `request_log.RequestLog`
 
-Pure. Security and quotas will add other implementations. The metrics need none: `request_times` counts requests beside
-the steps, so that they cost little.
+A handler authorizes its request itself (`RequestContext.access`), since Kafka's checks differ for each API. Pure. The
+metrics need no step: `request_times` counts requests beside the steps, so that they cost little.
 """
 
+from collections.abc import Collection
 from typing import Any, Protocol
 
-from minikafka.broker.connections.request_context import ANONYMOUS, ConnectionInfo, Principal, RequestContext
-
-
-def anonymous(connection: ConnectionInfo) -> Principal:
-    """Return the principal of a connection without authentication, as Kafka's `DefaultKafkaPrincipalBuilder` does."""
-    return ANONYMOUS
-
-
-class Authorizer(Protocol):
-    """Decides whether a principal may send a request."""
-
-    def authorize(self, request: Any, context: RequestContext[Any]) -> None:
-        """Return if the principal may send the request.
-
-        Raises:
-            KafkaError: The principal may not send the request; the whole request fails with this error.
-        """
-        ...
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.quotas.request_meter import RequestMeter
 
 
 class Quotas(Protocol):
-    """Counts requests, and computes how long a client is throttled."""
+    """Counts requests; `broker/quotas/` has the quotas of a node."""
 
-    def throttle_time_ms(
-        self, request: Any, response: Any, context: RequestContext[Any], *, request_size_bytes: int, handled_s: float
-    ) -> int:
-        """Return for how many milliseconds the client's connection is muted after the response; 0 within quota.
+    @property
+    def counted(self) -> Collection[bytes]:
+        """The keys, as in frames, of the APIs whose requests are counted; read at each request."""
+        ...
 
-        Args:
-            response: The response; None for a request without a response.
-            handled_s: How long authorization and handler took, in seconds.
-        """
+    def meter(self, user: str, client_id: str, size_bytes: int, began_s: float) -> RequestMeter:
+        """Return what counts one request, and computes for how long its client is throttled."""
         ...
 
 

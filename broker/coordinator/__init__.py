@@ -8,6 +8,7 @@ so that other operations run between them.
 
     coordinator_parts.py    CoordinatorParts: creates and connects the coordinators of a node
     coordinator_lookup.py   finds the coordinator of a group or a transactional id
+    refused_topics.py       the topics that could not be made on demand, so that each reason is logged once
     decision.py             Decision: records, replies and the next step
     deadlines.py            Deadlines: named deadlines in a heap
     runtime.py              CoordinatorRuntime: load, decide, append, apply, respond, unload

@@ -12,10 +12,11 @@ import structlog
 
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.internal_topic import leader_of
+from minikafka.broker.coordinator.refused_topics import RefusedTopics
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC as TRANSACTIONS_TOPIC
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.image import Image
-from minikafka.protocol.errors import CoordinatorNotAvailableError, ErrorCode
+from minikafka.protocol.errors import CoordinatorNotAvailableError
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 log = structlog.get_logger("minikafka.coordinator")
@@ -46,7 +47,7 @@ class CoordinatorLookup:
         self._ask_controller = ask_controller
         self._config = config
         self._partition_of = partition_of
-        self._refused: dict[str, str] = {}
+        self._refused = RefusedTopics()
 
     async def coordinator_of(self, key_type: int, key: str) -> int:
         """The id of the node that coordinates a group or a transactional id.
@@ -74,13 +75,8 @@ class CoordinatorLookup:
     async def _create_topic(self, name: str) -> None:
         topic = self._transactions_topic() if name == TRANSACTIONS_TOPIC else self._offsets_topic()
         response = await self._ask_controller(CreateTopicsRequest(topics=[topic]), CREATE_TOPICS_VERSION)
-        for result in response.topics:
-            reason = result.error_message or ErrorCode(result.error_code).name
-            if result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                self._refused.pop(name, None)
-            elif self._refused.get(name) != reason:  # Clients ask again and again.
-                self._refused[name] = reason
-                log.warning("internal topic not created", topic=name, error=reason)
+        for refused, reason in self._refused.news(response.topics).items():
+            log.warning("internal topic not created", topic=refused, error=reason)
 
     def _offsets_topic(self) -> CreatableTopic:
         return self._topic(

@@ -22,7 +22,7 @@ from minikafka.broker.coordinator.decision import Decision, Now, Producer
 from minikafka.broker.coordinator.environment import Environment
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.java_hash import string_hash
-from minikafka.broker.coordinator.replay import ReplayedState, replay
+from minikafka.broker.coordinator.replay import ReplayedState, SkippedRecords, replay
 from minikafka.broker.coordinator.shard import PendingReply, Shard, Status
 from minikafka.broker.coordinator.timer import TimedState, Timer
 from minikafka.controller.failures import FAILURES
@@ -80,6 +80,9 @@ class CoordinatorRuntime(Generic[S]):
         commit_timeout_ms: How long a reply waits for its records to be committed.
         load_buffer_size: Bytes per read during loading.
         codec: Compression of batches.
+
+    Attributes:
+        skipped: Records that were skipped while partitions were loaded, since they cannot be read.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class CoordinatorRuntime(Generic[S]):
         codec: Codec,
     ) -> None:
         self.topic = topic
+        self.skipped = 0
         self._environment = environment
         self._new_state = new_state
         self._commit_timeout_ms = commit_timeout_ms
@@ -437,17 +441,18 @@ class CoordinatorRuntime(Generic[S]):
 
         Compaction leaves gaps, also at the end, so loading ends when a read returns no batch.
         """
-        began = trio.current_time()
+        began, skipped = trio.current_time(), SkippedRecords()
         offset = self._environment.start_offset(shard.partition)
         async with self._loading:
             while True:
                 data = await self._environment.read(shard.partition, offset, self._load_buffer_size)
-                read_to = await in_steps(replay(shard.state, data, offset))
+                read_to = await in_steps(replay(shard.state, data, offset, skipped))
                 if read_to == offset:
                     break
                 offset = read_to
                 await trio.lowlevel.checkpoint()
         shard.last_offset = offset - 1
+        self._report(shard.partition, skipped)
         now = self._now()
         for decision in shard.state.loaded(now):
             self._execute(shard, decision, now)
@@ -455,6 +460,17 @@ class CoordinatorRuntime(Generic[S]):
         if offset:
             seconds = round(trio.current_time() - began, 3)
             log.debug("coordinator loaded", partition=str(shard.partition), offset=offset, seconds=seconds)
+
+    def _report(self, partition: TopicPartition, skipped: SkippedRecords) -> None:
+        if skipped.count:
+            log.error(
+                "coordinator records skipped",
+                partition=str(partition),
+                records=skipped.count,
+                offset=skipped.offset,
+                error=skipped.reason,
+            )
+            self.skipped += skipped.count
 
 
 async def _whole(steps: Generator[None, None, None]) -> None:

@@ -11,11 +11,14 @@ are measured by their connections, and only if metrics are served (`connections/
     family.py               a metric with its samples, read one after the other; the type of a collector
     exposition.py           the text of all families, in steps
     http_server.py          a small HTTP/1.1 server: GET and HEAD, one request a connection
+    basic_login.py          the user and password of `/metrics`
     endpoints.py            the three pages
+    refused_scrapes.py      the log of who was refused
     replica_metrics.py      partitions, logs, followers, data directories
     cluster_metrics.py      the controller, the metadata log, the cluster as this node knows it
     elections.py            counts the elections of leaders that the active controller decided
     request_metrics.py      connections, requests and their times, appends to topics and reads
+    authentication_metrics.py  logins at listeners with SASL
     coordinator_metrics.py  groups, committed offsets and their lag, transactions
     client_metrics.py       the metrics that clients push
     process_metrics.py      CPU, memory, garbage collections, steps of the event loop
@@ -24,9 +27,10 @@ Names and labels are those of Kafka's metrics behind the Prometheus JMX exporter
 dashboards for Kafka work; `docs/metrics.md` lists them. The names of metrics that Kafka does not have begin with
 `minikafka_`.
 
-*Caveats*: the listener has neither TLS nor authentication, as most exporters; it belongs on an address that only the
-monitoring reaches. The families of one scrape are not of one moment: other tasks run in between. Kafka's rates
-(`OneMinuteRate`) are missing: Prometheus computes rates from counters. Each of several requests that are received
-together counts with their mean time. Quantiles are those of the last thousand turns of each API and version, while
-Kafka's are those of five minutes.
+With `https://` the listener has TLS, by the same settings as a listener of Kafka's protocol that is called `metrics`.
+
+*Caveats*: there is one user, and the password of a listener without TLS can be read on the way. The families of one
+scrape are not of one moment: other tasks run in between. Kafka's rates (`OneMinuteRate`) are missing: Prometheus
+computes rates from counters. Each of several requests that are received together counts with their mean time. Quantiles
+are those of the last thousand turns of each API and version, while Kafka's are those of five minutes.
 """

@@ -7,7 +7,7 @@ from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinat
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.transactions.transaction import IDLE
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TransactionCoordinator
-from minikafka.broker.metrics.family import Collector, Family, Sample, gauge
+from minikafka.broker.metrics.family import Collector, Family, Sample, gauge, total
 from minikafka.broker.partitions.partition_table import Partitions
 
 __all__ = ["group_metrics", "transaction_metrics"]
@@ -52,6 +52,11 @@ def group_metrics(groups: GroupCoordinator, partitions: Partitions) -> Collector
             "Committed records that a group has yet to read; from a coordinator with a replica of the partition.",
             _lags(shards, partitions),
             LABELS,
+        )
+        yield total(
+            "minikafka_groups_records_skipped",
+            "Records of __consumer_offsets that cannot be read, and were skipped while partitions were loaded.",
+            groups.runtime.skipped,
         )
 
     return collect
@@ -102,6 +107,11 @@ def transaction_metrics(transactions: TransactionCoordinator, now_ms: Callable[[
             "minikafka_transaction_oldest_seconds",
             "How long ago the oldest transaction began that is open or being completed; 0 without any.",
             (now - oldest_ms) / 1000,
+        )
+        yield total(
+            "minikafka_transactions_records_skipped",
+            "Records of __transaction_state that cannot be read, and were skipped while partitions were loaded.",
+            transactions.runtime.skipped,
         )
 
     return collect

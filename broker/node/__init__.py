@@ -23,6 +23,7 @@ randomness, network). No other file obtains these from the machine, so that a si
     format.py               formats data directories before the first start
     controller_node.py      a controller-only node
     controller_listener.py  serves tools at the controller listener
+    controller_security.py  who may reach a controller, and as whom
     controller_factory.py   the controller of a node: standalone, or part of a quorum
     runtime_settings.py     settings that change while the node runs
     registration.py         broker registration, heartbeats, controlled shutdown

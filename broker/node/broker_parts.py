@@ -1,5 +1,7 @@
 """`BrokerParts`: creates and connects the parts of a node that serves clients; `node.py` starts and stops them."""
 
+from functools import partial
+
 import trio
 
 from minikafka.broker.apis import usual_produce
@@ -12,9 +14,10 @@ from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.request_times import RequestTimes
 from minikafka.broker.connections.routes import routes_of
-from minikafka.broker.connections.server import Server
+from minikafka.broker.connections.server import ConnectionLimits, Server
 from minikafka.broker.coordinator.coordinator_parts import CoordinatorParts
 from minikafka.broker.node.controller_factory import controller_of
+from minikafka.broker.node.controller_security import credentials_of
 from minikafka.broker.node.directory_reports import DirectoryReports
 from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.runtime_settings import RuntimeSettings
@@ -25,7 +28,12 @@ from minikafka.broker.partitions.log_housekeeping import Housekeeping
 from minikafka.broker.partitions.partition_lifecycle import ReplicaEvents
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.preferred_read_replica import is_rack_aware
+from minikafka.broker.quotas.client_quotas import ClientQuotas, quota_samples
+from minikafka.broker.quotas.connection_rates import ConnectionRates
 from minikafka.broker.replication.replica_parts import ReplicaParts
+from minikafka.broker.security.between_nodes import security_between_brokers
+from minikafka.broker.security.guards import guards_of
+from minikafka.broker.security.tls_listeners import TlsListeners
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.broker.telemetry.clients import TelemetryClients
 from minikafka.client.connections.seams import Seams
@@ -40,6 +48,9 @@ from minikafka.storage.logs.log_context import LogContext
 
 class BrokerParts:
     """The parts of a broker. For the arguments see `Node`.
+
+    Args:
+        tls: The TLS of the listeners and of connections to other nodes.
 
     Attributes:
         config: The settings with which the node was started.
@@ -56,26 +67,41 @@ class BrokerParts:
         server: The server of the client listeners.
     """
 
-    def __init__(self, config: NodeConfig, system: System) -> None:
+    def __init__(self, config: NodeConfig, system: System, tls: TlsListeners) -> None:
         self.config = config
-        self.controller = controller_of(config, system)
+        self.controller = controller_of(config, system, tls)
         effective = EffectiveSettings(config.static, self.image)
-        self.partitions = Partitions(self.image, trio.current_time, system.loop_rounds)
+        self.partitions = Partitions(self.image, system.steady or trio.current_time, system.loop_rounds)
         self.logs = self._log_manager(system, effective)
         self.directory_reports = DirectoryReports(config, self.controller, self.logs)
         cordoned = self.directory_reports.directories_changed
-        self.runtime_settings = RuntimeSettings(effective, self.logs, system.connections_max, cordoned)
-        seams = Seams(now_ms=system.now_ms, random=system.random, open_stream=system.open_stream)
+        protected = protected_listener(config)
+        samples, clock = quota_samples(config.static), trio.current_time
+        self.runtime_settings = RuntimeSettings(
+            effective,
+            self.logs,
+            system.connections_max,
+            cordoned,
+            ClientQuotas(samples, clock),
+            ConnectionRates(samples, clock, protected),
+            protected,
+        )
+        seams = Seams(
+            now_ms=system.now_ms,
+            random=system.random,
+            open_stream=system.open_stream,
+            security=security_between_brokers(config, tls),
+        )
         common = config, self.controller, self.partitions
         self.coordinators = CoordinatorParts(*common, seams, effective, system.disk.run)
         groups = self.coordinators.groups
         events = ReplicaEvents(self.coordinators.elected, self.coordinators.resigned, groups.partitions_deleted)
         self.replicas = ReplicaParts(*common, self.logs, seams, events, self.directory_reports.assign)
         large_messages = LargeMessages(system.disk.run)
-        self.services = self._services(system, effective, large_messages)
+        self.services = self._services(system, effective, tls, large_messages)
         self.long_polls = LongPolls()
         self.times = None if config.metrics_listener is None else RequestTimes()
-        self.server = self._server(large_messages)
+        self.server = self._server(system, large_messages)
 
     @property
     def image(self) -> Image:
@@ -107,7 +133,9 @@ class BrokerParts:
         self.replicas.follower.directory_failed()
         self.directory_reports.directories_changed()
 
-    def _services(self, system: System, effective: EffectiveSettings, large_messages: LargeMessages) -> Services:
+    def _services(
+        self, system: System, effective: EffectiveSettings, tls: TlsListeners, large_messages: LargeMessages
+    ) -> Services:
         config, coordinators = self.config, self.coordinators
         # The telemetry APIs are advertised only if a metrics listener shows their data.
         advertised = TELEMETRY_KEYS if config.metrics_listener is not None else ()
@@ -117,7 +145,7 @@ class BrokerParts:
             system.now_ms,
             self.image,
             self.controller,
-            NodeSetup(config, effective, system.log_levels, routes),
+            NodeSetup(config, effective, system.log_levels, routes, partial(system.disk.run, tls.why_refused)),
             self.partitions,
             Fetching(
                 SessionCache(slots, system.random),
@@ -138,23 +166,39 @@ class BrokerParts:
             ),
         )
 
-    def _server(self, large_messages: LargeMessages) -> Server:
+    def _server(self, system: System, large_messages: LargeMessages) -> Server:
         """The server of the client listeners, with the steps of a request that this node is configured for."""
         number, setup = self.config.number, self.services.setup
+        usual = usual_produce.UsualProduce(self.services, self.controller.authorizer)
         dispatcher = Dispatcher(
             self.services,
             setup.routes,
             clock=trio.current_time,
+            authorizer=self.controller.authorizer,
+            quotas=self.runtime_settings.quotas,
             observer=RequestLog(setup.log_levels, ROOT),
             large_messages=large_messages,
             long_polls=self.long_polls,
-            shortcuts={usual_produce.KEY: usual_produce.UsualProduce(self.services).answer},
+            shortcuts={usual_produce.KEY: usual.answer},
         )
+        credentials = credentials_of(self.config, system, self.image)
         return Server(
             dispatcher,
             size_bytes_max=number("socket.request.max.bytes"),
-            connections_max=lambda: self.runtime_settings.connections_max,
-            connections_max_of=self.runtime_settings.connections_max_of,
+            limits=ConnectionLimits(
+                self.runtime_settings.connections_max_for,
+                self.runtime_settings.connections_max_on,
+                self.runtime_settings.connections_max_of,
+                self.runtime_settings.connection_rates,
+            ),
             memory=RequestMemory(number("queued.max.request.bytes")),
             times=self.times,
+            guards=guards_of(
+                self.config, self.config.client_listeners, dispatcher, setup.routes, credentials, system.now_ms
+            ),
         )
+
+
+def protected_listener(config: NodeConfig) -> str:
+    """The listener of the brokers, if clients have another; "" otherwise."""
+    return config.listeners.inter_broker if len(config.client_listeners) > 1 else ""

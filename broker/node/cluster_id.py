@@ -6,7 +6,8 @@ from random import Random
 from minikafka.controller.metadata.cluster_ids import known_cluster_id
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.storage.directories.data_directory import DataDirectory, WrongDirectory
+from minikafka.storage.directories.data_directory import DataDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.disks.disk import Disk
 
 __all__ = ["choose_cluster_id", "chosen_cluster_id"]

@@ -4,6 +4,8 @@ The other controllers use the same port, with a protocol of their own: `controll
 passes on the connections that use Kafka's protocol.
 """
 
+from collections.abc import Sequence
+
 import trio
 
 from minikafka.broker.apis.at_controllers import CONTROLLER_HANDLERS, ControllerServices
@@ -14,18 +16,29 @@ from minikafka.broker.connections.large_messages import LargeMessages
 from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.routes import routes_of
-from minikafka.broker.connections.server import Server
+from minikafka.broker.connections.server import ConnectionLimits, Server
 from minikafka.broker.connections.transport import StreamTransport
+from minikafka.broker.node.controller_security import credentials_of
 from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.system import System
+from minikafka.broker.quotas.client_quotas import ClientQuotas, quota_samples
+from minikafka.broker.security.authentication import ListenerAuthentication, Requests
+from minikafka.broker.security.between_nodes import handshakes_of_controllers
+from minikafka.broker.security.guards import guards_of
+from minikafka.broker.security.node_guests import NodeGuests
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.direct_requests import DirectRequests
+from minikafka.controller.metadata.records import Record
 from minikafka.controller.quorum.peer_frames import PushedBackStream
 from minikafka.controller.quorum.peer_network import peer_host
 from minikafka.controller.quorum_controller import QuorumController
+from minikafka.controller.quotas.changes import quota_changes, quotas_now
 from minikafka.controller.settings.effective_settings import EffectiveSettings
+from minikafka.storage.steps import at_once, in_steps
 
 __all__ = ["ControllerListener"]
+
+_LOADED_CHECK_S = 0.05
 
 
 class ControllerListener:
@@ -49,13 +62,31 @@ class ControllerListener:
             task_status.started()
             return
         server, name = self._server(), listeners[0].name
+        handshake_of = handshakes_of_controllers(self._config)
 
         async def serve(stream: PushedBackStream) -> None:
-            await server.serve_one(StreamTransport(stream, peer_host(stream.stream), "", 0), name)
+            handshake = handshake_of(stream.stream)
+            await server.serve_one(StreamTransport(stream, peer_host(stream.stream), "", 0, handshake), name)
 
-        self._controller.serve_clients(serve)
-        task_status.started()
+        if self._opens_early(name):
+            self._controller.serve_clients(serve)
+            task_status.started()
+        else:
+            task_status.started()
+            await self._acls_loaded()
+            self._controller.serve_clients(serve)
         await close_idle_connections(server.connections, self._config.number("connections.max.idle.ms"))
+
+    def _opens_early(self, name: str) -> bool:
+        """Whether the listener may be opened before the ACLs are loaded; by default those of controllers are."""
+        early = self._config.values["early.start.listeners"]
+        return early is None or name in map(str.upper, self._config.items("early.start.listeners"))
+
+    async def _acls_loaded(self) -> None:
+        """Wait until the ACLs are loaded; until then only super users could do anything."""
+        authorizer = self._controller.authorizer
+        while authorizer is not None and not authorizer.has_loaded():
+            await trio.sleep(_LOADED_CHECK_S)
 
     def _server(self) -> Server:
         config, system, controller, number = self._config, self._system, self._controller, self._config.number
@@ -66,13 +97,38 @@ class ControllerListener:
             ControllerServices(controller.image, controller, direct, setup),
             setup.routes,
             clock=trio.current_time,
+            authorizer=controller.authorizer,
+            quotas=self._quotas(),
             observer=RequestLog(system.log_levels, ROOT),
             large_messages=LargeMessages(system.disk.run),
         )
         return Server(
             dispatcher,
             size_bytes_max=number("socket.request.max.bytes"),
-            connections_max=lambda: min(number("max.connections"), system.tools_max),
-            connections_max_of=lambda host: number("max.connections.per.ip"),
+            limits=ConnectionLimits(
+                lambda listener: min(number("max.connections"), system.tools_max),
+                lambda listener: system.tools_max,
+                lambda host: number("max.connections.per.ip"),
+            ),
             memory=RequestMemory(number("queued.max.request.bytes")),
+            guards=self._guards(dispatcher, setup),
         )
+
+    def _guards(self, requests: Requests, setup: NodeSetup) -> dict[str, ListenerAuthentication]:
+        """The logins of tools. At the listener of nodes they are those of nodes, which have read the keys of tokens."""
+        config, system, guests = self._config, self._system, self._controller.security.guest
+        shared = guests.guards(requests) if isinstance(guests, NodeGuests) else {}
+        others = tuple(one for one in config.listeners.for_controllers if one.name not in shared)
+        credentials = credentials_of(config, system, self._controller.image)
+        return shared | guards_of(config, others, requests, setup.routes, credentials, system.now_ms)
+
+    def _quotas(self) -> ClientQuotas:
+        """The quotas of requests, which follow the metadata."""
+        image, quotas = self._controller.image, ClientQuotas(quota_samples(self._config.static), trio.current_time)
+        at_once(quotas_now(image.quotas, quotas.set))
+
+        async def apply(records: Sequence[Record]) -> None:
+            await in_steps(quota_changes(records, quotas.set))
+
+        self._controller.subscribe(apply)
+        return quotas

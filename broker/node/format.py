@@ -3,15 +3,14 @@
 The files, in this order; `meta.properties` comes last, so that a directory is formatted as a whole or not at all::
 
     <metadata.log.dir>/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint    the first voters
-    <each directory>/bootstrap.checkpoint                                                 feature levels
+    <each directory>/bootstrap.checkpoint                                                 feature levels, first users
     <each directory>/meta.properties                                                      cluster, node, directory
 
 A node can start without formatted directories: its quorum then has the voters that the settings name. Only a quorum
 whose voters are added and removed must be formatted.
 
-*Caveats*: no `--add-scram`, since there is no security. Features that minikafka does not have (share.version,
-streams.version) cannot be chosen, and those of a directory that Kafka has formatted are left out. The metadata.version
-is at least 4.0-IV1.
+*Caveats*: Features that minikafka does not have (share.version, streams.version) cannot be chosen, and those of a
+directory that Kafka has formatted are left out. The metadata.version is at least 4.0-IV1.
 
 Source: `StorageTool`, `Formatter`, `DynamicVoter`.
 """
@@ -32,12 +31,12 @@ from minikafka.controller.metadata.features import (
     level_of_release,
     levels_of_new_cluster,
 )
-from minikafka.controller.metadata.formatted_levels import write_formatted_levels
+from minikafka.controller.metadata.formatted_levels import Formatted, write_formatted
 from minikafka.controller.quorum.bootstrap_checkpoint import write_bootstrap_checkpoint
 from minikafka.controller.raft.voter_set import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.protocol.names import uuid_from_text, uuid_text
-from minikafka.storage.directories.data_directory import WrongDirectory, make_durable_directory
+from minikafka.storage.directories.directory_identity import WrongDirectory, make_durable_directory
 from minikafka.storage.directories.directory_ids import is_reserved, new_directory_id
 from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, write_properties
 from minikafka.storage.disks.disk import Disk
@@ -183,7 +182,7 @@ def format_directories(
     config: NodeConfig,
     cluster_id: str,
     *,
-    levels: Mapping[str, int],
+    formatted: Formatted,
     voters: VoterSet | None,
     ignore_formatted: bool,
     now_ms: int,
@@ -192,6 +191,7 @@ def format_directories(
     """Format the directories of a node that are not formatted yet.
 
     Args:
+        formatted: the feature levels and users of a new cluster.
         voters: the voters for the bootstrap checkpoint; None for no such checkpoint.
         ignore_formatted: whether to skip formatted directories in place of raising `CannotFormat`.
 
@@ -208,21 +208,22 @@ def format_directories(
     known = known_cluster_id(disk, directories, config.node_id)
     if known not in (None, cluster_id):
         raise WrongDirectory(f"The directories belong to cluster {known}, not {cluster_id}: name that, or others")
-    formatted = [one for one in directories if disk.exists(f"{one}/{META_PROPERTIES}")]
-    if formatted and not ignore_formatted:
+    done = [one for one in directories if disk.exists(f"{one}/{META_PROPERTIES}")]
+    if done and not ignore_formatted:
         raise CannotFormat(
-            f"Log directory {formatted[0]} is already formatted. Use --ignore-formatted to ignore this directory and "
+            f"Log directory {done[0]} is already formatted. Use --ignore-formatted to ignore this directory and "
             "format the others."
         )
-    if formatted == directories:
+    if done == directories:
         return ["All of the log directories are already formatted."]
-    wanted = _Format(disk, config.node_id, cluster_id, levels, now_ms)
+    wanted = _Format(disk, config.node_id, cluster_id, formatted, now_ms)
     lines = []
     try:
         for directory in directories:
-            if directory not in formatted:
+            if directory not in done:
                 kind = wanted.format(directory, voters, is_metadata=directory == metadata, random=random)
-                lines.append(f"Formatting {kind} directory {directory} with metadata.version {_release(levels)}.")
+                release = _release(formatted.levels)
+                lines.append(f"Formatting {kind} directory {directory} with metadata.version {release}.")
     finally:
         disk.unlock_all()
     return lines
@@ -239,7 +240,7 @@ class _Format:
     disk: Disk
     node_id: int
     cluster_id: str
-    levels: Mapping[str, int]
+    formatted: Formatted
     now_ms: int
 
     def format(self, directory: str, voters: VoterSet | None, *, is_metadata: bool, random: Random) -> str:
@@ -254,7 +255,7 @@ class _Format:
                 directory_id, kind = own.key.directory_id, "dynamic metadata voter"
             if voters is not None:
                 write_bootstrap_checkpoint(self.disk, directory, voters, now_ms=self.now_ms)
-        write_formatted_levels(self.disk, directory, self.levels, now_ms=self.now_ms)
+        write_formatted(self.disk, directory, self.formatted, now_ms=self.now_ms)
         self._write_properties(directory, directory_id)
         return kind
 

@@ -36,10 +36,12 @@ from minikafka.broker.settings.container import MOUNTED_CONFIG
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
 from minikafka.broker.settings.properties_file import PropertiesError, lines_of, read_properties
 from minikafka.broker.settings.rules import Problem
+from minikafka.broker.settings.sasl_settings import InvalidSaslSetting
+from minikafka.client.security.tls_settings import InvalidTlsSetting
 from minikafka.controller.metadata.records import UnreadableRecord
 from minikafka.controller.quorum.listening_sockets import check_address
 from minikafka.protocol.errors import KafkaError
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
 from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.logs.recovery import CorruptLog
@@ -66,7 +68,15 @@ class Outputs(NamedTuple):
     log: LogWriter
 
 
-_REFUSALS = (KafkaError, WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
+_REFUSALS = (
+    InvalidSaslSetting,
+    InvalidTlsSetting,
+    KafkaError,
+    WrongDirectory,
+    UnreadableRecord,
+    BrokenCheckpoint,
+    CorruptLog,
+)
 
 
 def run(
@@ -118,6 +128,7 @@ def _run(settings: NodeConfig, levels: dict[str, str], outputs: Outputs, *, in_c
     for directory in (*settings.log_dirs, settings.metadata_log_dir):
         if why := why_no_data_directory(Path(directory)):
             raise CannotStart(why)
+    _keep_from_others()
     return_large_buffers()
     gc.freeze()
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
@@ -129,6 +140,11 @@ def _run(settings: NodeConfig, levels: dict[str, str], outputs: Outputs, *, in_c
         trio.run(_serve, settings, levels, cluster_id, watch, outputs, instruments=[watch])
     except (*_REFUSALS, OSError, BaseExceptionGroup) as error:
         raise why_ended(error, settings) from error
+
+
+def _keep_from_others() -> None:
+    """Take from other users all rights to the files that this process creates: they have the records of all topics."""
+    os.umask(os.umask(0o077) | 0o007)
 
 
 def _step_watch() -> StepWatch:
@@ -242,6 +258,7 @@ async def _serve(
         connections_max=connections_max(descriptors),
         tools_max=tools_max(descriptors),
         loop=watch,
+        steady=time.perf_counter,
     )
     if cluster_id is not None:
         choose_cluster_id(system.disk, config.static, cluster_id, system.random)

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 import structlog
 import trio
 
+from minikafka.broker.connections.server import Server
+from minikafka.broker.metrics.authentication_metrics import authentication_metrics
+from minikafka.broker.metrics.basic_login import BasicLogin
 from minikafka.broker.metrics.client_metrics import client_metrics
 from minikafka.broker.metrics.cluster_metrics import QuorumState, controller_metrics, quorum_metrics
 from minikafka.broker.metrics.coordinator_metrics import group_metrics, transaction_metrics
@@ -17,6 +20,8 @@ from minikafka.broker.metrics.endpoints import Endpoints
 from minikafka.broker.metrics.family import Collector, Family, gauge
 from minikafka.broker.metrics.http_server import HttpServer
 from minikafka.broker.metrics.process_metrics import failure_metrics, loop_metrics, process_metrics
+from minikafka.broker.metrics.quota_metrics import quota_metrics
+from minikafka.broker.metrics.refused_scrapes import RefusedScrapes
 from minikafka.broker.metrics.replica_metrics import (
     directory_metrics,
     fetcher_metrics,
@@ -27,7 +32,11 @@ from minikafka.broker.metrics.replica_metrics import (
 from minikafka.broker.metrics.request_metrics import connection_metrics, request_metrics, topic_metrics
 from minikafka.broker.node.broker_parts import BrokerParts
 from minikafka.broker.node.system import System
+from minikafka.broker.security.authentication import ListenerAuthentication
+from minikafka.broker.security.authentication_record import AuthenticationRecord
+from minikafka.broker.security.tls_listeners import TlsListeners, has_tls
 from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.controller.line_rate import LineRate
 from minikafka.controller.quorum_controller import QuorumController
 
 __all__ = ["broker_collectors", "node_collectors", "serve_metrics"]
@@ -38,6 +47,7 @@ log = structlog.get_logger("minikafka.metrics")
 async def serve_metrics(
     config: NodeConfig,
     system: System,
+    tls: TlsListeners,
     collectors: list[Collector],
     why_not_ready: Callable[[], str],
     *,
@@ -45,15 +55,32 @@ async def serve_metrics(
 ) -> None:
     """Serve the metrics of a node that has `metrics.listener`, until cancelled.
 
+    Args:
+        tls: Receives the certificates of the listener, if it has TLS.
+        collectors, why_not_ready: See `Endpoints`.
+
     Raises:
         OSError: The address cannot be used.
+        InvalidTlsSetting: A setting of TLS does not work.
     """
-    assert config.metrics_listener is not None, "the node serves metrics"
-    listening = system.listen(config.metrics_listener)
+    listener, login = config.metrics_listener, config.metrics_login
+    assert listener is not None, "the node serves metrics"
+    if has_tls(listener):
+        await system.disk.run(tls.load, (listener,))
+    listening = tls.secured(listener.name, system.listen(listener))
     host, port = listening.address
-    log.info("metrics served", address=f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
+    address = f"{f'[{host}]' if ':' in host else host}:{port}"
+    log.info("metrics served", address=f"{listener.protocol.lower()}://{address}/metrics")
     task_status.started()
-    await HttpServer(Endpoints(collectors, why_not_ready).respond).serve(listening)
+    refused = RefusedScrapes()
+    endpoints = Endpoints(
+        collectors,
+        why_not_ready,
+        None if login is None else BasicLogin(login.username, login.password),
+        refused=refused,
+        failure_delay_ms=config.number("connection.failed.authentication.delay.ms"),
+    )
+    await HttpServer(endpoints.respond, refused=refused).serve(listening)
 
 
 def broker_collectors(
@@ -73,6 +100,8 @@ def broker_collectors(
             lambda: len(services.fetching.sessions),
         ),
         *([] if times is None else [request_metrics(times, lambda key: services.setup.routes[key].name)]),
+        _logins(config, server),
+        *_quotas(parts),
         topic_metrics(partitions),
         group_metrics(coordinators.groups, partitions),
         transaction_metrics(coordinators.transactions.coordinator, services.now_ms),
@@ -82,6 +111,20 @@ def broker_collectors(
         *_process(system),
         log_metrics(partitions),
     ]
+
+
+def _logins(config: NodeConfig, server: Server) -> Collector:
+    """The collector of logins; there are none at listeners without SASL."""
+    records = {listener.name: AuthenticationRecord(LineRate(lambda: 0)) for listener in config.client_listeners}
+    for name, guard in server.guards.items():
+        assert isinstance(guard, ListenerAuthentication)
+        records[name] = guard.record
+    return authentication_metrics(records)
+
+
+def _quotas(parts: BrokerParts) -> list[Collector]:
+    quotas = parts.runtime_settings.quotas
+    return [] if quotas is None else [quota_metrics(quotas.of_requests, lambda: trio.current_time() * 1000)]
 
 
 def _controller_collectors(config: NodeConfig, controller: QuorumController) -> list[Collector]:

@@ -22,6 +22,8 @@ from minikafka.broker.node.registration import Registration
 from minikafka.broker.node.start_log import NodeLog
 from minikafka.broker.node.system import System
 from minikafka.broker.partitions.log_housekeeping import repeat
+from minikafka.broker.security.tls_listeners import tls_of, with_tls
+from minikafka.broker.settings.altered_settings import tls_texts, without_effect
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.records import Record
@@ -50,7 +52,8 @@ class Node:
     def __init__(self, config: NodeConfig, system: System) -> None:
         self._log = NodeLog(config, system)
         self._log.starting()
-        self.parts = BrokerParts(config, system)
+        self._tls = tls_of(config)
+        self.parts = BrokerParts(config, system, self._tls)
         self._config = config
         self._system = system
         self._stopping = trio.Event()
@@ -128,7 +131,7 @@ class Node:
             config, system = self._config, self._system
             collectors = broker_collectors(config, system, self.parts, self.why_not_ready)
             self._system.nobody_waited()
-            await nursery.start(serve_metrics, config, system, collectors, self.why_not_ready)
+            await nursery.start(serve_metrics, config, system, self._tls, collectors, self.why_not_ready)
 
     def _load_logs(self) -> None:
         self.parts.logs.load()
@@ -158,10 +161,12 @@ class Node:
 
     async def _serve_clients(self, nursery: trio.Nursery, task_status: trio.TaskStatus[str]) -> None:
         """Bind the listeners, register, and accept connections once this broker may lead partitions."""
+        if listeners_with_tls := with_tls(self._config.client_listeners):
+            await self._system.disk.run(self._tls.load, listeners_with_tls)
         with ExitStack() as listeners:
             bound: list[tuple[str, Listening]] = []
             for listener in self._config.client_listeners:
-                bound.append((listener.name, self._system.listen(listener)))
+                bound.append((listener.name, self._tls.secured(listener.name, self._system.listen(listener))))
                 listeners.callback(bound[-1][1].close)
             await self._register(nursery, bound)
             listeners.pop_all()  # They are closed by the server from now on.
@@ -180,6 +185,10 @@ class Node:
             follows=len(self.parts.partitions) - leads,
         )
         task_status.started(f"{host}:{port}")
+
+    def _texts(self) -> dict[str, str]:
+        """The settings by which the TLS of this broker is set up."""
+        return tls_texts(self.parts.services.setup.effective)
 
     async def _register(self, nursery: trio.Nursery, bound: Sequence[tuple[str, Listening]]) -> None:
         """Register, follow the metadata from then on, and wait until this broker is unfenced.
@@ -218,15 +227,21 @@ class Node:
         async def apply_settings(records: Sequence[Record]) -> None:
             self.parts.coordinators.lookup.remember_partitions()
             self.parts.runtime_settings.apply(records)
+            await in_steps(self.parts.runtime_settings.apply_quotas(records))
+            self._log.altered(without_effect(records, self._config.node_id))
+            if listeners := self._tls.named_by(records):
+                await self._system.disk.run(self._tls.renew, listeners, self._texts())
 
         async def apply(records: Sequence[Record]) -> None:
             await started.wait()
             await in_steps(follower.apply(records))
 
+        await self._tls.catch_up(self._system.disk, self._texts)
         self.parts.controller.subscribe(apply_settings)
         self.parts.controller.subscribe(apply)
         self.parts.coordinators.lookup.remember_partitions()
         self.parts.runtime_settings.update()
+        await in_steps(self.parts.runtime_settings.load_quotas())
         await in_steps(follower.start())
         started.set()
 

@@ -1,14 +1,20 @@
 """`NodeLog`: logs the start and stop of a node: `node starting`, `node ready`, `node stopped`."""
 
+from collections.abc import Sequence
+
 import structlog
 
 from minikafka import __version__
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.protocol.shortened import shortened
 
 __all__ = ["NodeLog"]
 
 log = structlog.get_logger("minikafka")
+
+NAMES_MAX = 20
+"""The number of settings that one line names."""
 
 
 class NodeLog:
@@ -36,6 +42,8 @@ class NodeLog:
         )
         for warning in config.warnings():
             log.warning("configuration warning", warning=warning)
+        if opened := [str(listener) for listener in config.open_listeners]:
+            log.warning("every client that reaches this node is let in, without authentication", listeners=opened)
 
     def ready(self, cluster_id: str, listeners: list[str], *, leads: int = 0, follows: int = 0) -> None:
         """Log that the node serves clients, or, as a controller, brokers.
@@ -54,6 +62,12 @@ class NodeLog:
             follows=follows,
             seconds=self._seconds(),
         )
+
+    def altered(self, without_effect: Sequence[str]) -> None:
+        """Log once that settings were altered that do not change while the node runs, if there are any."""
+        if without_effect:
+            names = [shortened(name) for name in without_effect[:NAMES_MAX]]
+            log.warning("settings altered without effect", settings=names, count=len(without_effect))
 
     def stopped(self, *, clean: bool) -> None:
         """Log that the node has stopped, as the last line. `clean` tells whether all logs were closed cleanly."""

@@ -7,6 +7,7 @@ from random import Random
 
 from minikafka.broker.connections.listening import Listen
 from minikafka.broker.connections.tcp_listening import listen_on_tcp
+from minikafka.broker.node.downloads import download
 from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.step_watch import StepWatch
 from minikafka.client.connections.seams import open_stream
@@ -24,10 +25,12 @@ class System:
     Attributes:
         disk: The disk for all data of the node.
         now_ms: The wall clock, in milliseconds since 1970.
+        steady: Seconds that only grow, cheap to read, for measuring short times; None for trio's clock.
         random: The randomness for ids, the placement of replicas, backoff and election timeouts.
         peers: Connects the nodes of a cluster on their controller listeners.
         listen: Binds a listener for clients.
         open_stream: Connects to other brokers.
+        download: Reads a URL of http or https; it blocks. Raises OSError.
         log_levels: The level of each logger; changed in place by AlterConfigs.
         connections_max: The largest number of client connections for which the process has descriptors.
         tools_max: The same number for connections of clients on the controller listener.
@@ -40,10 +43,12 @@ class System:
     peers: Network = field(default_factory=TcpNetwork)
     listen: Listen = listen_on_tcp
     open_stream: OpenStream = open_stream
+    download: Callable[[str], bytes] = download
     log_levels: dict[str, str] = field(default_factory=lambda: {ROOT: "INFO"})
     connections_max: int = sys.maxsize
     tools_max: int = sys.maxsize
     loop: StepWatch | None = None
+    steady: Callable[[], float] | None = None
 
     def loop_rounds(self) -> int:
         """The number of rounds of the event loop that have begun; always 0 if `loop` is None."""

@@ -7,7 +7,8 @@ The checks run in Kafka's order (`ProduceRequest.validateRecords`, `UnifiedLog.a
 Records are scanned, not built: a batch with wrong counts or lengths would break every consumer that reads it later.
 Scanning one record takes most of a microsecond, or a tenth with numpy, so in a large uncompressed batch only the first
 `SCANNED_RECORDS_MAX` records are checked, which finds producers that write another format than they declare. Where a
-topic's settings concern single records (compaction, timestamp bounds, another compression), all records are checked.
+topic's settings concern single records (compaction, timestamp bounds, another compression), all records are checked,
+and so they are if the largest timestamp that the header claims is far from those of the first records.
 
 A small compressed batch can be costly: it may hold millions of records or headers. So the decompressed size of a batch
 is bounded, to `DECOMPRESSED_FACTOR` times `max.message.bytes`. A larger batch is refused with MESSAGE_TOO_LARGE, upon
@@ -62,6 +63,9 @@ DECOMPRESSED_FACTOR = 16
 KEPT_ATTRIBUTES = 0x18
 """The attributes that a recompressed batch keeps: the timestamp type, and whether the batch is transactional."""
 SCANNED_RECORDS_MAX = 64
+BELIEVED_MS_MAX = 60_000
+"""How far the largest timestamp that a header claims may be above those of the first records, to be believed. A batch
+of records that have the time at which they were sent covers some milliseconds."""
 RECORD_ERRORS_MAX = 1000
 NO_BOUND = 2**63 - 1
 UNBOUNDED = 1 << 70
@@ -264,11 +268,20 @@ def _scanned(
     all_needed = batch.is_compressed or rules.compacted or _is_recompressed(batch, rules)
     bound = NO_BOUND if all_needed else SCANNED_RECORDS_MAX
     scanned = usual or (yield from scan(payload, count, bound))
+    if count > bound and not _is_believed(batch, scanned, rules):
+        scanned, bound = (yield from scan(payload, count, NO_BOUND)), NO_BOUND
     if (scanned.null_keys and rules.compacted) or _may_have_bad_timestamps(batch, scanned, rules, now_ms):
         if count > bound:
             scanned, bound = (yield from scan(payload, count, NO_BOUND)), NO_BOUND
         yield from _reject_bad_records(batch, rules, payload, now_ms)
     return scanned if count <= bound else None
+
+
+def _is_believed(batch: Batch, scanned: ScanResult, rules: Rules) -> bool:
+    """Whether the largest timestamp that a batch claims is plausible, given the first records. Apache Kafka computes it
+    from all records."""
+    above_ms = batch.max_timestamp - (batch.base_timestamp + scanned.max_timestamp_delta)
+    return rules.log_append_time or 0 <= above_ms <= BELIEVED_MS_MAX
 
 
 def _is_recompressed(batch: Batch, rules: Rules) -> bool:

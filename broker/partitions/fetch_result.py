@@ -1,5 +1,6 @@
 """`FetchResult`: the result of reading one partition for a fetch; `divergence`: where two logs diverge (KIP-595)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from minikafka.protocol.errors import OffsetOutOfRangeError
@@ -21,6 +22,7 @@ class Fetcher:
         broker_epoch: The broker epoch of a follower; -1 if not given.
         rack: The rack of a consumer; "" if not given, or if no replica selector is configured.
         leader_only: Whether only the leader may serve the fetch.
+        readable: Returns whether the client may read a topic; None if it may read all.
         first_read: Whether the partitions are read for the first time.
     """
 
@@ -28,6 +30,7 @@ class Fetcher:
     broker_epoch: int
     rack: str
     leader_only: bool
+    readable: Callable[[str], bool] | None = None
     first_read: bool = True
 
 

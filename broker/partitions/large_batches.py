@@ -58,8 +58,9 @@ class LargeBatches:
 
     def end(self, began: float) -> None:
         """Count the time since `begin`."""
-        if self._rounds() != self._round:
-            self._round, self._used_s = self._rounds(), 0.0
+        now_round = self._rounds()
+        if now_round != self._round:
+            self._round, self._used_s = now_round, 0.0
         self._used_s += self.clock() - began
 
     async def validated(self, batch: Batch, rules: Rules, now_ms: int, disk: Disk) -> Batch:

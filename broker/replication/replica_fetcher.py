@@ -221,6 +221,7 @@ class ReplicaFetcher:
             seams=self._seams,
             task_group=nursery,
             timeout_ms=min(CONNECTION_TIMEOUT_MS, self._timeout_ms),
+            security=self._seams.security,
         )
         try:
             while await self._fetch(connection):

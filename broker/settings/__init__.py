@@ -6,6 +6,7 @@ fills in defaults, parses every value, checks the rules between settings, and re
 `minikafka.protocol.settings`.
 
     node_config.py       NodeConfig, the few defaults that differ from Kafka's, unknown names
+    altered_settings.py  settings of security and listeners that are altered while the node runs
     own_settings.py      the settings that Kafka does not have
     environment.py       settings in environment variables
     container.py         the defaults of a node in a container

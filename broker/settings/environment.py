@@ -13,7 +13,8 @@ PREFIXES = ("KAFKA_CFG_", "KAFKA_", "MINIKAFKA_")
 """The prefixes of variables, in ascending order of precedence."""
 
 _NO_SETTINGS = re.compile(
-    r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS?|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)|MINIKAFKA_(BOOTSTRAP_SERVER|CONTEXT)"
+    r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS?|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)"
+    r"|MINIKAFKA_(BOOTSTRAP_SERVER|CONTEXT|COMMAND_CONFIG)"
     r"|KAFKA_(CLUSTER_ID|KRAFT_CLUSTER_ID|ENABLE_KRAFT|HOME|BASE_DIR|VOLUME_DIR|CONF_DIR|CONF_FILE)"
 )
 """Variables of Kafka's image, of Bitnami's image and of minikafka's clients that are not settings of a node."""

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 from minikafka.protocol.settings.value_types import split_list
 
-__all__ = ["Listener", "ListenerError", "check_ports", "parse_listeners", "protocol_map"]
+__all__ = [
+    "Listener",
+    "ListenerError",
+    "check_ports",
+    "is_setting_of_listeners",
+    "listener_prefix",
+    "parse_listeners",
+    "protocol_map",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +30,21 @@ class Listener:
         name: The name in upper case, as Kafka normalizes names.
         host: "" stands for all addresses of the machine; if advertised, for the address that the client connected to.
         port: The TCP port; 0 binds a free port.
-        protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL"; "HTTP" for `metrics.listener`.
+        protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL"; "HTTP" or "HTTPS" for `metrics.listener`.
     """
 
     name: str
     host: str
     port: int
     protocol: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only clients on this machine reach it: its host is a loopback address, or `localhost`."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -37,6 +53,17 @@ class Listener:
 
 class ListenerError(ValueError):
     """A list of listeners is invalid. The text is the message of a `Problem`."""
+
+
+def listener_prefix(name: str) -> str:
+    """The prefix of the settings of one listener, in lower case as in Kafka."""
+    return f"listener.name.{name.lower()}."
+
+
+def is_setting_of_listeners(name: str) -> bool:
+    """Whether a supported setting may be given for one listener, as `listener.name.<listener>.<name>`."""
+    is_of_tls = name.startswith("ssl.") and name not in ("ssl.allow.dn.changes", "ssl.allow.san.changes")
+    return is_of_tls or name in ("max.connections", "max.connection.creation.rate")
 
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

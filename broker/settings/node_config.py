@@ -3,8 +3,9 @@
 The sources are a `.properties` file with Kafka's names, the environment and `--set`.
 
 A `server.properties` written for Apache Kafka works unchanged. All problems are reported together, each with name,
-value and allowed values. Unknown names are warnings, as in Kafka, and so are settings without effect.
-Without any setting, a node is a single-node cluster: see `OWN_DEFAULTS`.
+value and allowed values. Unknown names are warnings, as in Kafka, and so are settings without effect; one without
+effect that is about security refuses the start. Without any setting, a node is a single-node cluster:
+see `OWN_DEFAULTS`.
 """
 
 import difflib
@@ -13,13 +14,14 @@ from dataclasses import dataclass, field, replace
 
 from minikafka.broker.settings.container import container_defaults
 from minikafka.broker.settings.environment import from_environment, variables
-from minikafka.broker.settings.listeners import Listener
+from minikafka.broker.settings.listeners import Listener, is_setting_of_listeners, listener_prefix
 from minikafka.broker.settings.own_settings import (
     INITIAL_METADATA_VERSION,
-    METRICS_LISTENER,
     OWN_SETTINGS,
-    InvalidAddress,
+    InvalidMetricsSetting,
+    MetricsLogin,
     metrics_listener,
+    metrics_login,
     why_no_metadata_version,
 )
 from minikafka.broker.settings.rules import (
@@ -28,12 +30,13 @@ from minikafka.broker.settings.rules import (
     Listeners,
     Problem,
     Values,
+    is_alone,
     read_listeners,
 )
+from minikafka.broker.settings.sasl_settings import is_sasl_setting_of_listeners
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.settings.registry import (
     NODE_SETTINGS,
-    SECURITY_NAMES,
     STATIC_SETTINGS,
     TOPIC_SETTINGS,
     InvalidSetting,
@@ -88,6 +91,7 @@ class NodeConfig:
         ignored: The given settings that minikafka does not support: they have no effect.
         origins: The environment variable, or the file and line, of each setting that has one, in words.
         metrics_listener: The address at which metrics are served; None if no metrics are served.
+        metrics_login: Who may read the metrics; None if everybody may.
     """
 
     static: StaticSettings
@@ -97,6 +101,7 @@ class NodeConfig:
     ignored: tuple[str, ...]
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
     metrics_listener: Listener | None = None
+    metrics_login: MetricsLogin | None = None
 
     @property
     def node_id(self) -> int:
@@ -128,10 +133,7 @@ class NodeConfig:
     @property
     def is_alone(self) -> bool:
         """Whether this node is the whole cluster, with a standalone controller."""
-        if not (self.is_broker and self.is_controller):
-            return False
-        names_quorum = self.values["controller.quorum.voters"] or self.values["controller.quorum.bootstrap.servers"]
-        return not (names_quorum and self.listeners.for_controllers)
+        return is_alone(self.values, self.listeners)
 
     def number(self, name: str) -> int:
         """The value of a setting that is an integer and not null."""
@@ -165,6 +167,23 @@ class NodeConfig:
         wanted = self.number(name)
         return wanted if name in self.static.given else max(1, min(wanted, live_brokers))
 
+    @property
+    def open_listeners(self) -> tuple[Listener, ...]:
+        """The listeners that other machines reach and that authenticate no client."""
+        every = (*self.listeners.all, *filter(None, [self.metrics_listener]))
+        return tuple(one for one in every if not one.is_local and not self._authenticates(one))
+
+    def _authenticates(self, listener: Listener) -> bool:
+        given, name = self.static.given, "ssl.client.auth"
+        client_auth = given.get(f"{listener_prefix(listener.name)}{name}", "")
+        match listener.protocol:
+            case "SSL":
+                return (client_auth or given.get(name, "")) == "required"
+            case "HTTP" | "HTTPS":
+                return self.metrics_login is not None or (listener.protocol == "HTTPS" and client_auth == "required")
+            case protocol:
+                return protocol.startswith("SASL_")
+
     def warnings(self) -> Iterator[str]:
         """The warnings about the settings, for the log of the start."""
         name = "log.dir" if self.values["log.dirs"] is None else "log.dirs"
@@ -174,12 +193,8 @@ class NodeConfig:
         for name, meant in self.unknown:
             origin = f" in {self.origins[name]}" if name in self.origins else ""
             yield f"unknown setting {name}{origin}" + (f" (did you mean {meant}?)" if meant else "")
-        security = [name for name in self.ignored if _is_of_security(name)]
-        if security:
-            names = ", ".join(security)
-            yield f"no TLS, SASL or authorizer: every client is let in, in clear text, in spite of {names}"
-        if others := [name for name in self.ignored if name not in security]:
-            yield f"settings that minikafka does not support: {', '.join(others)}"
+        if self.ignored:
+            yield f"settings that minikafka does not support: {', '.join(self.ignored)}"
 
 
 def load_config(
@@ -229,16 +244,16 @@ def _checked(given: Mapping[str, str], origins: Mapping[str, str]) -> NodeConfig
     except ListenerProblem as error:
         raise ConfigError((error.problem,)) from None
     problems = [problem for rule in RULES for problem in rule(values, listeners)]
-    metrics = None
+    metrics = login = None
     try:
-        metrics = metrics_listener(given.get(METRICS_LISTENER, ""))
-    except InvalidAddress as error:
-        problems.append(values.problem(METRICS_LISTENER, str(error)))
+        metrics, login = metrics_listener(static.given, listeners.names), metrics_login(static.given)
+    except InvalidMetricsSetting as error:
+        problems.append(Problem(error.name, error.value, str(error)))
     if why := why_no_metadata_version(given.get(INITIAL_METADATA_VERSION, "")):
         problems.append(values.problem(INITIAL_METADATA_VERSION, why))
     if problems:
         raise ConfigError(tuple(problems))
-    return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given), origins, metrics)
+    return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given), origins, metrics, login)
 
 
 def _replaced_listeners(text: str, replaced: str, place: str | None) -> Problem:
@@ -307,11 +322,6 @@ def _meant(name: str, known: Collection[str]) -> str:
     return found if found in known or not found else TOPIC_SETTINGS[found].synonym or ""
 
 
-def _is_of_security(name: str) -> bool:
-    base = listener_base_name(name) or name
-    return base in SECURITY_NAMES or base.partition(".")[2] in SECURITY_NAMES
-
-
 def _is_listener_setting(name: str) -> bool:
     """Whether the setting has a `listener.name.<listener>.` prefix, with or without a SASL mechanism."""
     base = listener_base_name(name)
@@ -320,4 +330,12 @@ def _is_listener_setting(name: str) -> bool:
 
 def _ignored(given: Mapping[str, str]) -> tuple[str, ...]:
     idle = [name for name, setting in NODE_SETTINGS.items() if name in given and not setting.supported]
-    return tuple(sorted([*idle, *filter(_is_listener_setting, given)]))
+    of_listeners = [name for name in given if _is_listener_setting(name) and not _works_for_listeners(name)]
+    return tuple(sorted([*idle, *of_listeners]))
+
+
+def _works_for_listeners(name: str) -> bool:
+    base = listener_base_name(name) or ""
+    if is_sasl_setting_of_listeners(name):
+        return True
+    return is_setting_of_listeners(base) and base in NODE_SETTINGS and NODE_SETTINGS[base].supported

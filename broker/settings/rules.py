@@ -12,12 +12,25 @@ from minikafka.broker.settings.listeners import (
     Listener,
     ListenerError,
     check_ports,
+    is_setting_of_listeners,
+    listener_prefix,
     parse_listeners,
     protocol_map,
 )
+from minikafka.broker.settings.own_settings import METRICS
+from minikafka.broker.settings.sasl_settings import (
+    OF_MECHANISMS_ONLY,
+    SASL_PROTOCOLS,
+    InvalidSaslSetting,
+    is_sasl_setting_of_listeners,
+    login_at_controllers,
+    login_between_brokers,
+    sasl_settings,
+)
 from minikafka.controller.decisions.broker_config_rules import DEDUPE_BYTES_PER_THREAD_MIN
+from minikafka.controller.security.standard_authorizer import CLASS_NAME, super_users
 from minikafka.protocol.records.compression import Codec
-from minikafka.protocol.settings.registry import SettingValue
+from minikafka.protocol.settings.registry import NODE_SETTINGS, SECURITY_NAMES, SettingValue, listener_base_name
 
 __all__ = ["RULES", "ListenerProblem", "Listeners", "Problem", "Values", "read_listeners"]
 
@@ -82,6 +95,8 @@ class Listeners:
         advertised: The addresses that clients are told; an empty host stands for the address that the client
             connected to.
         advertised_for_controllers: The addresses that other nodes are told to reach this controller.
+        of_controllers: The listener by which nodes reach controllers: that of this controller, or on other nodes one
+            without an address; None if `controller.listener.names` names none.
         controller_names: The names of the controller listeners (`controller.listener.names`).
         inter_broker: The name of the listener for traffic between brokers.
     """
@@ -91,6 +106,12 @@ class Listeners:
     controller_names: tuple[str, ...]
     inter_broker: str
     advertised_for_controllers: tuple[Listener, ...] = ()
+    of_controllers: Listener | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all listeners that settings name."""
+        return frozenset({*(listener.name for listener in self.all), *self.controller_names})
 
     @property
     def for_clients(self) -> tuple[Listener, ...]:
@@ -101,6 +122,14 @@ class Listeners:
     def for_controllers(self) -> tuple[Listener, ...]:
         """The controller listeners of this node."""
         return tuple(listener for listener in self.all if listener.name in self.controller_names)
+
+
+def is_alone(parsed: Mapping[str, SettingValue], listeners: Listeners) -> bool:
+    """Whether a node is the whole cluster, with a standalone controller."""
+    roles = parsed["process.roles"]
+    names_quorum = parsed["controller.quorum.voters"] or parsed["controller.quorum.bootstrap.servers"]
+    assert isinstance(roles, tuple), "process.roles is a list"
+    return {"broker", "controller"} <= set(roles) and not (names_quorum and listeners.for_controllers)
 
 
 def read_listeners(values: Values) -> Listeners:
@@ -121,7 +150,24 @@ def read_listeners(values: Values) -> Listeners:
     inter_broker = values.parsed["inter.broker.listener.name"] or protocol
     client_listeners = tuple(listener for listener in advertised if listener.name not in controllers)
     own = [tuple(one for one in some if one.name in controllers) for some in (advertised, listeners)]
-    return Listeners(listeners, client_listeners, controllers, str(inter_broker).upper(), own[0] or own[1])
+    return Listeners(
+        listeners,
+        client_listeners,
+        controllers,
+        str(inter_broker).upper(),
+        own[0] or own[1],
+        _of_controllers(listeners, controllers, protocols),
+    )
+
+
+def _of_controllers(
+    listeners: tuple[Listener, ...], controllers: tuple[str, ...], protocols: Mapping[str, str]
+) -> Listener | None:
+    """Nodes connect to controllers by the protocol of the first name in `controller.listener.names`, as in Kafka."""
+    if not controllers:
+        return None
+    without_address = Listener(controllers[0], "", 0, protocols.get(controllers[0], "PLAINTEXT"))
+    return next((one for one in listeners if one.name == controllers[0]), without_address)
 
 
 class ListenerProblem(Exception):
@@ -226,16 +272,95 @@ def _controller_listeners_exist(values: Values, listeners: Listeners) -> Iterato
         )
 
 
-def _protocols_are_supported(values: Values, listeners: Listeners) -> Iterator[Problem]:
+def _clients_can_authenticate(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """Source: `JaasContext.loadServerContext`."""
+    for name in OF_MECHANISMS_ONLY:
+        if name in values.given:
+            where = f"listener.name.<listener>.<mechanism>.{name}"
+            yield Problem(name, None, f"belongs to a mechanism of a listener: {where}")
     for listener in listeners.all:
-        if listener.protocol != "PLAINTEXT":
-            yield values.problem(
-                "listeners",
-                f"security protocol {listener.protocol} of {listener.name} is not supported (allowed: PLAINTEXT)",
-            )
-    name = "security.inter.broker.protocol"
-    if values.parsed[name] != "PLAINTEXT":
-        yield values.problem(name, "there is no TLS or SASL between nodes yet (allowed: PLAINTEXT)")
+        if listener.protocol in SASL_PROTOCOLS:
+            try:
+                sasl_settings(values.given, listener.name)
+            except InvalidSaslSetting as error:
+                yield Problem(error.name, None, error.message)
+
+
+def _brokers_can_log_in(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """Source: `KafkaConfig.validateValues`, `JaasContext.loadServerContext`."""
+    if is_alone(values.parsed, listeners):
+        return  # There are no other brokers.
+    for listener in listeners.for_clients:
+        if listener.name == listeners.inter_broker and listener.protocol in SASL_PROTOCOLS:
+            try:
+                login_between_brokers(values.given, listener.name)
+            except InvalidSaslSetting as error:
+                yield Problem(error.name, None, error.message)
+
+
+def _nodes_can_log_in_at_controllers(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """Source: `NodeToControllerChannelManagerImpl`, `KafkaRaftManager.buildNetworkClient`."""
+    listener, is_controller = listeners.of_controllers, "controller" in _roles(values)
+    if is_alone(values.parsed, listeners) or listener is None or listener.protocol not in SASL_PROTOCOLS:
+        return
+    try:
+        login = login_at_controllers(values.given, listener.name, is_controller=is_controller)
+    except InvalidSaslSetting as error:
+        yield Problem(error.name, None, error.message)
+        return
+    several = len(_voter_ids(values)) > 1 or len(values.items("controller.quorum.bootstrap.servers")) > 1
+    if is_controller and several and login.mechanism.startswith("SCRAM-"):
+        yield values.problem(
+            "sasl.mechanism.controller.protocol",
+            "several controllers cannot log in at each other by SCRAM: they read its users from the metadata, "
+            "which needs an active controller first (allowed: PLAIN, OAUTHBEARER; brokers may use SCRAM)",
+        )
+
+
+def _one_controller_listener_is_secured(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """All controller listeners of a node are served as the first one is: a second one would be open."""
+    others = [f"{one.name} is {one.protocol}" for one in listeners.for_controllers if one.protocol != "PLAINTEXT"]
+    if others and len(listeners.for_controllers) > 1:
+        why = f"one controller listener only, as {others[0]} (allowed: several if all of them are PLAINTEXT)"
+        yield values.problem("controller.listener.names", f"must name {why}")
+
+
+def _security_is_supported(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """A node that is told to be secure in a way that minikafka lacks must not start as an open one."""
+    prefixes = tuple(map(listener_prefix, (METRICS, *(listener.name for listener in listeners.all))))
+    for name, text in values.given.items():
+        base = listener_base_name(name) or name
+        setting = NODE_SETTINGS.get(base if base in SECURITY_NAMES else base.partition(".")[2])
+        if setting is None or setting.name not in SECURITY_NAMES:
+            continue
+        if name.lower().startswith(prefixes) and not name.startswith(prefixes):
+            yield Problem(name, None, "has no effect: the name of the listener must be in lower case")
+        if setting.supported and (
+            base == name or is_setting_of_listeners(base) or is_sasl_setting_of_listeners(name)
+        ):
+            continue
+        if setting.parse(text) != setting.default:
+            shown = "[hidden]" if setting.sensitive else text
+            yield Problem(name, shown, "is not supported, and the node would be less secure without it: remove it")
+
+
+def _authorizer_is_known(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """Source: `StandardAuthorizer.getConfiguredSuperUsers`."""
+    name = "authorizer.class.name"
+    if values.parsed[name] not in ("", CLASS_NAME):
+        yield values.problem(name, f"minikafka has no such authorizer (allowed: {CLASS_NAME})")
+    try:
+        super_users(str(values.parsed["super.users"] or ""))
+    except ValueError as error:
+        yield values.problem("super.users", str(error))
+
+
+def _early_listeners_exist(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """Source: `KafkaConfig.earlyStartListeners`."""
+    name, known = "early.start.listeners", {listener.name for listener in listeners.all} | {*listeners.controller_names}
+    for listener in values.items(name):
+        if listener.upper() not in known:
+            yield values.problem(name, f"there is no listener {listener} (allowed: {', '.join(sorted(known))})")
 
 
 def _advertised_listeners_exist(values: Values, listeners: Listeners) -> Iterator[Problem]:
@@ -260,8 +385,9 @@ def _inter_broker_listener_exists(values: Values, listeners: Listeners) -> Itera
     if name in values.given and "security.inter.broker.protocol" in values.given:
         yield values.problem(name, "only one of this and security.inter.broker.protocol should be set")
     known = [listener.name for listener in listeners.advertised]
-    if name in values.given and "broker" in _roles(values) and listeners.inter_broker not in known:
-        yield values.problem(name, f"must be an advertised listener (allowed: {', '.join(known)})")
+    given = [one for one in (name, "security.inter.broker.protocol") if one in values.given][:1]
+    if given and "broker" in _roles(values) and listeners.inter_broker not in known:
+        yield values.problem(given[0], f"must be an advertised listener (allowed: {', '.join(known)})")
 
 
 def _times_are_positive(values: Values, _: Listeners) -> Iterator[Problem]:
@@ -351,7 +477,13 @@ RULES: tuple[Callable[[Values, Listeners], Iterator[Problem]], ...] = (
     _quorum_is_configured,
     _ports_are_distinct,
     _controller_listeners_exist,
-    _protocols_are_supported,
+    _security_is_supported,
+    _clients_can_authenticate,
+    _brokers_can_log_in,
+    _nodes_can_log_in_at_controllers,
+    _one_controller_listener_is_secured,
+    _authorizer_is_known,
+    _early_listeners_exist,
     _advertised_listeners_exist,
     _inter_broker_listener_exists,
     _times_are_positive,

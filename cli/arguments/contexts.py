@@ -1,6 +1,8 @@
-"""Contexts: named clusters in a file of the user, so that commands need no address; chooses a command's cluster.
+"""Contexts: named clusters in a file of the user, so that commands need no address.
 
     ~/.config/minikafka/contexts.json: {"current": "prod", "contexts": {"prod": {"bootstrap_server": "a:9092"}}}
+
+A context of a secured cluster has the path of a client.properties file as well: `"command_config": "/home/a/prod"`.
 
 This is the path on Linux, where XDG_CONFIG_HOME may replace ~/.config; on other platforms the file is in the platform's
 directory for configuration. The file is replaced as a whole: a command that is interrupted leaves the old file.
@@ -26,21 +28,29 @@ DEFAULT_BOOTSTRAP_SERVER = f"127.0.0.1:{DEFAULT_PORT}"
 
 
 @dataclass(frozen=True)
-class Contexts:
-    """The contents of the file: bootstrap servers by context, and the name of the current context, "" for none."""
+class NamedCluster:
+    """A cluster: its bootstrap servers, and the path of a client.properties file, "" for none."""
 
-    bootstrap_servers: Mapping[str, str] = field(default_factory=dict)
+    bootstrap_server: str
+    command_config: str = ""
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """The contents of the file: clusters by context, and the name of the current context, "" for none."""
+
+    clusters: Mapping[str, NamedCluster] = field(default_factory=dict)
     current: str = ""
 
-    def find(self, name: str) -> str:
-        """The bootstrap servers of a context. Raises click.ClickException for one that does not exist."""
-        if name not in self.bootstrap_servers:
-            known = ", ".join(sorted(self.bootstrap_servers)) or "none yet"
+    def find(self, name: str) -> NamedCluster:
+        """The cluster of a context. Raises click.ClickException for one that does not exist."""
+        if name not in self.clusters:
+            known = ", ".join(sorted(self.clusters)) or "none yet"
             raise click.ClickException(
                 f"there is no context {name!r} in {contexts_file()} (known: {known}): "
                 f"`minikafka context add {name} HOST:PORT` adds it"
             )
-        return self.bootstrap_servers[name]
+        return self.clusters[name]
 
 
 def contexts_file() -> Path:
@@ -58,11 +68,15 @@ def read_contexts() -> Contexts:
 
 
 def _parse(found: Any) -> Contexts:
-    servers = {name: one["bootstrap_server"] for name, one in found["contexts"].items()}
+    clusters = {
+        name: NamedCluster(entry["bootstrap_server"], entry.get("command_config", ""))
+        for name, entry in found["contexts"].items()
+    }
     current = found.get("current") or ""
-    if not all(isinstance(text, str) for text in (*servers.values(), current)):
-        raise TypeError("an address or the current context is not text")
-    return Contexts(servers, current if current in servers else "")
+    texts = [text for cluster in clusters.values() for text in (cluster.bootstrap_server, cluster.command_config)]
+    if not all(isinstance(text, str) for text in (*texts, current)):
+        raise TypeError("an address, a path or the current context is not text")
+    return Contexts(clusters, current if current in clusters else "")
 
 
 def write_contexts(contexts: Contexts) -> None:
@@ -71,7 +85,7 @@ def write_contexts(contexts: Contexts) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     found = {
         "current": contexts.current or None,
-        "contexts": {name: {"bootstrap_server": one} for name, one in sorted(contexts.bootstrap_servers.items())},
+        "contexts": {name: _entry(cluster) for name, cluster in sorted(contexts.clusters.items())},
     }
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix="contexts-", suffix=".tmp")
     try:
@@ -83,6 +97,11 @@ def write_contexts(contexts: Contexts) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def _entry(cluster: NamedCluster) -> dict[str, str]:
+    configured = {"command_config": cluster.command_config} if cluster.command_config else {}
+    return {"bootstrap_server": cluster.bootstrap_server, **configured}
 
 
 def with_ports(addresses: str) -> str:
@@ -112,18 +131,6 @@ def checked_addresses(addresses: str) -> str:
 def complete_context(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The contexts whose names begin with `incomplete`, for shells; none if the file cannot be read."""
     try:
-        return sorted(name for name in read_contexts().bootstrap_servers if name.startswith(incomplete))
+        return sorted(name for name in read_contexts().clusters if name.startswith(incomplete))
     except (click.ClickException, OSError):
         return []
-
-
-def chosen_addresses(given: str | None, context: str | None) -> str:
-    """The bootstrap servers of a command: the given servers, or those of a context, by default the current one.
-
-    Raises click.BadParameter, click.ClickException.
-    """
-    if given is not None:
-        return checked_addresses(given)
-    contexts = read_contexts()
-    name = context or contexts.current
-    return checked_addresses(contexts.find(name)) if name else DEFAULT_BOOTSTRAP_SERVER

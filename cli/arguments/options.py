@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from minikafka.cli.arguments.contexts import DEFAULT_BOOTSTRAP_SERVER, chosen_addresses, complete_context
+from minikafka.cli.arguments.client_properties import ClientProperties, read_client_properties
+from minikafka.cli.arguments.cluster_choice import Said, choose_cluster
+from minikafka.cli.arguments.contexts import DEFAULT_BOOTSTRAP_SERVER, complete_context
 from minikafka.cli.arguments.numbers import Whole, whole
 from minikafka.cli.arguments.times import parse_time
 from minikafka.cli.terminal.failures import Failed, failure, meant
@@ -42,7 +44,8 @@ class Seconds(click.FloatRange):
         return seconds
 
 
-_CONTEXT = "minikafka.context"
+_CONTEXT, _COMMAND_CONFIG = "minikafka.context", "minikafka.command_config"
+_CONTROLLERS = "minikafka.controllers"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONNECT_TIMEOUT_MS = 3_000
 """The connection timeout, shorter than the clients' 10 s, so that a user soon sees that no broker is reachable."""
@@ -53,7 +56,10 @@ FIND_TOPIC_TIMEOUT_MS = 2_000
 
 
 def client_options(function: F) -> F:
-    """Decorate a command with `--bootstrap-server` and `--context`; it gets the addresses as `bootstrap_server`."""
+    """Decorate a command with `--bootstrap-server`, `--context` and `--command-config`.
+
+    It gets the addresses as `bootstrap_server`; `client_arguments` gets the settings of the file.
+    """
     given = click.option(
         "--bootstrap-server",
         "-b",
@@ -73,24 +79,71 @@ def client_options(function: F) -> F:
         expose_value=False,
         callback=_context,
         shell_complete=complete_context,
-        help="Use the brokers of a context, which `minikafka context` keeps.",
+        help="Use the brokers and the file of a context, which `minikafka context` keeps.",
     )
-    return given(named(function))
+    configured = click.option(
+        "--command-config",
+        envvar="MINIKAFKA_COMMAND_CONFIG",
+        show_envvar=True,
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=_command_config,
+        help="A client.properties file with Kafka's settings, such as security.protocol and sasl.jaas.config.",
+    )
+    return given(named(configured(function)))
+
+
+def client_or_controller_options(function: F) -> F:
+    """Decorate a command with `client_options` and `--bootstrap-controller`, as those of Kafka's tools that have it."""
+    controller = click.option(
+        "--bootstrap-controller",
+        metavar="HOST[:PORT]",
+        is_eager=True,
+        expose_value=False,
+        callback=_controllers,
+        help="Controllers to ask instead of brokers; separate several with commas.",
+    )
+    return client_options(controller(function))
+
+
+def _controllers(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    context.meta[_CONTROLLERS] = value
 
 
 def _context(context: click.Context, option: click.Parameter, value: str | None) -> None:
     context.meta[_CONTEXT] = value
 
 
+def _command_config(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    context.meta[_COMMAND_CONFIG] = ClientProperties() if value is None else read_client_properties(value)
+
+
 def _addresses(context: click.Context, option: click.Parameter, value: str | None) -> str:
-    """The addresses of a command. A context on the command line takes precedence over an address in the environment."""
-    named = context.meta.get(_CONTEXT)
-    typed = click.core.ParameterSource.COMMANDLINE
-    if value is not None and named is not None and context.get_parameter_source("context") is typed:
-        if context.get_parameter_source("bootstrap_server") is typed:
-            raise click.UsageError("--bootstrap-server and --context are mutually exclusive")
-        value = None
-    return chosen_addresses(value, named)
+    """The addresses of a command; its settings become those of the chosen cluster (`cluster_choice.py`)."""
+    file: ClientProperties = context.meta[_COMMAND_CONFIG]
+    servers, controllers = _said(context, "bootstrap_server", value), context.meta.get(_CONTROLLERS)
+    if controllers is not None:
+        if servers.is_typed:
+            raise click.UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
+        servers = Said(controllers, is_typed=True)
+    choice = choose_cluster(
+        servers,
+        _said(context, "context", context.meta.get(_CONTEXT)),
+        _said(context, "command_config", file.path or None),
+        file.bootstrap_servers,
+    )
+    if choice.word:
+        echo(choice.word, err=True)
+    if choice.command_config != file.path:
+        found = read_client_properties(choice.command_config) if choice.command_config else ClientProperties()
+        context.meta[_COMMAND_CONFIG] = found
+    return choice.bootstrap_server
+
+
+def _said(context: click.Context, name: str, value: str | None) -> Said:
+    return Said(value, context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only check whether the cluster would do it.")
@@ -204,18 +257,25 @@ def _value(annotation: str, text: str) -> Any:
 def client_arguments(
     kind: type[ClientOptions], bootstrap_server: str, pairs: Sequence[tuple[str, str]] = (), **arguments: Any
 ) -> dict[str, Any]:
-    """All arguments of a client, without those that are None; the user's `pairs` replace what a command chooses itself.
+    """All arguments of a client, without those that are None; the user's `pairs` replace what a command chooses itself,
+    and that replaces what the file of `--command-config` says.
 
     Raises click.UsageError for a pair whose option is also given by a flag of the command line, and the errors of
     `option_arguments`.
     """
     check_said_once(pairs)
     given = {name: value for name, value in arguments.items() if value is not None}
-    ours = {"bootstrap_servers": bootstrap_server, "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS}
-    return {"client_id": "minikafka-cli", **ours, **given, **option_arguments(kind, pairs)}
+    context = click.get_current_context(silent=True)
+    meta = {} if context is None else context.meta
+    asked = "bootstrap_servers" if meta.get(_CONTROLLERS) is None else "bootstrap_controllers"
+    ours = {asked: bootstrap_server, "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS}
+    properties = meta.get(_COMMAND_CONFIG, ClientProperties())
+    of_file = option_arguments(kind, properties.options_of(kind))
+    return {"client_id": "minikafka-cli", **ours, **of_file, **given, **option_arguments(kind, pairs)}
 
 
 SAY = {
+    "bootstrap_controller": "bootstrap_controllers",
     "bootstrap_server": "bootstrap_servers",
     "context": "bootstrap_servers",
     "exits": "stop_at",

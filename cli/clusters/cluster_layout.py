@@ -102,20 +102,22 @@ def voters(nodes: Iterable[NodeLayout]) -> str:
     return ",".join(f"{node.node_id}@{HOST}:{node.controller_port}" for node in nodes if node.controller_port)
 
 
-def properties(node: NodeLayout, nodes: Iterable[NodeLayout], folder: Path) -> dict[str, str]:
-    """The settings of one new node."""
+def properties(
+    node: NodeLayout, nodes: Iterable[NodeLayout], folder: Path, listener: str = "PLAINTEXT"
+) -> dict[str, str]:
+    """The settings of one new node; `listener` is the name of the listener for clients and other brokers."""
     nodes = list(nodes)
     brokers = sum(1 for one in nodes if one.port)
     replicas = min(3, brokers)
-    listeners = {"PLAINTEXT": node.port, "CONTROLLER": node.controller_port}
+    listeners = {listener: node.port, "CONTROLLER": node.controller_port}
     given = {
         "node.id": str(node.node_id),
         "process.roles": node.roles,
         "controller.quorum.voters": voters(nodes),
         "controller.listener.names": "CONTROLLER",
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items() if port),
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{node.port}" if node.port else "",
-        "inter.broker.listener.name": "PLAINTEXT",
+        "advertised.listeners": f"{listener}://{HOST}:{node.port}" if node.port else "",
+        "inter.broker.listener.name": listener,
         "log.dirs": str(folder / "data"),
         "offsets.topic.replication.factor": str(replicas),
         "offsets.topic.num.partitions": "10",

@@ -70,7 +70,7 @@ class NodeFiles:
     def _make(self, folder: Path) -> None:
         missing = [one for one in (folder, *folder.parents) if not one.exists()]
         self._new_folders += missing[-1:]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # It gets the records of all topics.
 
 
 def _replace(path: Path, text: str) -> None:
@@ -95,6 +95,11 @@ def moved_from(path: Path) -> str | None:
     if before.parts[-2:] != now.parts[-2:] or "," in given or before.resolve() == now.resolve():
         return None
     return given if now.is_dir() or not before.is_dir() else None
+
+
+def settings_in(path: Path) -> dict[str, str] | None:
+    """The settings in the file of a node; None if there is no file."""
+    return read_properties(path.read_bytes()) if path.exists() else None
 
 
 def _text(path: Path, wanted: Wanted) -> str:

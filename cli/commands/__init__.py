@@ -35,5 +35,8 @@
     context.py              `context`: names for clusters
     statistics.py           latencies and rates in the format of Kafka's producer-perf-test (pure)
     record_text.py          keys and values of records as text; those of internal topics decoded
+    acls.py                 `acls`: lists, adds and removes ACLs
+    users.py                `users`: users of SCRAM, and their passwords
+    tokens.py               `tokens`: delegation tokens
     transactions.py         `transactions`: lists, describes, finds and aborts hanging ones
 """

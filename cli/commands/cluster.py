@@ -20,6 +20,7 @@ from minikafka.cli.terminal.output import echo
 from minikafka.cli.terminal.standard_streams import must_be_read
 
 if TYPE_CHECKING:
+    from minikafka.cli.clusters.secure_files import SecureFiles
     from minikafka.cli.commands.cluster_view import View
     from minikafka.cli.local_cluster import LocalCluster
 
@@ -47,6 +48,11 @@ POLL_INTERVAL_S = 0.2
     help="Directory of the cluster; an existing cluster is restarted, on its ports.",
 )
 @click.option("--set", "settings", multiple=True, type=NameValue(), help="Setting for every node; repeatable.")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Make a new cluster with TLS, SASL and ACLs: certificates, users and client.properties in DIR/secure.",
+)
 @click.option("--attach", is_flag=True, help="Adopt nodes that run already, as after a kill -9 of this command.")
 @click.pass_context
 def cluster(
@@ -57,6 +63,7 @@ def cluster(
     port: int | None,
     data_dir: Path,
     settings: tuple[tuple[str, str], ...],
+    secure: bool,
     attach: bool,
 ) -> None:
     """Run a local cluster. Prints `ready HOST:PORT,HOST:PORT,…` once all nodes accept clients, then where their metrics
@@ -65,33 +72,36 @@ def cluster(
     Each node is a process with its files in DIR/node-ID: server.properties, pid, server.log and data. After a node
     was killed, `minikafka cluster restart ID` starts it again, and so does `minikafka server --config
     DIR/node-ID/server.properties`. SIGTERM and Ctrl-C stop all nodes. Settings that are given with --set are checked
-    first, and written to the files of all nodes; those of a start that fails are taken back.
+    first, and written to the files of all nodes. If the start fails, the files are restored.
 
     \b
     Examples:
       minikafka cluster --brokers 3 --port 9092 --data-dir /tmp/kafka
       minikafka cluster --brokers 5 --controllers 3 --set log.retention.ms=3600000
       minikafka cluster --brokers 3 --controllers 3 --isolated
+      minikafka cluster --secure --data-dir /tmp/secured
     """
+    from minikafka.cli.clusters.secure_files import SecureFiles
     from minikafka.cli.clusters.supervisor_lock import supervising
     from minikafka.cli.local_cluster import LocalCluster
 
     if context.invoked_subcommand is not None:
         return
-    with told(data_dir):
+    files = SecureFiles(data_dir)
+    with told(data_dir), secured(files, new=secure and not files.exist()) as of_security:
         nodes = LocalCluster(
             data_dir,
             brokers=brokers,
             controllers=controllers,
             isolated=isolated,
             port=port,
-            settings=dict(settings),
+            settings={**of_security, **dict(settings)},
             metrics=True,
         )
         for warning in nodes.warnings:
             echo(warning, err=True)
         with must_be_read(), taken_back_unless_started(nodes), supervising(nodes.directory), signals() as stopping:
-            number = run(nodes, stopping, attach=attach)
+            number = run(nodes, stopping, files if of_security else None, attach=attach)
     if number == signal.SIGINT:
         raise click.exceptions.Exit(128 + number)
 
@@ -113,6 +123,21 @@ def told(directory: Path) -> Iterator[None]:
     except OSError as error:
         if why := why_full(error, str(directory)):
             raise click.ClickException(f"{directory} cannot be written: {why}") from error
+        raise
+
+
+@contextmanager
+def secured(files: SecureFiles, *, new: bool) -> Iterator[dict[str, str]]:
+    """Make the files of a new secured cluster, and yield the settings of its nodes; none unless `new`.
+
+    If the block fails before the cluster has a node's data, the files are removed.
+    """
+    settings = files.make() if new else {}
+    try:
+        yield settings
+    except BaseException:
+        if new and not any(files.directory.glob("node-*")):
+            files.take_back()
         raise
 
 
@@ -160,13 +185,16 @@ def signals() -> Iterator[Stopping]:
             signal.signal(number, handler)
 
 
-def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
+def run(nodes: LocalCluster, stopping: Stopping, new_files: SecureFiles | None = None, *, attach: bool) -> int:
     """Run nodes until a signal arrives, and return its number. On return or error all nodes have ended.
+
+    With `new_files`, the cluster is new and secured, and gets its user.
 
     Raises ClusterError. If some nodes run already and `attach` is false, it is raised before any node is started or
     stopped.
     """
     from minikafka.cli.clusters.cluster_layout import ClusterError
+    from minikafka.cli.clusters.secure_files import SecureFiles
     from minikafka.cli.commands.cluster_view import view
 
     running = list(filter(nodes.running, nodes.node_ids))
@@ -176,21 +204,42 @@ def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
             "add --attach to take up what runs, or end it by `minikafka cluster stop`"
         )
     started = [node_id for node_id in nodes.node_ids if node_id not in running]
+    secure = SecureFiles(nodes.directory)
+    if secure.exist() and not running and secure.renew():
+        echo(f"new certificates, since the old ones expire: copy {secure.authority} to other machines", err=True)
     try:
         if started:
             nodes.launch(*started)
         wait_until_ready(nodes, started, stopping)
         if not stopping.signal:
+            if new_files is not None:
+                add_client(nodes, new_files)
             nodes.was_ready = True
             echo(f"ready {nodes.bootstrap}")
             urls = list(filter(None, map(nodes.metrics_url, nodes.node_ids)))
             echo(f"metrics {' '.join(urls)}" if urls else "no metrics: metrics.listener is empty")
+            if secure.exist():
+                end = secure.valid_until.date()
+                echo(f"secured: clients need --command-config {secure.client}; certificates are valid until {end}")
             with view(nodes) as table:
                 watch(nodes, stopping, table)
         nodes.stop()
     finally:
         nodes.kill()
     return stopping.signal
+
+
+def add_client(nodes: LocalCluster, files: SecureFiles) -> None:
+    """Add the user of `client.properties` to a new cluster. Raises ClusterError."""
+    from minikafka.cli.clusters.cluster_layout import ClusterError
+    from minikafka.client.blocking import Admin
+    from minikafka.protocol.errors import KafkaError
+
+    try:
+        with Admin(nodes.bootstrap, **nodes.admin_options) as admin:
+            files.add_client(admin)
+    except KafkaError as error:
+        raise ClusterError(f"the user of {files.client} cannot be added: {error}") from error
 
 
 def wait_until_ready(nodes: LocalCluster, started: Sequence[int], stopping: Stopping) -> None:

@@ -185,7 +185,10 @@ def asked(nodes: LocalCluster) -> tuple[QuorumDescription | None, list[Topic], s
     limit_ms = API_TIMEOUT_MS
     try:
         with Admin(
-            nodes.bootstrap, default_api_timeout_ms=limit_ms, socket_connection_setup_timeout_ms=limit_ms
+            nodes.bootstrap,
+            default_api_timeout_ms=limit_ms,
+            socket_connection_setup_timeout_ms=limit_ms,
+            **nodes.admin_options,
         ) as admin:
             topics = [one for one in admin.describe_topics(None).values() if isinstance(one, Topic)]
             return admin.describe_quorum(), topics, ""

@@ -83,7 +83,7 @@ def view(nodes: LocalCluster) -> Iterator[View]:
         return
     from minikafka.client.blocking import Admin
 
-    with Admin(nodes.bootstrap, default_api_timeout_ms=API_TIMEOUT_MS) as admin:
+    with Admin(nodes.bootstrap, default_api_timeout_ms=API_TIMEOUT_MS, **nodes.admin_options) as admin:
         yield TerminalView(sys.stderr, nodes, admin)
 
 

@@ -15,7 +15,7 @@ COMPLETE_VARIABLE = "_MINIKAFKA_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what has a shell complete commands, options and contexts at the Tab key.
+    """Print a script with which a shell completes commands, options and contexts at the Tab key.
 
     Bash: `minikafka completion bash >> ~/.bashrc`, zsh: `minikafka completion zsh >> ~/.zshrc` (after compinit), fish:
     `minikafka completion fish > ~/.config/fish/completions/minikafka.fish`. Bash must be 4.4 or later.

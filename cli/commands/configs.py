@@ -16,7 +16,7 @@ from minikafka.cli.arguments.options import (
     NameValue,
     check_broker,
     check_settings,
-    client_options,
+    client_or_controller_options,
     dry_run_option,
     no_topic,
 )
@@ -35,7 +35,7 @@ KINDS = (*RESOURCE_KINDS, *QUOTA_KINDS)
 kind_argument = click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 name_argument = click.argument("name", required=False)
 default_option = click.option(
-    "--default", "is_default", is_flag=True, help="What holds for all brokers, clients, users or IP addresses."
+    "--default", "is_default", is_flag=True, help="The default of all brokers, clients, users or IP addresses."
 )
 client_id_option = click.option("--client-id", metavar="NAME", help="With a user: only connections of this client id.")
 
@@ -49,7 +49,7 @@ def configs() -> None:
 
 
 @configs.command()
-@client_options
+@client_or_controller_options
 @kind_argument
 @name_argument
 @default_option
@@ -91,7 +91,7 @@ def describe(
 
 
 @configs.command()
-@client_options
+@client_or_controller_options
 @kind_argument
 @name_argument
 @default_option

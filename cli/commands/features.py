@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from minikafka.cli.arguments.numbers import whole
-from minikafka.cli.arguments.options import NameValue, broker_option, check_broker, client_options, dry_run_option
+from minikafka.cli.arguments.options import (
+    NameValue,
+    broker_option,
+    check_broker,
+    client_or_controller_options,
+    dry_run_option,
+)
 from minikafka.cli.running import with_admin
 from minikafka.cli.terminal.output import json_option, output
 from minikafka.cli.terminal.tables import table
@@ -31,7 +37,7 @@ def features() -> None:
 
 
 @features.command()
-@client_options
+@client_or_controller_options
 @broker_option
 @json_option
 def describe(bootstrap_server: str, broker: int | None, as_json: bool) -> None:
@@ -55,7 +61,7 @@ def describe(bootstrap_server: str, broker: int | None, as_json: bool) -> None:
 
 
 @features.command()
-@client_options
+@client_or_controller_options
 @levels_argument
 @dry_run_option
 @json_option
@@ -68,7 +74,7 @@ def upgrade(bootstrap_server: str, levels: tuple[tuple[str, str], ...], dry_run:
 
 
 @features.command()
-@client_options
+@client_or_controller_options
 @levels_argument
 @unsafe_option
 @dry_run_option
@@ -84,7 +90,7 @@ def downgrade(
 
 
 @features.command()
-@client_options
+@client_or_controller_options
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @unsafe_option
 @dry_run_option

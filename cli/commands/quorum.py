@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.arguments.numbers import Whole
-from minikafka.cli.arguments.options import client_options
+from minikafka.cli.arguments.options import client_or_controller_options
 from minikafka.cli.running import with_admin
 from minikafka.cli.terminal.output import json_option, output
 from minikafka.cli.terminal.tables import table
@@ -29,7 +29,7 @@ def quorum() -> None:
 
 
 @quorum.command()
-@client_options
+@client_or_controller_options
 @json_option
 def describe(bootstrap_server: str, as_json: bool) -> None:
     """Show leader, followers and observers of the metadata log, and the lag of each.
@@ -48,7 +48,7 @@ def describe(bootstrap_server: str, as_json: bool) -> None:
 
 
 @quorum.command("add-controller")
-@client_options
+@client_or_controller_options
 @click.option(
     "--config",
     required=True,
@@ -74,7 +74,7 @@ def add_controller(bootstrap_server: str, config: Path, *, dry_run: bool, as_jso
 
 
 @quorum.command("remove-controller")
-@client_options
+@client_or_controller_options
 @click.argument("node_id", type=Whole(0, bits=32))
 @click.option("--directory-id", help="Of its metadata directory.  [default: that of the voter with this id]")
 @dry_run

@@ -6,6 +6,7 @@ import random
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from minikafka.cli.arguments.numbers import whole
 from minikafka.cli.arguments.options import NameValue
 from minikafka.cli.commands.controller_identity import config_in
 from minikafka.cli.terminal.output import json_option, output
+
+if TYPE_CHECKING:
+    from minikafka.controller.metadata.records import ScramRecord
 
 _OPTIONS_OF_VOTERS = "--standalone, --initial-controllers and --no-initial-controllers"
 _CLUSTER_ID = re.compile(r"[\x21-\x7e]+")
@@ -28,9 +32,9 @@ config_option = click.option(
 
 @click.group()
 def storage() -> None:
-    """Format data directories before the first start of a node, and show what they are.
+    """Format data directories before the first start of a node, and show what they contain.
 
-    A node needs no format unless the voters of its quorum are to come and go (KIP-853).
+    Formatting is needed only for voters that come and go (KIP-853), and for first users (--add-scram).
 
     Example: minikafka storage info --config server.properties
     """
@@ -49,6 +53,14 @@ def storage() -> None:
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins a quorum that exists.")
 @click.option("-r", "--release-version", help="The metadata.version, as 4.3 or 4.3-IV0.  [default: the latest]")
 @click.option("-f", "--feature", "features", multiple=True, type=NameValue(), metavar="NAME=LEVEL", help="Repeatable.")
+@click.option(
+    "-S",
+    "--add-scram",
+    "users",
+    multiple=True,
+    metavar="MECHANISM=[name=USER,password=PASSWORD]",
+    help="A first user of a new cluster. Repeatable: the same for each controller.",
+)
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Keep directories that are formatted already.")
 @json_option
 def format_(
@@ -59,6 +71,7 @@ def format_(
     no_initial_controllers: bool,
     release_version: str | None,
     features: tuple[tuple[str, str], ...],
+    users: tuple[str, ...],
     ignore_formatted: bool,
     as_json: bool,
 ) -> None:
@@ -70,7 +83,8 @@ def format_(
       minikafka storage format -c server.properties -t 5L6g3nShT-eMCtK--X86sw --no-initial-controllers
     """
     from minikafka.broker.node import format as formatting
-    from minikafka.storage.directories.data_directory import WrongDirectory
+    from minikafka.controller.metadata.formatted_levels import Formatted
+    from minikafka.storage.directories.directory_identity import WrongDirectory
     from minikafka.storage.disks.disk import RealDisk
 
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
@@ -79,18 +93,15 @@ def format_(
         raise click.UsageError("--cluster-id must not be empty, and has no blanks")
     settings = config_in(config)
     voters = formatting.Voters(standalone, initial_controllers, no_initial_controllers)
+    is_fixed = bool(settings.values["controller.quorum.voters"])
     generator = random.SystemRandom()
     try:
+        levels = formatting.feature_levels(release_version, levels_of(features), voters=voters, fixed=is_fixed)
         lines = formatting.format_directories(
             RealDisk(),
             settings,
             cluster_id,
-            levels=formatting.feature_levels(
-                release_version,
-                levels_of(features),
-                voters=voters,
-                fixed=bool(settings.values["controller.quorum.voters"]),
-            ),
+            formatted=Formatted(levels, _users(users, generator)),
             voters=formatting.first_voters(settings, voters, generator),
             ignore_formatted=ignore_formatted,
             now_ms=time.time_ns() // 1_000_000,
@@ -99,6 +110,16 @@ def format_(
     except (formatting.CannotFormat, WrongDirectory) as error:
         raise click.ClickException(str(error)) from error
     output({"cluster_id": cluster_id, "done": lines}, lines, as_json=as_json)
+
+
+def _users(texts: tuple[str, ...], generator: random.Random) -> tuple[ScramRecord, ...]:
+    """The users of --add-scram. Raises click.UsageError."""
+    from minikafka.broker.node.first_users import InvalidUser, first_users
+
+    try:
+        return first_users(texts, generator)
+    except InvalidUser as error:
+        raise click.UsageError(f"--add-scram: {error}") from error
 
 
 @storage.command()

@@ -1,4 +1,4 @@
-"""The admin client: one class, `Admin`, whose methods are functions of seven files, one for each subject.
+"""The admin client: one class, `Admin`, whose methods are functions of eight files, one for each subject.
 
 The path of a call: a method of `Admin` builds a request, sends it through `Cluster.retry` to any broker, to a
 partition's leader or to a group's coordinator, and turns the response into the dataclasses of `admin_types.py`. Errors
@@ -12,10 +12,12 @@ are raised by methods for one resource and returned as values by methods for sev
     admin_transactions.py transactions, producers, transactions that hang
     admin_replicas.py     elections, reassignments, the quorum, unregistering brokers
     admin_cluster.py      brokers, log directories, API versions, features, client quotas
+    admin_security.py     ACLs, SCRAM credentials, delegation tokens
     admin_requests.py     sends one request, retries, and raises or returns the errors of the response
     item_errors.py        retries of what a response names as failed, without the rest
     admin_types.py        the dataclasses passed to and returned by these methods
+    security_types.py     those of ACLs and delegation tokens
 
 Caveats:
-    * No ACLs, users, delegation tokens, and fencing of producers.
+    * No fencing of producers.
 """

@@ -17,6 +17,7 @@ from minikafka.client.admin import (
     admin_groups,
     admin_records,
     admin_replicas,
+    admin_security,
     admin_topics,
     admin_transactions,
 )
@@ -105,3 +106,15 @@ class Admin(ClusterClient):
     update_features = admin_cluster.update_features
     describe_client_quotas = admin_cluster.describe_client_quotas
     alter_client_quotas = admin_cluster.alter_client_quotas
+
+    # Security.
+    describe_acls = admin_security.describe_acls
+    create_acls = admin_security.create_acls
+    delete_acls = admin_security.delete_acls
+    describe_user_scram_credentials = admin_security.describe_user_scram_credentials
+    upsert_user_scram_credential = admin_security.upsert_user_scram_credential
+    delete_user_scram_credential = admin_security.delete_user_scram_credential
+    create_delegation_token = admin_security.create_delegation_token
+    describe_delegation_tokens = admin_security.describe_delegation_tokens
+    renew_delegation_token = admin_security.renew_delegation_token
+    expire_delegation_token = admin_security.expire_delegation_token

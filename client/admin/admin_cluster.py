@@ -20,6 +20,7 @@ from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import Broker
 from minikafka.client.connections.connection import api_versions_request
+from minikafka.client.connections.endpoints import BROKERS, CONTROLLERS, asks_controllers
 from minikafka.protocol.apis import APIS
 from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.messages.alter_client_quotas import (
@@ -43,7 +44,7 @@ _FIRST_VERSION_WITH_FENCED_BROKERS = 2
 async def describe_cluster(admin: ClusterClient, *, include_fenced: bool = False) -> ClusterDescription:
     """Describe the cluster: its id, controller and brokers; `include_fenced` adds fenced ones (Kafka 4.0)."""
     connection = await admin.cluster.retry(admin.cluster.any_connection, "describing the cluster")
-    request = DescribeClusterRequest()
+    request = DescribeClusterRequest(endpoint_type=CONTROLLERS if asks_controllers(admin.cluster.options) else BROKERS)
     if connection.version_for(DescribeClusterRequest) >= _FIRST_VERSION_WITH_FENCED_BROKERS:
         request.include_fenced_brokers = include_fenced
     response = await ask_about(admin.cluster, request, "describing the cluster")

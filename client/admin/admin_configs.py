@@ -10,6 +10,7 @@ from minikafka.client.admin.admin_types import ConfigEntry, ConfigSynonym
 from minikafka.client.admin.item_errors import ask_each
 from minikafka.client.argument_kinds import shown
 from minikafka.client.connections.base_client import ClusterClient
+from minikafka.client.connections.endpoints import asks_controllers
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from minikafka.protocol.messages.incremental_alter_configs import (
@@ -89,7 +90,8 @@ async def alter_configs(
     ]
     resource = AlterConfigsResource(resource_type=resource_type(kind), resource_name=name, configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-    await result_of(admin.cluster, request, "altering configs", f"{kind} {name!r}", _node_of(kind, name))
+    node_id = None if asks_controllers(admin.cluster.options) else _node_of(kind, name)
+    await result_of(admin.cluster, request, "altering configs", f"{kind} {name!r}", node_id)
 
 
 async def list_config_resources(admin: ClusterClient, kind: str) -> list[str]:

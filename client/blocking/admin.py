@@ -23,6 +23,7 @@ from minikafka.client.admin.admin_types import (
     TransactionDescription,
     TransactionListing,
 )
+from minikafka.client.admin.security_types import Acl, AclFilter, DelegationToken
 from minikafka.client.argument_checks import knows_arguments
 from minikafka.client.argument_kinds import Int16, Int32, Natural, PartitionArgument
 from minikafka.client.arguments import AdminArguments
@@ -246,3 +247,43 @@ class Admin(BlockingClient):
         self, partitions: Iterable[PartitionArgument], *, older_than_ms: Natural = 900_000
     ) -> list[HangingTransaction]:
         return self._wait(self._admin.find_hanging_transactions, partitions, older_than_ms=older_than_ms)
+
+    def describe_acls(self, selected: AclFilter | None = None) -> list[Acl]:
+        return self._wait(self._admin.describe_acls, selected)
+
+    def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
+        return self._wait(self._admin.create_acls, acls)
+
+    def delete_acls(self, selected: Iterable[AclFilter]) -> dict[AclFilter, list[Acl] | KafkaError]:
+        return self._wait(self._admin.delete_acls, selected)
+
+    def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, dict[str, int] | KafkaError]:
+        return self._wait(self._admin.describe_user_scram_credentials, users)
+
+    def upsert_user_scram_credential(
+        self, user: str, password: str, *, mechanism: str = "SCRAM-SHA-512", iterations: Int32 = 4096
+    ) -> None:
+        self._wait(
+            self._admin.upsert_user_scram_credential, user, password, mechanism=mechanism, iterations=iterations
+        )
+
+    def delete_user_scram_credential(self, user: str, *, mechanism: str = "SCRAM-SHA-512") -> None:
+        self._wait(self._admin.delete_user_scram_credential, user, mechanism=mechanism)
+
+    def create_delegation_token(
+        self, *, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int = -1
+    ) -> DelegationToken:
+        return self._wait(
+            self._admin.create_delegation_token, owner=owner, renewers=renewers, max_lifetime_ms=max_lifetime_ms
+        )
+
+    def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
+        return self._wait(self._admin.describe_delegation_tokens, owners)
+
+    def renew_delegation_token(self, hmac: bytes, *, period_ms: int = -1) -> int:
+        return self._wait(self._admin.renew_delegation_token, hmac, period_ms=period_ms)
+
+    def expire_delegation_token(self, hmac: bytes, *, period_ms: int = -1) -> int:
+        return self._wait(self._admin.expire_delegation_token, hmac, period_ms=period_ms)

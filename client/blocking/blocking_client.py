@@ -98,14 +98,16 @@ class BlockingClient(MixedWithAsync):
         assert self._thread is not None
         return self._thread
 
-    async def _finish(self) -> None:
+    async def _finish(self, left_by: Exception) -> None:
         """Complete pending work of a client that was never closed, when the interpreter ends. Overridden."""
 
     async def _leave_at_exit(self) -> None:
-        with anyio.move_on_after(EXIT_TIMEOUT_S - _LEAVING_S):
-            await self._finish()
         unfinished = RuntimeError("the interpreter ends")
-        self._open_thread().leave(RuntimeError, unfinished, None)
+        try:
+            with anyio.move_on_after(EXIT_TIMEOUT_S - _LEAVING_S):
+                await self._finish(unfinished)
+        finally:
+            self._open_thread().leave(RuntimeError, unfinished, None)
 
 
 _open_clients: dict[BlockingClient, None] = {}
@@ -117,9 +119,12 @@ def _close_open_clients() -> None:
     left = list(_open_clients)
     for client in left:
         _logger.warning("client never closed: %s", type(client).__name__)
-        client._open_thread().start(client._leave_at_exit)
-    for client in left:
+    calls = [client._open_thread().start(client._leave_at_exit) for client in left]
+    for client, call in zip(left, calls, strict=True):
+        call.wait_until(deadline)  # It may call a listener, on this thread.
         client._open_thread().join(max(deadline - time.monotonic(), 0))
+        if call.error is not None:
+            _logger.error("client failed when the program ended: %s", type(client).__name__, exc_info=call.error)
 
 
 def _forget_open_clients() -> None:

@@ -291,6 +291,11 @@ class Consumer(IteratedWithAsync, BlockingClient):
             raise
         return super().__exit__(*exception)
 
+    async def _finish(self, left_by: Exception) -> None:
+        self._return_taken()
+        if self._has_listener:
+            await self._consumer._stop(left_by)
+
     def _wait(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         return super()._wait(self._after_returning, partial(function, *args, **kwargs))
 

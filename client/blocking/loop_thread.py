@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -112,6 +113,12 @@ class _Call:
         """Wait until the call has ended, and run the functions of `todo` meanwhile. Raises the errors of these."""
         while (one := self._todo.get()) is not None:
             one()
+
+    def wait_until(self, deadline: float) -> None:
+        """Like `wait`, but for a limited time: a queued function that has begun is not interrupted."""
+        with suppress(Empty):
+            while (one := self._todo.get(timeout=max(deadline - time.monotonic(), 0))) is not None:
+                one()
 
     def wait_for(self, timeout_s: float) -> None:
         """Wait until the call has ended, for a limited time, without running queued functions."""
@@ -227,9 +234,13 @@ class LoopThread:
             if call.is_over:
                 self._calls.pop(call, None)
 
-    def start(self, function: Callable[[], Awaitable[None]]) -> None:
-        """Call a coroutine function in the loop, without waiting; its error is dropped."""
-        self.soon(self._begin, _Call(function), [])
+    def start(self, function: Callable[[], Awaitable[None]]) -> _Call:
+        """Call a coroutine function in the loop, without waiting; the call keeps its error."""
+        call = _Call(function)
+        self.soon(self._begin, call, [])
+        if self._is_over:
+            call.end()
+        return call
 
     def soon(self, function: Callable[..., None], *args: Any) -> None:
         """Schedule a function that neither waits nor raises in the loop, unless the loop has ended. From any thread."""

@@ -33,6 +33,7 @@ from minikafka.client.option_checks import DEFAULT_BOOTSTRAP_SERVERS, BootstrapS
 from minikafka.client.producer import producer as async_producer
 from minikafka.client.producer.interception import Acknowledgement
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
+from minikafka.client.producer.refused_records import refusing
 from minikafka.client.producer.serialization import NO_HEADERS, SENT, read_arguments
 from minikafka.client.records import ProducerRecord, RecordMetadata
 from minikafka.client.unknown_arguments import refuse
@@ -123,8 +124,7 @@ class Producer(BlockingClient):
     ) -> BlockingDelivery:
         """Queue a record. Arguments, and errors of arguments, serializers and transactions: as for the async `send`.
 
-        `result()` raises a partitioner's error. `on_delivery` runs on the loop's thread, where only `send` is allowed.
-        """
+        `result()` raises a partitioner's error. `on_delivery` runs on the loop's thread, where only `send` may be."""
         if unknown:
             refuse("send", unknown, SENT)
         delivery, producer = BlockingDelivery(self), self._producer
@@ -137,7 +137,8 @@ class Producer(BlockingClient):
             or (partition is not None and not (type(partition) is int and 0 <= partition < INT32))
             or (timestamp_ms is not None and not (type(timestamp_ms) is int and 0 <= timestamp_ms < INT64))
         ):
-            read = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
+            with refusing(producer._accumulator.transaction):
+                read = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
             topic, partition, timestamp_ms, headers = read
         if (interception := producer._interception) is not None:
             given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
@@ -275,7 +276,7 @@ class Producer(BlockingClient):
         self._refusals.clear()
         self._emptying = False  # The next `send` finds out.
 
-    async def _finish(self) -> None:
+    async def _finish(self, left_by: Exception) -> None:
         await self._deliver_all()
 
     def _start_emptying(self) -> None:
@@ -362,7 +363,7 @@ class Producer(BlockingClient):
         if self._sending is not None and self._sending._delivery is None:
             self._sending._refusal = dropped("", error)
             count += 1
-        while self._inbox:
+        for _ in range(len(self._inbox)):  # Interceptors and other threads may go on sending.
             delivery, *_, on_delivery = self._inbox.popleft()
             delivery._refusal = dropped("", error)
             _refuse_interceptors(on_delivery, error)

@@ -12,8 +12,13 @@ with backoff; a background task closes connections whose requests have timed out
     cluster_client.py      `Cluster`
     bootstrap.py           where to find the cluster first, and again (KIP-899, KIP-1102)
     cluster_metadata.py    the cached brokers, topics, partitions and leaders
-    connection.py          one connection: versions, correlation ids, requests in flight, deadlines
+    connection.py          one connection: correlation ids, requests in flight, deadlines; how it is opened
+    endpoints.py           how brokers or controllers are asked for the nodes of the cluster (pure)
+    broker_offer.py        the API versions and features of a broker
+    logins.py              logs connections in by SASL, and renews their sessions
+    without_login.py       tells a client without a login that the listener expects one
     stream.py              the interfaces between a connection and its socket
+    tls_stream.py          TLS between a connection and its socket
     asyncio_socket.py      the socket under asyncio
     trio_socket.py         the socket under trio
     seams.py               clock, randomness and network, replaceable in tests
@@ -24,9 +29,13 @@ with backoff; a background task closes connections whose requests have timed out
     traffic.py             counts connections, requests and bytes, for metrics
     stream_tasks.py        the sockets' background tasks, which outlive a cancelled client
 
+A new connection of a secured client first shakes hands by TLS, then asks for API versions, then logs in by SASL. An
+error of these steps is an AuthenticationError, which is not retried.
+
 The broker's replica fetchers use `Connection` and `retry_backoff.py` as well.
 
 Caveats:
-    * PLAINTEXT only: no TLS and no SASL.
+    * TLS is encrypted and decrypted on the event loop, as by asyncio itself.
+    * A broker that offers SaslHandshake v0 only (before Kafka 1.0) is not supported.
     * A request that times out closes its connection, so other requests in flight there fail as well and are retried.
 """

@@ -26,6 +26,7 @@ from minikafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from minikafka.protocol.messages.describe_producers import DescribeProducersRequest
 from minikafka.protocol.messages.describe_quorum import DescribeQuorumRequest
 from minikafka.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from minikafka.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest
 from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from minikafka.protocol.messages.offset_commit import OffsetCommitRequest
@@ -58,6 +59,7 @@ _ASKED_AND_ANSWERED: dict[type, tuple[str, str]] = {
     DeleteGroupsRequest: ("groups_names", "results.group_id"),
     OffsetFetchRequest: ("groups.group_id", "groups.group_id"),
     DescribeTransactionsRequest: ("transactional_ids", "transaction_states.transactional_id"),
+    DescribeUserScramCredentialsRequest: ("users.name", "results.user"),
     DescribeProducersRequest: ("topics.name partition_indexes", _TOPICS),
     WriteTxnMarkersRequest: (
         "markers.producer_id topics.name partition_indexes",

@@ -13,7 +13,8 @@ from typing import cast
 
 import sniffio
 
-from minikafka.client.connections.stream import Receiver, Stream
+from minikafka.client.connections.stream import Receiver, Stream, loss_by
+from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.message import MalformedMessage
 
 _SCRATCH_SIZE_BYTES = 1 << 16
@@ -45,7 +46,7 @@ class _Stream(asyncio.BufferedProtocol):
     """Receives large frames directly into their own buffer, small ones through a scratch buffer."""
 
     def __init__(self, receiver: Receiver) -> None:
-        self.is_full = False
+        self._is_paused = False
         self._receiver = receiver
         self._scratch = memoryview(bytearray(_SCRATCH_SIZE_BYTES))
         self._target: memoryview | None = None
@@ -53,6 +54,10 @@ class _Stream(asyncio.BufferedProtocol):
         self._lost = False
         self._context = contextvars.copy_context()
         self._context.run(sniffio.current_async_library_cvar.set, "asyncio")
+
+    @property
+    def is_full(self) -> bool:
+        return self._is_paused or self._transport is None or self._transport.is_closing()
 
     def write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -66,10 +71,10 @@ class _Stream(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transport has no asyncio class.
 
     def pause_writing(self) -> None:
-        self.is_full = True
+        self._is_paused = True
 
     def resume_writing(self) -> None:
-        self.is_full = False
+        self._is_paused = False
         self._context.run(self._receiver.on_sent)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -94,10 +99,10 @@ class _Stream(asyncio.BufferedProtocol):
             if whole is not None:
                 self._receiver.on_frame(whole)
         except MalformedMessage as error:
-            self._lose(f"malformed response: {error}")
+            self._lose(loss_by(error, self._receiver.address))
             self.close()
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, why: str | KafkaError) -> None:
         if not self._lost:
             self._lost = True
             self._receiver.on_lost(why)

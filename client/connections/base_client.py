@@ -52,6 +52,7 @@ class ClusterClient(MixedWithBlocking, Measured):
         await self._block.__aenter__()
         try:
             self._tasks = await self._block.start(self._keep_tasks)
+            await anyio.lowlevel.checkpoint_if_cancelled()  # Cancelled meanwhile, the tasks would have ended.
             self._cluster = Cluster(self._client_options, self._seams, self._tasks)
             await self._cluster.start(lazily=self._starts_lazily)
             await self._start(self._tasks)

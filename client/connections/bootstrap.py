@@ -12,15 +12,16 @@ Source: Kafka's `NetworkClient.DefaultMetadataUpdater`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from itertools import count
 
 import anyio
 
 from minikafka.client.connections.cluster_metadata import Broker
 from minikafka.client.connections.connection import Connection
+from minikafka.client.connections.endpoints import bootstrap_addresses
 from minikafka.client.connections.exception_groups import task_group
-from minikafka.client.option_checks import parse_addresses
 from minikafka.client.options import ClientOptions
-from minikafka.protocol.errors import KafkaError, NetworkError
+from minikafka.protocol.errors import AuthenticationError, KafkaError, NetworkError
 
 _CONNECT_STAGGER_S = 0.05
 """How long one address is tried before the next one is tried in parallel: the delay that a dead first address causes.
@@ -42,7 +43,7 @@ class Bootstrap:
     def __init__(self, options: ClientOptions) -> None:
         self.begins_again = options.metadata_recovery_strategy == "rebootstrap"
         self._trigger_s = options.metadata_recovery_rebootstrap_trigger_ms / 1000
-        self._addresses = parse_addresses(options.bootstrap_servers)
+        self._addresses = bootstrap_addresses(options)
         self._tried_since: float | None = None
         self.rounds = 0
 
@@ -81,24 +82,24 @@ async def connect_to_first(
         connect: opens a connection to a host and port; raises KafkaError.
         pause_s: returns the pause in seconds after the given number of failed attempts at an address.
 
-    Raises NetworkError that names all addresses once an attempt at each has failed. Cancellation closes connections.
+    Raises NetworkError that names all addresses once an attempt at each has failed, and the first AuthenticationError.
+    Cancellation closes connections.
     """
     found: list[Connection] = []
     failures: dict[Address, KafkaError] = {}
 
     async def attempts(address: Address, failed: anyio.Event) -> None:
-        number = 0
-        while True:
+        for number in count():
             try:
                 found.append(await connect(*address))
             except KafkaError as error:
                 failures[address] = error
-            if found or len(failures) == len(addresses):
+            is_refused = isinstance(failures.get(address), AuthenticationError)
+            if found or is_refused or len(failures) == len(addresses):
                 tasks.cancel_scope.cancel()
                 return
             failed.set()
             await anyio.sleep(pause_s(number))
-            number += 1
 
     try:
         async with task_group() as tasks:

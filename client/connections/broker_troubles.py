@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import anyio
 
 from minikafka.client.connections.waits import essential
+from minikafka.client.security.token_source import LATE, TokenSource
 from minikafka.protocol.errors import KafkaError, NetworkError
 from minikafka.protocol.shortened import shortened
 
@@ -19,9 +20,14 @@ _NAMED_MAX = 3
 
 
 class BrokerTroubles:
-    """The last connection error of each address ("host:port"), kept until a connection to the address is open."""
+    """The last connection error of each address ("host:port"), kept until a connection to the address is open.
 
-    def __init__(self) -> None:
+    Args:
+        tokens: the tokens that logins wait for, or None.
+    """
+
+    def __init__(self, tokens: TokenSource | None) -> None:
+        self._tokens = tokens
         self._connecting: Counter[str] = Counter()
         self._errors: dict[str, KafkaError] = {}
 
@@ -29,6 +35,8 @@ class BrokerTroubles:
     def connecting(self, address: str) -> Iterator[None]:
         """Record the outcome of the block, which connects to the address, raises KafkaError, or is cancelled."""
         began = anyio.current_time()
+        if self._tokens is not None:
+            self._tokens.is_awaited = False
         self._connecting[address] += 1
         try:
             yield
@@ -37,7 +45,7 @@ class BrokerTroubles:
             raise
         except BaseException:
             if anyio.current_time() - began >= _SILENT_S:
-                self._errors.setdefault(address, NetworkError(f"{address} does not answer"))
+                self._errors.setdefault(address, NetworkError(self._silence(address)))
             raise
         else:
             self._errors.pop(address, None)
@@ -61,5 +69,10 @@ class BrokerTroubles:
         waiting = [one for one in dict.fromkeys((*silent, *self._connecting)) if one not in self._errors]
         reasons = [] if last is None else [str(last)]
         reasons += [str(error) for error in list(self._errors.values())[:_NAMED_MAX]]
-        reasons += [f"{shortened(address)} does not answer" for address in waiting[:_NAMED_MAX]]
+        reasons += [self._silence(shortened(address)) for address in waiting[:_NAMED_MAX]]
         return "; ".join(essential(reasons))
+
+    def _silence(self, address: str) -> str:
+        """Why nothing comes from an address."""
+        late = self._tokens is not None and self._tokens.is_awaited
+        return LATE if late else f"{address} does not answer"

@@ -23,6 +23,7 @@ from minikafka.client.connections.bootstrap import Bootstrap, connect_to_first
 from minikafka.client.connections.broker_troubles import BrokerTroubles
 from minikafka.client.connections.cluster_metadata import Metadata, Topic
 from minikafka.client.connections.connection import Connection, open_connection
+from minikafka.client.connections.endpoints import as_metadata, asks_controllers, nodes_request
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Home, Seams
 from minikafka.client.connections.stalled_requests import StalledRequests
@@ -33,6 +34,7 @@ from minikafka.client.escaped_log import escaped
 from minikafka.client.options import ClientOptions
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
+    AuthenticationError,
     BrokerNotAvailableError,
     CoordinatorNotAvailableError,
     KafkaError,
@@ -42,7 +44,7 @@ from minikafka.protocol.errors import (
     error_for,
 )
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
-from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from minikafka.protocol.messages.metadata import MetadataResponse
 
 T = TypeVar("T")
 _logger = escaped(logging.getLogger("minikafka.client.connections"))
@@ -95,7 +97,7 @@ class Cluster:
         self._connecting: dict[tuple[int, str], anyio.Lock] = {}
         self._failures: dict[int, tuple[int, float]] = {}
         self._stalled = StalledRequests()
-        self._troubles = BrokerTroubles()
+        self._troubles = BrokerTroubles(options.connection_security.tokens)
         self._closed = False
         self._behind: set[str] = set()
         self._posted = anyio.Event()
@@ -170,7 +172,7 @@ class Cluster:
             await anyio.sleep_until(not_before)
             try:
                 connection = await self._connect(broker.host, broker.port)
-            except NetworkError:
+            except (NetworkError, AuthenticationError):
                 pause_s = self._reconnect.delay_ms(failures) / 1000
                 self._failures[node_id] = (failures + 1, anyio.current_time() + pause_s)
                 self.refresh_soon()
@@ -214,11 +216,13 @@ class Cluster:
         timeout_ms: float | None = None,
         highest: int | None = None,
     ) -> Any:
-        """Send a request to a broker (`node_id` None: any broker) once, in version `highest` at most.
+        """Send a request once to a broker (None: any, or the active controller), in version `highest` at most.
 
-        Raises NetworkError, also if the response lacks what was asked for, BrokerNotAvailableError,
-        UnsupportedVersionError.
+        Raises NetworkError, also if an answer is missing in it, BrokerNotAvailableError, UnsupportedVersionError.
         """
+        if node_id is None and asks_controllers(self.options):  # Only the active one changes anything.
+            await self.refresh()
+            node_id = self.metadata.controller_id
         connection = await (self.any_connection() if node_id is None else self.connection(node_id, purpose))
         timeout_ms = timeout_ms or self.options.request_timeout_ms
         response = await connection.request(message, timeout_ms=timeout_ms, highest=highest)
@@ -269,12 +273,9 @@ class Cluster:
                 return
             requests = self._requests()
             for requested, may_create in requests:
-                request = MetadataRequest(
-                    topics=None if requested is None else [MetadataRequestTopic(name=name) for name in requested],
-                    allow_auto_topic_creation=may_create,
-                )
-                connection, response = await self._request_from_any(request)
-                self._check(response)
+                asked = nodes_request(self.options, requested, may_create=may_create)
+                connection, found = await self._request_from_any(asked)
+                self._check(response := as_metadata(found))
                 self.metadata.apply(response, requested, of_new=may_create and len(requests) > 1)
             self._behind = {*self._behind, connection.address} if self.metadata.behind else set()
             self._bootstrap.succeeded()
@@ -384,15 +385,14 @@ class Cluster:
         if known in self.metadata.brokers:
             return known
         connection = await self.any_connection()
-        request = FindCoordinatorRequest(key_type=kind)
-        if connection.version_for(FindCoordinatorRequest) >= 4:
-            request.coordinator_keys = [key]
-        else:
-            request.key = key
+        takes_keys = connection.version_for(FindCoordinatorRequest) >= 4
+        named = {"coordinator_keys": [key]} if takes_keys else {"key": key}
+        request = FindCoordinatorRequest(key_type=kind, **named)
         response = await connection.request(request, timeout_ms=self.options.request_timeout_ms)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
-            raise error_for(found.error_code, found.error_message or "")
+            why = found.error_message or error_for(found.error_code).message
+            raise error_for(found.error_code, f"coordinator of {kind.name.lower()} {key!r}: {why}")
         if found.node_id not in self.metadata.brokers:
             await self.refresh()
         if found.node_id not in self.metadata.brokers:
@@ -415,14 +415,17 @@ class Cluster:
                 seams=self.seams,
                 task_group=self._stream_tasks,
                 timeout_ms=self.options.socket_connection_setup_timeout_ms,
+                security=self.options.connection_security,
+                says_if_login_lacks=True,
             )
         if self._bootstrap.rounds != began:
             connection.close()
             raise NetworkError(f"{host}:{port}: the client begins with the bootstrap servers again")
         connection.on_post = self._posted.set
         self.traffic.opened(connection)
-        if connection.features_epoch >= self._features_epoch:
-            self.features, self._features_epoch = connection.features, connection.features_epoch
+        offer = connection.offer
+        if offer.features_epoch >= self._features_epoch:
+            self.features, self._features_epoch = offer.features, offer.features_epoch
         return connection
 
     def _open(self) -> list[tuple[str, Connection]]:

@@ -11,30 +11,44 @@ limits the requests in flight so limits the bytes that wait in memory for a slow
 
 from __future__ import annotations
 
+import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import anyio
 
 from minikafka import __version__
-from minikafka.client.connections.seams import Seams, reason_of
-from minikafka.client.connections.stream import Stream
-from minikafka.protocol.apis import APIS, api_of
-from minikafka.protocol.errors import NetworkError, UnsupportedVersionError, error_for
+from minikafka.client.connections.broker_offer import API_VERSIONS_KEY, BrokerOffer
+from minikafka.client.connections.logins import Session, log_in
+from minikafka.client.connections.seams import Seams, event_loop_clock, reason_of
+from minikafka.client.connections.stream import Receiver, Stream
+from minikafka.client.connections.tls_stream import NoHandshake, TlsStream
+from minikafka.client.connections.without_login import WithoutLogin
+from minikafka.client.security.connection_security import PLAINTEXT, ConnectionSecurity
+from minikafka.client.security.sasl_exchange import WHETHER_A_LOGIN_IS_EXPECTED, login_expected
+from minikafka.client.security.tls_errors import expects_plain_text
+from minikafka.client.security.token_source import LATE
+from minikafka.protocol.apis import api_of
+from minikafka.protocol.errors import (
+    AuthenticationError,
+    KafkaError,
+    NetworkError,
+    UnsupportedVersionError,
+    again,
+    error_for,
+)
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.headers import decode_response, request_parts
 from minikafka.protocol.message import MalformedMessage, UnencodableMessage, decode, encode
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 RESPONSE_SIZE_BYTES_MAX = 1 << 30
+FIRST_RESPONSES_SIZE_BYTES_MAX = 1 << 20
+"""The limit until the client is logged in: what looks larger is another protocol."""
 _LENGTH_BYTES = 4
-_API_VERSIONS_KEY = 18
-_API_VERSIONS_MAX = 4
-"""Apache Kafka 4.3 implements version 5 but does not advertise it."""
-_METADATA_KEY, _BROKER_REGISTRATION_KEY = 3, 62
-"""API keys that tell controllers from brokers: only brokers offer Metadata, only controllers BrokerRegistration."""
 _UNSUPPORTED_VERSION = 35
 _CORRELATION_ID_MAX = (1 << 31) - 1
 
@@ -63,9 +77,8 @@ class Connection:
 
     Attributes:
         address: the broker's host and port, for messages.
-        versions: (lowest, highest) version that the broker supports, by API key.
-        features: the level of each finalized feature, such as transaction.version.
-        features_epoch: increases when features change; -1: not known.
+        offer: the broker's API versions and features.
+        session: of the login by SASL; None: there was none.
         closed: the reason why the connection is closed, or "" while it is open.
         responses, sent_bytes, received_bytes: counts since the connection was opened; bytes include frame lengths.
         on_post: called before each request is sent; set by the owner of the connection.
@@ -73,9 +86,7 @@ class Connection:
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
         self.address = f"{host}:{port}"
-        self.versions: dict[int, tuple[int, int]] = {}
-        self.features: dict[str, int] = {}
-        self.features_epoch = -1
+        self.offer = BrokerOffer(self.address)
         self.frames = FrameReader(RESPONSE_SIZE_BYTES_MAX)
         self.closed = ""
         self.on_post: Callable[[], Any] | None = None
@@ -83,8 +94,8 @@ class Connection:
         self._client_id = client_id
         self._pending: deque[_Pending] = deque()
         self._correlation_id = 0
-        self._chosen: dict[Any, tuple[Any, int]] = {}
         self._stream: Stream | None = None
+        self.session: Session | None = None
 
     def attach(self, stream: Stream) -> None:
         """Use `stream` to send from now on."""
@@ -98,7 +109,12 @@ class Connection:
     @property
     def in_flight(self) -> int:
         """The number of requests that wait for a response or, if they get none, for the socket."""
-        return len(self._pending)
+        return len(self._pending) + len(self._held)
+
+    @property
+    def _held(self) -> list[tuple[_Pending, bytes]]:
+        """The requests that wait for a renewal of the session."""
+        return [] if self.session is None else self.session.held
 
     @property
     def oldest(self) -> int:
@@ -108,27 +124,15 @@ class Connection:
     @property
     def deadline(self) -> float:
         """The earliest deadline of the requests in flight, on the event loop's clock."""
-        return min((one.deadline for one in self._pending), default=float("inf"))
+        waiting = (*self._pending, *(one for one, _ in self._held)) if self._held else self._pending
+        return min((one.deadline for one in waiting), default=float("inf"))
 
     def version_for(self, request: Any, highest: int | None = None) -> int:
         """The newest version of a request class that both sides support, at most `highest`.
 
         Raises UnsupportedVersionError.
         """
-        api = api_of(request)
-        low, high = self.versions.get(api.key, (0, -1))
-        newest = min(high, api.versions.last, high if highest is None else highest)
-        if newest < max(low, api.versions.first):
-            if api.key == _METADATA_KEY and high < 0 and _BROKER_REGISTRATION_KEY in self.versions:
-                raise UnsupportedVersionError(
-                    f"{self.address} is a controller's address, which is for brokers: clients need that of a broker"
-                )
-            offer = f"offers versions {low} to {high}" if high >= 0 else "does not offer it"
-            raise UnsupportedVersionError(
-                f"{api.name}: this client supports versions {api.versions.first} to {api.versions.last},"
-                f" the broker at {self.address} {offer}"
-            )
-        return newest
+        return self.offer.version_for(request, highest)
 
     def post(
         self,
@@ -150,12 +154,7 @@ class Connection:
         if self.closed or self._stream is None:
             raise NetworkError(f"the connection to {self.address} is closed: {self.closed}")
         kind = type(message)
-        chosen = self._chosen.get(kind) if highest is None else None
-        if chosen is None:
-            chosen = (api_of(kind).response, self.version_for(kind, highest))
-            if highest is None:
-                self._chosen[kind] = chosen
-        response, version = chosen
+        response, version = self.offer.chosen(kind, highest)
         self._correlation_id = number = (self._correlation_id + 1) & _CORRELATION_ID_MAX
         try:
             frame = b"".join(request_parts(message, version, number, self._client_id))
@@ -166,14 +165,33 @@ class Connection:
             raise
         if self.on_post is not None:
             self.on_post()
-        self._pending.append(_Pending(number, response if is_answered else None, version, deadline, on_reply))
+        pending = _Pending(number, response if is_answered else None, version, deadline, on_reply)
+        if self.session is not None and self.session.must_wait(message):
+            self.session.held.append((pending, frame))
+        else:
+            self.send(pending, frame)
+
+    def send(self, pending: _Pending, frame: bytes) -> None:
+        """Send a request that `post` has encoded."""
+        assert self._stream is not None
+        self._pending.append(pending)
         self.sent_bytes += len(frame)
         self._stream.write(frame)
-        if not is_answered and not self._stream.is_full:
+        if pending.response is None and not self._stream.is_full:
             self.on_sent()
 
-    async def request(self, message: Any, *, timeout_ms: float, highest: int | None = None) -> Any:
+    async def request(
+        self,
+        message: Any,
+        *,
+        timeout_ms: float,
+        highest: int | None = None,
+        heard: OnReply = lambda reply: None,
+    ) -> Any:
         """Send a request and wait for the response.
+
+        Args:
+            heard: called with the response or a KafkaError, even if the wait was cancelled before.
 
         Cancellation: the request is not withdrawn; its response is discarded.
 
@@ -182,6 +200,7 @@ class Connection:
         answered, replies = anyio.Event(), list[Any]()
 
         def on_reply(reply: Any) -> None:
+            heard(reply)
             replies.append(reply)
             answered.set()
 
@@ -225,42 +244,127 @@ class Connection:
             return number, decode(ApiVersionsResponse, 0, frame, 4)
         return decode_response(pending.response, pending.version, frame)
 
-    def on_lost(self, why: str) -> None:
+    def on_lost(self, why: str | KafkaError) -> None:
         """Handle the end of the stream."""
         self.close(why)
         self.frames = FrameReader(RESPONSE_SIZE_BYTES_MAX)  # Who knows this connection keeps no part of a response.
 
-    def close(self, why: str = "closed by the client") -> None:
-        """Close the connection; every request in flight fails with a NetworkError."""
+    def close(self, why: str | KafkaError = "closed by the client") -> None:
+        """Close the connection; every request in flight fails with a NetworkError, or with the error `why`."""
         if not self.closed:
-            self.closed = why
+            self.closed = str(why)
             if self._stream is not None:
                 self._stream.close()
-        pending, self._pending = self._pending, deque()
+        pending, self._pending = [*self._pending, *(one for one, _ in self._held)], deque()
+        self._held.clear()
         for one in pending:
-            one.on_reply(NetworkError(f"the connection to {self.address} was lost: {self.closed}"))
+            lost = NetworkError(f"the connection to {self.address} was lost: {self.closed}")
+            one.on_reply(again(why) if isinstance(why, AuthenticationError) else lost)
 
 
 async def open_connection(
-    host: str, port: int, *, client_id: str, seams: Seams, task_group: Any, timeout_ms: float
+    host: str,
+    port: int,
+    *,
+    client_id: str,
+    seams: Seams,
+    task_group: Any,
+    timeout_ms: float,
+    security: ConnectionSecurity = PLAINTEXT,
+    says_if_login_lacks: bool = False,
 ) -> Connection:
-    """Connect, and negotiate API versions.
+    """Connect, negotiate API versions, and log in.
 
-    Raises NetworkError. Cancellation closes the connection.
+    Args:
+        says_if_login_lacks: if the broker closes a connection without a login at its first request, find out whether
+            it expects one; then the request gets an IllegalSaslStateError.
+
+    Raises NetworkError, and AuthenticationError if the broker or the client is not trusted. Cancellation closes the
+    connection.
     """
     connection = Connection(host, port, client_id)
+    opening = _Opening(connection, host, port, seams, task_group, timeout_ms, says_if_login_lacks)
     try:
         with anyio.fail_after(timeout_ms / 1000):
-            connection.attach(await seams.open_stream(host, port, connection, task_group))
-            await _negotiate(connection, timeout_ms)
+            try:
+                await opening.open(security)
+            except NoHandshake as error:
+                await opening.explain(error)
     except (OSError, TimeoutError) as error:
         connection.close()
-        why = reason_of(error) or f"no connection within {timeout_ms:.0f} ms"
+        is_late = security.tokens is not None and security.tokens.is_awaited
+        why = reason_of(error) or f"{LATE if is_late else 'no connection'} within {timeout_ms:.0f} ms"
         raise NetworkError(f"cannot connect to {connection.address}: {why}") from error
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+class _Opening(NamedTuple):
+    """A connection that is being opened."""
+
+    connection: Connection
+    host: str
+    port: int
+    seams: Seams
+    task_group: Any
+    timeout_ms: float
+    says_if_login_lacks: bool
+
+    async def open(self, security: ConnectionSecurity) -> None:
+        """Open the connection. Raises KafkaError, OSError."""
+        connection = self.connection
+        connection.frames.size_bytes_max = FIRST_RESPONSES_SIZE_BYTES_MAX
+        receiver: Receiver = connection
+        if self.says_if_login_lacks and security.login is None:
+            ask = partial(self._login_expected, security.context)
+            receiver = WithoutLogin(connection, ask, self.task_group.start_soon)
+        await self._attach(security.context, receiver)
+        await _negotiate(connection, self.timeout_ms)
+        if isinstance(receiver, WithoutLogin):
+            receiver.negotiated()
+        if security.login is not None:
+            request = partial(connection.request, timeout_ms=self.timeout_ms)
+            renew = partial(log_in, request, connection.address, security.login, self.seams)
+            lifetime_ms = await renew()
+            start_soon = self.task_group.start_soon
+            connection.session = Session(connection, renew, start_soon, event_loop_clock(), self.seams.random)
+            connection.session.begin(lifetime_ms)
+        connection.frames.size_bytes_max = RESPONSE_SIZE_BYTES_MAX
+
+    async def _attach(self, context: ssl.SSLContext | None, receiver: Receiver) -> None:
+        connection = self.connection
+        if context is None:
+            stream = await self.seams.open_stream(self.host, self.port, receiver, self.task_group)
+            connection.attach(stream)
+            return
+        tls = TlsStream(receiver, context, connection.address, self.host)
+        stream = await self.seams.open_stream(self.host, self.port, tls, self.task_group)
+        connection.attach(tls)
+        await tls.shake_hands(stream)
+
+    async def _login_expected(self, context: ssl.SSLContext | None) -> KafkaError | None:
+        """Ask the listener, on a connection of its own, whether it expects a login. Raises KafkaError, OSError."""
+        asking = Connection(self.host, self.port, "")
+        try:
+            await self._replace(connection=asking)._attach(context, asking)
+            await _negotiate(asking, self.timeout_ms)
+            response = await asking.request(WHETHER_A_LOGIN_IS_EXPECTED, timeout_ms=self.timeout_ms)
+            return login_expected(asking.address, response, with_tls=context is not None)
+        finally:
+            asking.close()
+
+    async def explain(self, error: NoHandshake) -> None:
+        """Raise SslAuthenticationError if the broker speaks plain text, else the error."""
+        plain = Connection(self.host, self.port, "")
+        try:
+            await self._replace(connection=plain).open(PLAINTEXT)
+        except (KafkaError, OSError):
+            raise error from None
+        finally:
+            plain.close()
+        raise expects_plain_text(plain.address)
 
 
 def _fits_newer(message: Any, version: int) -> bool:
@@ -279,18 +383,11 @@ def api_versions_request() -> ApiVersionsRequest:
 
 async def _negotiate(connection: Connection, timeout_ms: float) -> None:
     request = api_versions_request()
-    connection.versions = {_API_VERSIONS_KEY: (0, _API_VERSIONS_MAX)}
     response = await connection.request(request, timeout_ms=timeout_ms)
     if response.error_code == _UNSUPPORTED_VERSION:
         known = {one.api_key: one.max_version for one in response.api_keys}
-        highest = known.get(_API_VERSIONS_KEY, 0)
+        highest = known.get(API_VERSIONS_KEY, 0)
         response = await connection.request(request, timeout_ms=timeout_ms, highest=highest)
     if response.error_code:
         raise error_for(response.error_code, f"{connection.address} rejected ApiVersions")
-    connection.versions = {
-        one.api_key: (one.min_version, one.max_version)
-        for one in response.api_keys
-        if one.api_key in APIS
-    }
-    connection.features = {one.name: one.max_version_level for one in response.finalized_features}
-    connection.features_epoch = response.finalized_features_epoch
+    connection.offer.apply(response)

@@ -17,6 +17,7 @@ from typing import Any
 import sniffio
 
 from minikafka.client.connections.stream import OpenStream, Receiver, Stream
+from minikafka.client.security.connection_security import PLAINTEXT, ConnectionSecurity
 
 _PORT_MAX = (1 << 16) - 1
 
@@ -119,9 +120,13 @@ class Seams:
     Attributes:
         now_ms: the wall clock, for record timestamps.
         random: for backoff jitter and sticky partitions.
+        random_bytes: that nobody can guess, for SASL.
         open_stream: opens a connection.
+        security: what the connections of a node to other nodes need; a client has its options for that.
     """
 
     now_ms: Callable[[], int] = wall_clock_ms
     random: Random = field(default_factory=Random)
+    random_bytes: Callable[[int], bytes] = os.urandom
     open_stream: OpenStream = open_stream
+    security: ConnectionSecurity = field(default_factory=lambda: PLAINTEXT)

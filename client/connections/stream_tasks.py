@@ -18,16 +18,20 @@ class StreamTasks:
     def __init__(self, task_group: TaskGroup) -> None:
         self._task_group = task_group
         self._scopes: dict[int, anyio.CancelScope] = {}
-        self._started = 0
+        self._started = self._ended = 0
         self._closed = False
 
     def start_soon(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        """Run `function` in the background, as `TaskGroup.start_soon` does."""
-        self._task_group.start_soon(self._run, function, arguments)
+        """Run `function` in the background, as `TaskGroup.start_soon` does.
 
-    async def _run(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
+        Raises OSError if the client is closed and all tasks have ended: the task group takes no others then.
+        """
+        if self._closed and self._started == self._ended:
+            raise OSError("the client is closed")
         self._started += 1
-        number = self._started
+        self._task_group.start_soon(self._run, self._started, function, arguments)
+
+    async def _run(self, number: int, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
         with anyio.CancelScope(shield=True) as scope:
             self._scopes[number] = scope
             if self._closed:
@@ -36,6 +40,7 @@ class StreamTasks:
                 await function(*arguments)
             finally:
                 del self._scopes[number]
+                self._ended += 1
 
     def close(self) -> None:
         """Cancel all tasks, also those that are started later."""

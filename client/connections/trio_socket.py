@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import trio
 
-from minikafka.client.connections.stream import Receiver, Stream
+from minikafka.client.connections.stream import Receiver, Stream, loss_by
+from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.message import MalformedMessage
 
 _READ_SIZE_BYTES = 1 << 18
@@ -48,7 +49,11 @@ async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any)
     raw = socket.socket(fileno=connected.socket.detach())
     raw.setblocking(False)
     stream = SocketStream(raw, receiver, trio.lowlevel)
-    task_group.start_soon(stream.run)
+    try:
+        task_group.start_soon(stream.run)
+    except BaseException:
+        raw.close()
+        raise
     return stream
 
 
@@ -80,12 +85,12 @@ class SocketStream:
         self._out: list[memoryview] = []
         self._wake = trio.Event()
         self._scope = trio.CancelScope()
-        self._why = "closed by the client"
+        self._why: str | KafkaError = "closed by the client"
         self._is_open = True
 
     @property
     def is_full(self) -> bool:
-        return bool(self._out)
+        return bool(self._out) or not self._is_open
 
     def write(self, data: bytes) -> None:
         if not self._is_open:
@@ -104,7 +109,7 @@ class SocketStream:
         except BlockingIOError:
             return 0
         except OSError as error:
-            self._why = str(error)
+            self._why, self._is_open = str(error), False
             self._scope.cancel()
             return len(data)
 
@@ -124,7 +129,7 @@ class SocketStream:
             self._is_open = False
             self._receiver.on_lost(self._why)
 
-    async def _read(self) -> str:
+    async def _read(self) -> str | KafkaError:
         """Read until the connection is closed; return the reason."""
         frames, on_frame = self._receiver.frames, self._receiver.on_frame
         buffer = memoryview(bytearray(_READ_SIZE_BYTES))
@@ -144,7 +149,7 @@ class SocketStream:
                 if not size:
                     return "the broker closed the connection"
         except MalformedMessage as error:
-            return f"malformed response: {error}"
+            return loss_by(error, self._receiver.address)
         except OSError as error:
             return str(error)
 
@@ -166,4 +171,5 @@ class SocketStream:
                 if not self._out[0]:
                     del self._out[0]
             self._wake = trio.Event()
-            self._receiver.on_sent()
+            if self._is_open:
+                self._receiver.on_sent()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minikafka.client.connections.seams import event_loop_clock
@@ -11,7 +10,7 @@ from minikafka.client.consumer.chunk import Chunk
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.interception import on_consume
 from minikafka.client.extras import missing_extra
-from minikafka.client.going_on import Block
+from minikafka.client.going_on import AsyncIteration, Block
 from minikafka.client.interceptors import ConsumerInterceptor
 from minikafka.client.records import ConsumerRecord, RecordBatch
 
@@ -97,7 +96,8 @@ class Iterations:
 
     async def intercepted(self, block: Block) -> AsyncGenerator[ConsumerRecord, None]:
         with block:
-            async for record in self.records(nullcontext()):
+            records: AsyncIterator[ConsumerRecord] = AsyncIteration(self.records)
+            async for record in records:
                 for one in on_consume(self._interceptors, [record]):
                     yield one
 

@@ -333,8 +333,9 @@ class MissingOffsets:
     def _is_missing(self, topic: str) -> bool:
         """Whether a topic has assigned partitions, but does not exist according to the metadata."""
         error = self._cluster.metadata.errors.get(topic)
-        is_assigned = any(tp.topic == topic for tp in self._fetcher.states)
-        return is_assigned and isinstance(error, UnknownTopicOrPartitionError)
+        return isinstance(error, UnknownTopicOrPartitionError) and any(
+            tp.topic == topic for tp in self._fetcher.states
+        )
 
 
 def _no_start_offset(state: PartitionState, group_id: str | None) -> KafkaError:

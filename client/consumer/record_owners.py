@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from minikafka.client.groups.group_session import GroupSession
 from minikafka.protocol.names import TopicPartition
@@ -23,6 +25,8 @@ class RecordOwners:
         self.polled_with: Owner | None = None
         self.has_given_up = False
         self._taken_by: dict[TopicPartition, Owner] = {}
+        self._assigning: dict[TopicPartition, Owner] = {}
+        """The partitions of which a listener is being told that they are assigned, and the membership that has them."""
         self._has_reassigned = False
 
     def requested(self, group: GroupSession | None, held: Iterable[TopicPartition]) -> None:
@@ -44,6 +48,20 @@ class RecordOwners:
             if tp in kept or self._taken_by.get(tp, now) == (generation - 1, member_id):
                 self._taken_by[tp] = now
 
+    @contextmanager
+    def telling(self, group: GroupSession, added: Iterable[TopicPartition]) -> Iterator[None]:
+        """A block in which a listener is told that partitions are assigned, and may commit offsets of its own for them.
+
+        These use the present membership. Commits beside the listener go on to use that of the records.
+        """
+        self._assigning = dict.fromkeys(added, group.member)
+        token = _TELLING.set(self)
+        try:
+            yield
+        finally:
+            _TELLING.reset(token)
+            self._assigning = {}
+
     def epoch_changed(self, before: Owner, now: Owner, held: Iterable[TopicPartition]) -> None:
         """Use the new generation or epoch for commits of the partitions that are kept."""
         if now[0] < 0:
@@ -51,6 +69,7 @@ class RecordOwners:
         for tp in held:
             if self._taken_by.get(tp) == before:
                 self._taken_by[tp] = now
+        self._assigning = {tp: now if owner == before else owner for tp, owner in self._assigning.items()}
         if self.polled_with == before and not self.has_given_up:
             self.polled_with = now
 
@@ -58,4 +77,9 @@ class RecordOwners:
         """The membership for a commit: the oldest in which the records were returned; None without a group."""
         if group is None:
             return None
-        return min((self._taken_by.get(tp, group.member) for tp in positions), default=group.member)
+        taken_by = self._taken_by | self._assigning if _TELLING.get() is self else self._taken_by
+        return min((taken_by.get(tp, group.member) for tp in positions), default=group.member)
+
+
+_TELLING: ContextVar[RecordOwners | None] = ContextVar("telling", default=None)
+"""Of the consumer whose listener makes the present call."""

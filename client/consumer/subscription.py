@@ -33,10 +33,11 @@ from minikafka.client.groups.group_counts import GroupCounts
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.groups.group_session import GroupSession
 from minikafka.client.groups.group_waits import GroupWaits
+from minikafka.client.groups.session_task import SessionTask
 from minikafka.client.groups.sessions import SESSIONS
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import ConsumerOptions
-from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.errors import KafkaError, TopicAuthorizationFailedError
 from minikafka.protocol.names import TopicPartition
 
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
@@ -69,7 +70,7 @@ class Subscriptions:
         self._seams = seams
         self._choice = self._choice_read = Choice()
         self._group: GroupSession | None = None
-        self._group_scope: anyio.CancelScope | None = None
+        self._group_task: SessionTask | None = None
         self._group_waits = GroupWaits(cluster, lambda: self._group, is_poll_overdue)
         self.without_partitions = WithoutPartitions(fetcher, lambda: self._group)
         self._lacking = LackingTopics(cluster.metadata, missing_patience_s(options.default_api_timeout_ms))
@@ -110,14 +111,9 @@ class Subscriptions:
             self._group = SESSIONS[self._options.group_protocol](self._cluster, self._options, self, self._seams)
             self._group.counts = self.counts
             self._group_waits.begin()
-            self._group_scope = anyio.CancelScope()
-            self._tasks.start_soon(self._run_group, self._group, self._group_scope)
+            self._group_task = SessionTask(self._tasks, self._group)
         else:
             self._group.rejoin()
-
-    async def _run_group(self, group: GroupSession, scope: anyio.CancelScope) -> None:
-        with scope:
-            await group.run()
 
     async def unsubscribe(self) -> None:
         """Leave the group, and assign no partitions."""
@@ -142,9 +138,9 @@ class Subscriptions:
         (`left_by`). The commit is retried for `commit_timeout_ms` at most. `limit` is the cancel scope of closing; the
         listener's call is excluded from its time.
         """
-        group, everything = self._group, left_by is None
-        if self._group_scope is not None:
-            self._group_scope.cancel()
+        group, task, everything = self._group, self._group_task, left_by is None
+        if task is not None:
+            task.cancel()
         try:
             if self._options.enable_auto_commit and self._options.group_id is not None:
                 limit_ms = min(commit_timeout_ms, self._options.default_api_timeout_ms)
@@ -161,7 +157,8 @@ class Subscriptions:
                     await self._notify_revoked(self._choice.listener, known, lost=lost, settled_only=not everything)
         finally:
             self._group = None
-            if group is not None:
+            if group is not None and task is not None:
+                await task.ended()
                 await group.leave()
 
     def is_settled(self) -> bool:
@@ -192,11 +189,23 @@ class Subscriptions:
             self._fetcher.why_nothing = "" if self._matching() else no_match
         if self._group is not None:
             self._fetcher.missing = self._cluster.metadata.nonexistent(self._choice.topics)
+            self._report_denied()
             self._rejoin_if_changed(self._group)
             self._group.metadata_updated()
         elif self._choice.is_made_here and self._choice is self._choice_read:
             self._read(self._all_partitions())
         self._wake()
+
+    def _report_denied(self) -> None:
+        """Report a subscribed topic that this client may not see; the others are read, as by Kafka's client.
+
+        Of a topic that is being read a Fetch will say so.
+        """
+        errors, read = self._cluster.metadata.errors, {tp.topic for tp in self._fetcher.states}
+        for name in self._choice.topics:
+            if name not in read and isinstance(error := errors.get(name), TopicAuthorizationFailedError):
+                self.fail(error)
+                return
 
     def _rejoin_if_changed(self, group: GroupSession) -> None:
         """Rejoin if subscribed topics have changed. While the group is being joined, the check follows at the end."""
@@ -274,7 +283,10 @@ class Subscriptions:
         """The partitions of the subscribed topics; of topics that the metadata lack, those that are assigned."""
         self._matched = self._matching() if self._choice.pattern else []
         states, names = self._fetcher.states, self._matched or self._choice.topics
-        found = {name: [tp for tp in states if tp.topic == name] for name in names}
+        found: dict[str, list[TopicPartition]] = {name: [] for name in names}
+        for tp in states:
+            if tp.topic in found:
+                found[tp.topic].append(tp)
         for name in found.keys() & (topics := self._cluster.metadata.topics).keys():
             found[name] = [TopicPartition(name, one.index) for one in topics[name].partitions]
         return [tp for some in found.values() for tp in some]
@@ -305,7 +317,11 @@ class Subscriptions:
         self._failures.add(error, group, lambda: self._group is group is not None)
 
     async def subscribed_topics(self) -> Sequence[str]:
-        """The names of subscribed topics (`Member`). Raises the KafkaError of one that cannot exist or be read."""
+        """The names of subscribed topics (`Member`). Raises the KafkaError of one that cannot exist.
+
+        Without a group, also of one that this client may not see.
+        """
+        in_group = self._options.group_id is not None
         if self._choice.pattern is not None or self.group_pattern is not None:
             self._cluster.topics = None
         elif self._cluster.topics is not None:
@@ -313,9 +329,10 @@ class Subscriptions:
         await self._cluster.refresh()
         for name in self._choice.topics:
             error = self._cluster.metadata.errors.get(name)
-            if error is not None and not error.retriable:
-                raise error
-        if self._options.group_id is not None:
+            if error is None or error.retriable or (in_group and isinstance(error, TopicAuthorizationFailedError)):
+                continue
+            raise error
+        if in_group:
             for name in self._cluster.metadata.nonexistent(self._choice.topics):
                 if name not in self._told_missing:
                     _logger.warning("subscribed topic does not exist: %s", name)
@@ -394,7 +411,8 @@ class Subscriptions:
         self._owners.assigned(group, everything, self._fetcher.states)
         self._read(everything)
         if self._choice.listener is not None:
-            await self._choice.listener.on_partitions_assigned(added)
+            with self._owners.telling(group, added):
+                await self._choice.listener.on_partitions_assigned(added)
         self._rejoin_if_changed(group)
         self._wake()
 

@@ -13,6 +13,7 @@ and takes over others when the coordinator names them. All other partitions are 
     group_metadata.py       `GroupMetadata`: a membership, for a transactional producer (KIP-447)
     group_session.py        the base class of both: `GroupSession`; and `Member`, the interface to the consumer
     group_waits.py          what a member waits for, for the log lines about long waits
+    session_task.py         the task that runs a session, and ends before the member leaves
     sessions.py             the session class of each protocol
     classic_session.py      the background task under the classic protocol
     classic_membership.py   the classic protocol's state machine: builds requests, handles responses and errors
@@ -23,8 +24,8 @@ and takes over others when the coordinator names them. All other partitions are 
 
 Caveats:
     * No share groups.
-    * TOPIC_AUTHORIZATION_FAILED ends the membership under the classic protocol. Under the consumer protocol, the error
-      is reported and the member stays, as with Kafka's Java client under both.
+    * TOPIC_AUTHORIZATION_FAILED and GROUP_AUTHORIZATION_FAILED are reported, and tried again: the membership goes on
+      once somebody gives the right. Kafka's Java client does so under the classic protocol.
     * Members' racks are not sent under the classic protocol; its assignors do not consider racks (KIP-881).
     * A commit that is rejected for an old member epoch is tried again with the new epoch, if this member has owned all
       its partitions meanwhile. Otherwise the application gets StaleMemberEpochError.

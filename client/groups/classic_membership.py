@@ -61,6 +61,7 @@ class ErrorAction(Enum):
     REJOIN = "join again"
     REJOIN_AS_NEW = "join as a new member; the partitions are lost"
     FIND_COORDINATOR = "find the coordinator and retry"
+    REPORT = "report the error to the user, and retry"
     FAIL = "report the error to the user"
 
 
@@ -75,6 +76,8 @@ _ERROR_ACTIONS = {
     ErrorCode.NETWORK_EXCEPTION: ErrorAction.FIND_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT: ErrorAction.FIND_COORDINATOR,
     ErrorCode.BROKER_NOT_AVAILABLE: ErrorAction.FIND_COORDINATOR,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ErrorAction.REPORT,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: ErrorAction.REPORT,
 }
 
 

@@ -11,14 +11,17 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.seams import Seams
 from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.classic_membership import ClassicMembership, ErrorAction, State
-from minikafka.client.groups.group_session import GroupSession, Member, PollOverdue
+from minikafka.client.groups.group_session import PURPOSE, GroupSession, Member, PollOverdue
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, RebalanceInProgressError, error_for
+from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest
 from minikafka.protocol.names import TopicPartition
 
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
 _LEAVE_TIMEOUT_MS = 3_000
+_NAMING_S = 1
+"""How long a member that leaves waits for its member id, which coordinators assign at once."""
 _GRACE_MS = 5_000
 """Added to the rebalance timeout when waiting for JoinGroup and SyncGroup responses."""
 
@@ -66,6 +69,8 @@ class ClassicGroup(GroupSession):
                 await self._react(action, error)
 
     async def _react(self, action: ErrorAction, error: KafkaError) -> None:
+        if action is ErrorAction.REPORT:
+            self._member.fail(error)
         if action is ErrorAction.REJOIN_AS_NEW:
             await self._removed(error)
         if action in (ErrorAction.REJOIN, ErrorAction.REJOIN_AS_NEW):
@@ -84,7 +89,7 @@ class ClassicGroup(GroupSession):
             membership.owned = []
         topics = await self._member.subscribed_topics()
         wait_ms = self._options.max_poll_interval_ms + _GRACE_MS
-        membership.joined(await self._request(membership.join_request(topics), wait_ms))
+        membership.joined(await self._join_response(membership.join_request(topics), wait_ms))
         counts: Mapping[str, int] = {}
         if membership.is_leader:
             counts = await self._member.partition_counts(membership.group_topics)
@@ -93,6 +98,30 @@ class ClassicGroup(GroupSession):
         self._succeeded()
         await self._apply(assigned)
         self.counts.rebalances_ms.add((anyio.current_time() - began) * 1000)
+
+    async def _join_response(self, request: JoinGroupRequest, wait_ms: float) -> JoinGroupResponse:
+        """Send a JoinGroup request. Of one without a member id, `leave` needs the id that the coordinator assigns.
+
+        Without it the group would wait for this member until its session ends. Kafka's client does not leave then.
+        Cancellation is delayed until the response is there, for `_NAMING_S` at most.
+        """
+        if request.member_id or request.group_instance_id is not None:
+            return await self._request(request, wait_ms)
+        node_id = await self._cluster.coordinator(self.group_id)
+        connection = await self._cluster.connection(node_id, PURPOSE)
+        named = anyio.Event()
+
+        def heard(reply: JoinGroupResponse | KafkaError) -> None:
+            if isinstance(reply, JoinGroupResponse):
+                self.membership.member_id = reply.member_id
+            named.set()
+
+        try:
+            return await connection.request(request, timeout_ms=wait_ms, heard=heard)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(_NAMING_S, shield=True):
+                await named.wait()
+            raise
 
     async def _apply(self, assigned: list[TopicPartition]) -> None:
         """Apply the new generation's assignment; partitions revoked under a cooperative protocol require a rejoin."""

@@ -25,7 +25,8 @@ from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 
 _logger = escaped(logging.getLogger("minikafka.client.consumer"))
-_PURPOSE = "group"
+PURPOSE = "group"
+"""The purpose of the connection on which a session sends its requests, which the coordinator may delay."""
 _JOINS_AT_ONCE = 2
 """How many joins in a row, without a successful heartbeat in between, are made without a pause, as in a rebalance."""
 
@@ -292,4 +293,4 @@ class GroupSession(ABC):
 
     async def _request(self, request: Any, timeout_ms: float) -> Any:
         node_id = await self._cluster.coordinator(self.group_id)
-        return await self._cluster.request(request, node_id, purpose=_PURPOSE, timeout_ms=timeout_ms)
+        return await self._cluster.request(request, node_id, purpose=PURPOSE, timeout_ms=timeout_ms)

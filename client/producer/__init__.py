@@ -14,6 +14,7 @@ has failed, the transaction must be aborted. An abort drops the batches that hav
 
     producer.py              `Producer`: options, serializers, `send`, `flush`
     serialization.py         keys and values to bytes
+    refused_records.py       the errors of records that are refused before they are queued
     partitioner.py           murmur2 of keys, and the sticky partition for records without keys
     record_accumulator.py    lanes of batches: order, retries, sequence numbers, deadlines, memory
     producer_batch.py        one batch, `Delivery` and `RecordMetadata`

@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from minikafka.client.argument_checks import checks_arguments
-from minikafka.client.argument_kinds import HeadersArgument, Natural, PartitionIndex, Timestamp, TopicName, shown
+from minikafka.client.argument_kinds import HeadersArgument, Natural, PartitionIndex, Timestamp, TopicName
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Topic
@@ -39,6 +39,7 @@ from minikafka.client.producer.interception import Interception
 from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
 from minikafka.client.producer.record_accumulator import Accumulator, Lane
+from minikafka.client.producer.refused_records import no_memory, no_partition, refused, refusing, too_large
 from minikafka.client.producer.sender import Sender, measure_producer
 from minikafka.client.producer.serialization import (
     NO_HEADERS,
@@ -53,8 +54,7 @@ from minikafka.client.producer.transactions import Transactions
 from minikafka.client.records import ProducerRecord, RecordMetadata
 from minikafka.client.unknown_arguments import refuse
 from minikafka.client.user_code import called
-from minikafka.protocol.counted import counted
-from minikafka.protocol.errors import KafkaError, MessageTooLargeError, RequestTimedOutError
+from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import RECORD_OVERHEAD_BYTES, Headers
 
@@ -76,7 +76,7 @@ class _Target:
         self.available = topic.available or list(range(len(lanes)))
 
 
-@checks_arguments(but=("send",))
+@checks_arguments(but=("send", "send_and_wait"))
 class Producer(ClusterClient):
     """Produces records to Kafka.
 
@@ -141,7 +141,7 @@ class Producer(ClusterClient):
 
         Raises:
             RuntimeError: the producer is transactional, and no transaction is open.
-            AbortableTransactionError, FatalTransactionError: the transaction or the producer has failed.
+            AbortableTransactionError, FatalTransactionError: the transaction or the producer has failed before.
             RequestTimedOutError: `buffer_memory` stayed full for `max_block_ms`.
             UnknownTopicOrPartitionError, …: the topic could not be found within `max_block_ms`.
             MessageTooLargeError: the record is larger than `max_request_size` or `buffer_memory`.
@@ -162,9 +162,10 @@ class Producer(ClusterClient):
             target = None
         is_broken = on_delivery is not None and not callable(on_delivery)
         if target is None or is_broken or self._closed or self._accumulator.used_bytes >= self._options.buffer_memory:
-            read = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
-            topic, partition, timestamp_ms, headers = read
-            target = await self._prepare(topic)
+            with refusing(self._accumulator.transaction):
+                read = read_arguments(topic, partition, timestamp_ms, headers, on_delivery)
+                topic, partition, timestamp_ms, headers = read
+                target = await self._prepare(topic)
         return self._append(target, value, key, partition, timestamp_ms, headers, on_delivery)
 
     async def send_and_wait(
@@ -177,8 +178,11 @@ class Producer(ClusterClient):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersArgument = NO_HEADERS,
         on_delivery: OnDelivery | None = None,
+        **unknown: Never,
     ) -> RecordMetadata:
         """Call `send`, and wait until the record is delivered. Raises as `send`, and the delivery's KafkaError."""
+        if unknown:
+            refuse("send_and_wait", unknown, SENT)
         delivery = await self.send(
             topic,
             value,
@@ -215,7 +219,8 @@ class Producer(ClusterClient):
         for start in range(0, len(values), _SENDS_PER_CHECKPOINT):
             target = self._targets.get(topic)
             if target is None or self._closed or self._accumulator.used_bytes >= self._options.buffer_memory:
-                target = await self._prepare(topic)
+                with refusing(self._accumulator.transaction):
+                    target = await self._prepare(topic)
             end = start + _SENDS_PER_CHECKPOINT
             some = keys[start:end] if keys else [None] * len(values[start:end])
             if hashed and self._options.key_serializer is None:
@@ -364,7 +369,7 @@ class Producer(ClusterClient):
         if timestamp_ms is not None and not (type(timestamp_ms) is int and 0 <= timestamp_ms <= _TIMESTAMP_MAX):
             timestamp_ms = read_timestamp(timestamp_ms)
         if size > self._record_size_max:
-            raise _too_large(target, size, options)
+            raise refused(too_large(target.topic.name, size, options), transaction)
         if partition is None and key is None and options.partitioner is None:
             sticky = target.sticky
             if sticky.left <= 0:
@@ -401,7 +406,9 @@ class Producer(ClusterClient):
         elif type(partition) is not int:
             partition = read_partition(partition)
         if not 0 <= partition < target.partition_count:
-            raise _no_partition(target, partition)
+            raise refused(
+                no_partition(target.topic.name, partition, target.partition_count), self._accumulator.transaction
+            )
         return partition
 
     async def _prepare(self, topic: str) -> _Target:
@@ -421,11 +428,7 @@ class Producer(ClusterClient):
                 await sender.memory_freed()
             self._check_not_closed()
             return target
-        raise RequestTimedOutError(
-            f"no memory for a record within {self._options.max_block_ms} ms (max_block_ms): buffer_memory of"
-            f" {counted(self._options.buffer_memory, 'byte')} is full, as records are sent faster than brokers"
-            f" accept them: {self.cluster.why(None)}"
-        )
+        raise no_memory(self._options, self.cluster.why(None))
 
     def _check_not_closed(self) -> None:
         if self._closed:
@@ -482,15 +485,3 @@ class Producer(ClusterClient):
             drop_undelivered(self._accumulator, self.drop_ahead, left_by)
             if self._sender is not None:
                 self._sender.memory_was_freed()
-
-
-def _too_large(target: _Target, size: int, options: ProducerOptions) -> MessageTooLargeError:
-    name = "max_request_size" if size > options.max_request_size else "buffer_memory"
-    bound = f"{name} is {getattr(options, name)}"
-    return MessageTooLargeError(f"a record of {counted(size, 'byte')} for topic {target.topic.name!r}: {bound}")
-
-
-def _no_partition(target: _Target, partition: object) -> ValueError:
-    return ValueError(
-        f"topic {target.topic.name!r} has no partition {shown(partition)}: it has 0 to {target.partition_count - 1}"
-    )

@@ -26,7 +26,13 @@ from minikafka.client.producer.producer_batch import PendingBatch, not_encoded
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
 from minikafka.client.producer.transactions import PRODUCE_VERSION_MAX, Transactions
 from minikafka.protocol.counted import counted
-from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, UnknownTopicIdError, error_for
+from minikafka.protocol.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    LeaderNotAvailableError,
+    UnknownTopicIdError,
+    error_for,
+)
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.names import TopicPartition
@@ -35,6 +41,7 @@ from minikafka.protocol.types import NIL_UUID
 
 _logger = escaped(logging.getLogger("minikafka.client.producer"))
 _VERSION_WITH_IDS = 13
+_NEEDED = ": it needs WRITE on a topic or IDEMPOTENT_WRITE on the cluster; enable_idempotence=False needs neither"
 
 
 class TopicSends:
@@ -420,7 +427,9 @@ class Sender:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=(1 << 31) - 1)
         response = await self._cluster.request(request)
         if response.error_code:
-            raise error_for(response.error_code, "InitProducerId failed")
+            error = error_for(response.error_code)
+            needed = _NEEDED if isinstance(error, ClusterAuthorizationFailedError) else ""
+            raise error_for(response.error_code, f"getting a producer id failed: {error.message}{needed}")
         self._accumulator.identity = ProducerIdentity(response.producer_id, response.producer_epoch)
 
 

@@ -88,6 +88,13 @@ _ABORT = frozenset({
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
 })
+DENIALS = frozenset({
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+})
+"""The errors that say that a right is missing."""
 _FATAL_FOR_BATCHES = frozenset({
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -264,11 +271,15 @@ class TransactionState:
         return error
 
     def refused(self, error: Exception) -> None:
-        """Note that a record was refused after `send` had returned. Source: `maybeTransitionToErrorState` in `doSend`.
+        """Note that a record of the open transaction was refused before it was queued.
 
         A commit of which the coordinator may know goes on: `send` was called beside it, not before it.
+
+        Source: `KafkaProducer.doSend` and `TransactionManager.maybeTransitionToErrorState`.
         """
-        if not self.ending:
+        if isinstance(error, KafkaError) and error.code in _FATAL_FOR_BATCHES:
+            self.fail(error)
+        elif not self.ending:
             self.must_abort(error if isinstance(error, KafkaError) else _refusal(error))
 
     def times_out_with(self, error: KafkaError) -> bool:

@@ -20,7 +20,14 @@ from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.record_accumulator import Accumulator, ProducerIdentity
-from minikafka.client.producer.transaction_state import Phase, Reaction, TransactionAborted, TransactionState, reaction
+from minikafka.client.producer.transaction_state import (
+    DENIALS,
+    Phase,
+    Reaction,
+    TransactionAborted,
+    TransactionState,
+    reaction,
+)
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import ConcurrentTransactionsError, KafkaError, RequestTimedOutError, error_for
 from minikafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -430,6 +437,8 @@ class Transactions:
             case _:
                 state.fail(error)
         self._sender.pump()
+        if error.code in DENIALS:  # Another attempt is in vain: Kafka's client raises these as they are, too.
+            raise error
         state.check_committing()
 
 

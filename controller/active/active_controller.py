@@ -7,7 +7,7 @@ heartbeat counts as contact when it arrives, not when its turn in the queue come
 itself delayed reads waiting heartbeats before it fences. Trio: timers.
 """
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from random import Random
 from typing import Any
 
@@ -15,14 +15,19 @@ import structlog
 import trio
 
 from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome, TermEnded
-from minikafka.controller.decisions import broker_fencing, leader_balancing
+from minikafka.controller.decisions import broker_fencing, delegation_tokens, leader_balancing
 from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.decisions.broker_sessions import BrokerSessions
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.decisions.request_table import IN_STEPS, elements_decided_about
 from minikafka.controller.metadata.cluster_ids import new_cluster_id
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import BrokerChange
+from minikafka.controller.metadata.records import BrokerChange, Record
+from minikafka.controller.quotas.changes import quota_changes, quotas_now
+from minikafka.controller.quotas.mutations import MutationQuota, MutationQuotas
+from minikafka.controller.quotas.rates import Samples
+from minikafka.controller.security.access import UNRESTRICTED, Access
+from minikafka.controller.security.token_secrets import secret_of
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -30,6 +35,7 @@ from minikafka.protocol.messages.broker_registration import BrokerRegistrationRe
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from minikafka.storage.steps import at_once, in_steps
 
 __all__ = ["ActiveController"]
 
@@ -74,6 +80,9 @@ class ActiveController:
         self._controllers = controllers
         self._own_epoch = own_epoch
         self._sessions_changed = trio.Event()
+        window_ms = static.number("controller.quota.window.size.seconds") * 1000
+        self._mutations = MutationQuotas(Samples(static.number("controller.quota.window.num"), window_ms))
+        at_once(quotas_now(image.quotas, self._mutations.set))
         epochs = {node_id: broker.epoch for node_id, broker in image.brokers.items()}
         self.sessions.reset(_now_ms(), epochs, term.start_offset)
 
@@ -84,6 +93,9 @@ class ActiveController:
             nursery.start_soon(self.term.run)
             nursery.start_soon(self._fence_expired_brokers)
             nursery.start_soon(self._repeat, LEADERLESS_CHECK_S, leader_balancing.electing_leaderless)
+            if secret_of(static) is not None:
+                interval_s = static.number("delegation.token.expiry.check.interval.ms") / 1000
+                nursery.start_soon(self._repeat, interval_s, delegation_tokens.ending, 0)
             if static.value("auto.leader.rebalance.enable"):
                 interval_s = float(static.number("leader.imbalance.check.interval.seconds"))
                 nursery.start_soon(self._repeat, interval_s, leader_balancing.electing_preferred)
@@ -99,13 +111,14 @@ class ActiveController:
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    async def handle(self, request: Any, version: int) -> Outcome[Any]:
+    async def handle(self, request: Any, version: int, access: Access = UNRESTRICTED) -> Outcome[Any]:
         """Decide about a request; return once the decision is committed and applied on this node. CreateTopics and
         CreatePartitions also wait until all live brokers have applied it, at most for the request's timeout.
 
         Args:
             request: a request that changes metadata, as forwarded by a node (`decisions/forwarding_rules.py`).
             version: the version of the request.
+            access: what the client of the request may do.
 
         Raises:
             KafkaError: the request fails as a whole.
@@ -116,19 +129,45 @@ class ActiveController:
             raise UnsupportedVersionError(f"the controller does not handle {type(request).__name__}")
         if isinstance(request, BrokerHeartbeatRequest):
             self.contact(request.broker_id, request.broker_epoch, request.current_metadata_offset)
+        quota = self._mutation_quota(request, version, access)
         outcome = await self.term.submit(
-            lambda image: decide(image, request, self._context(version)), elements_decided_about(request)
+            lambda image: decide(image, request, self._context(version, access, quota)),
+            elements_decided_about(request),
         )
         self._update_sessions(request, outcome)
         if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest) and outcome.decision.records:
             with trio.move_on_after(max(0, min(request.timeout_ms, KNOWN_TO_ALL_MS_MAX)) / 1000):
                 await self._applied_by_all(outcome.end_offset)
+        if quota is not None:
+            outcome.reply.throttle_time_ms = quota.left_ms(_now_ms())
         return outcome
 
-    def _context(self, version: int = 0) -> Context:
-        now_ms, controllers, own = _now_ms(), self._controllers(), self._own_epoch()
+    async def apply_quotas(self, records: Sequence[Record]) -> None:
+        """Take the quotas that committed records change."""
+        await in_steps(quota_changes(records, self._mutations.set))
+
+    def _mutation_quota(self, request: Any, version: int, access: Access) -> MutationQuota | None:
+        """What the client of a request may create and delete; None without a limit. A node itself has none."""
+        if access == UNRESTRICTED:
+            return None
+        return self._mutations.of(request, version, access.principal.name, access.client_id, _now_ms())
+
+    def _context(
+        self, version: int = 0, access: Access = UNRESTRICTED, mutations: MutationQuota | None = None
+    ) -> Context:
         return Context(
-            self._static, self._random, version, self._log_levels, self.sessions, now_ms, True, controllers, own
+            self._static,
+            self._random,
+            version,
+            self._log_levels,
+            self.sessions,
+            _now_ms(),
+            self.term.now_ms(),
+            forwarded=True,
+            controllers=self._controllers(),
+            own_epoch=self._own_epoch(),
+            access=access,
+            mutations=mutations,
         )
 
     def _update_sessions(self, request: Any, outcome: Outcome[Any]) -> None:
@@ -197,10 +236,10 @@ class ActiveController:
         await self._decide_all(deciding)
         self._wake()
 
-    async def _repeat(self, interval_s: float, deciding: PeriodicDecision) -> None:
+    async def _repeat(self, interval_s: float, deciding: PeriodicDecision, brokers_min: int = 2) -> None:
         while True:
             await trio.sleep(interval_s)
-            while len(self._image.brokers) < 2:  # There is nothing to balance: do not wake an idle node.
+            while len(self._image.brokers) < brokers_min:  # There is nothing to balance: do not wake an idle node.
                 await self._sessions_changed.wait()
             await self._decide_all(deciding)
 

@@ -17,7 +17,6 @@ import trio
 from minikafka.controller.active.request_queue import QUEUE_MAX, Decide, PendingDecision, RequestQueue
 from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.metadata.image import Image, Topic
-from minikafka.controller.metadata.metadata_log import encoding_decisions
 from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.controller.raft.raft import NotLeader
@@ -76,6 +75,7 @@ class LeadershipTerm:
 
     Attributes:
         start_offset: the end of the metadata log when this node was elected.
+        now_ms: see above.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class LeadershipTerm:
         self._decided = copy_image(image)
         self.start_offset = self._end_offset = self._applied = end_offset
         self._append = append
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._may_refuse = may_refuse
         self._refusals = _Refusals()
         self._pending: deque[PendingDecision[Any]] = deque()
@@ -111,7 +111,7 @@ class LeadershipTerm:
             if self._ended:  # the term ended after the queue handed it over and before this task ran
                 first.fail(TermEnded(certain=True))
                 return
-            decided = await in_steps(self._queue.deciding(first, self._decided))
+            decided = await in_steps(self._queue.deciding(first, self._decided, self.now_ms()))
             if await self._write(decided):
                 self._pending += decided
                 self.applied(self._applied)  # A decision without records is done if all that it depends on is applied.
@@ -162,13 +162,12 @@ class LeadershipTerm:
     async def _write(self, decided: Sequence[PendingDecision[Any]]) -> bool:
         """Append the decisions, one batch each, without waiting for their commit: several writes may be in flight.
 
-        Other tasks run while the decisions are encoded, but only this task decides. Returns False if nothing was
-        written: this node is no longer the leader (`end` was called meanwhile, or will be), or the disk is full.
+        Returns False if nothing was written: this node is no longer the leader (`end` was called while the requests
+        were decided, or will be), or the disk is full.
         """
         written = False
         try:
-            data = await in_steps(encoding_decisions([one.records for one in decided], self._now_ms()))
-            written = not self._ended and self._append_batches(data, decided)
+            written = not self._ended and self._append_batches(decided)
         except KafkaStorageError as error:
             if not self._may_refuse():
                 raise
@@ -185,7 +184,10 @@ class LeadershipTerm:
         await self._wait_for_pending(0)
         self._decided = copy_image(self._image)
 
-    def _append_batches(self, data: bytes, decided: Sequence[PendingDecision[Any]]) -> bool:
+    def _append_batches(self, decided: Sequence[PendingDecision[Any]]) -> bool:
+        data = b"".join([pending.batch for pending in decided])
+        for pending in decided:
+            pending.batch = b""
         if data:
             try:
                 end_offset = self._append(data)
@@ -244,5 +246,7 @@ def copy_image(image: Image) -> Image:
         features=dict(image.features),
         quotas={entity: dict(values) for entity, values in image.quotas.items()},
         scram=dict(image.scram),
+        acls=dict(image.acls),
+        tokens=dict(image.tokens),
         colliding={name: list(names) for name, names in image.colliding.items()},
     )

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 from minikafka.controller.active.active_controller import ActiveController
 from minikafka.controller.active.leadership_term import Outcome
+from minikafka.controller.decisions.access_checks import check_access
 from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.decisions.update_features import NO_ERROR, refusal
 from minikafka.controller.metadata.features import KRAFT_VERSION
+from minikafka.controller.security.access import Access
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -43,14 +45,18 @@ class Quorum(Protocol):
         ...
 
 
-async def carry_out(quorum: Quorum | None, active: ActiveController, request: Any, version: int) -> Outcome[Any]:
-    """Carry out a request and return its outcome. Raises the errors of `ActiveController.handle`."""
+async def carry_out(
+    quorum: Quorum | None, active: ActiveController, request: Any, version: int, access: Access
+) -> Outcome[Any]:
+    """Carry out a request and return its outcome. Raises the errors of `ActiveController.handle`, and
+    ClusterAuthorizationFailedError if the client may not send such a request."""
+    check_access(request, access)
     assert quorum is not None, "the active controller's node leads the quorum"
     if isinstance(request, _VOTER_REQUESTS) and quorum.kraft_version:
         return Outcome(Decision([], await quorum.answer(request)), 0)
     if isinstance(request, UpdateFeaturesRequest):
         return await _update_features(quorum, active, request, version)
-    return await active.handle(request, version)
+    return await active.handle(request, version, access)
 
 
 async def _update_features(

@@ -62,6 +62,9 @@ The files::
     list_config_resources.py        ListConfigResources
 
     client_quotas.py                AlterClientQuotas, DescribeClientQuotas
+    acls.py                         CreateAcls, DeleteAcls, DescribeAcls
+    delegation_tokens.py            CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken; what clients see
+    access_checks.py                the operation on the cluster that a request needs as a whole
     scram_credentials.py            AlterUserScramCredentials, DescribeUserScramCredentials
     update_features.py              UpdateFeatures
     allocate_producer_ids.py        AllocateProducerIds

@@ -21,15 +21,15 @@ INITIAL_METADATA_VERSION = "initial.metadata.version"
 
 
 def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
-    """The cluster id, the feature levels, and the cluster-wide dynamic configs.
+    """The cluster id, the feature levels, the cluster-wide dynamic configs, and the first users.
 
-    If the directories were formatted, the feature levels are those that they were formatted with.
+    If the directories were formatted, the feature levels and users are those that they were formatted with.
 
     Eligible leader replicas require that min.insync.replicas is a cluster-wide dynamic config (KIP-966).
     """
     chosen = level_of_release(static.given.get(INITIAL_METADATA_VERSION, ""))
-    if static.formatted_levels:
-        defaults = {name: low for name, (low, _, _) in FEATURES.items()} | dict(static.formatted_levels)
+    if static.formatted.levels:
+        defaults = {name: low for name, (low, _, _) in FEATURES.items()} | dict(static.formatted.levels)
     else:
         defaults = levels_of_new_cluster(FEATURES[METADATA_VERSION][2] if chosen is None else chosen)
     levels = [FeatureRecord(name, level) for name, level in sorted(defaults.items()) if level]
@@ -38,4 +38,5 @@ def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
         ClusterRecord(cluster_id),
         *levels,
         ConfigRecord(ResourceType.BROKER, ALL_BROKERS, MIN_ISR, min_isr),
+        *static.formatted.users,
     ]

@@ -8,7 +8,14 @@ from collections.abc import Collection, Mapping
 from minikafka.controller.metadata.features import cordons_directories
 from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
 from minikafka.protocol.settings.declaration import PER_BROKER
-from minikafka.protocol.settings.registry import BROKER_SETTINGS, NODE_SETTINGS, InvalidSetting, listener_base_name
+from minikafka.protocol.settings.registry import (
+    BROKER_SETTINGS,
+    LISTENER_LIMITS,
+    NODE_SETTINGS,
+    STORE_SETTINGS,
+    InvalidSetting,
+    listener_base_name,
+)
 from minikafka.protocol.settings.value_types import NotOfType, parse_int
 
 __all__ = [
@@ -60,7 +67,7 @@ def check(wanted: Mapping[str, str], *, per_broker: bool) -> None:
     _refuse("Cannot update these configs dynamically", [name for name in wanted if _is_fixed(name)])
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
-        [name for name in wanted if name in _OF_LISTENERS],
+        [name for name in wanted if name in STORE_SETTINGS],
     )
     for name, setting in known.items():
         try:
@@ -72,22 +79,29 @@ def check(wanted: Mapping[str, str], *, per_broker: bool) -> None:
     if not per_broker:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",
-            [name for name, setting in known.items() if setting.update_mode == PER_BROKER],
+            [name for name in wanted if _is_per_broker(name)],
         )
-    _refuse("minikafka cannot change these while it runs", [name for name in wanted if name in _SOCKETS])
+    _refuse("minikafka cannot change these while it runs", [name for name in wanted if name in _AT_START])
+
+
+def _is_per_broker(name: str) -> bool:
+    base, setting = listener_base_name(name), BROKER_SETTINGS.get(name)
+    is_per_broker = setting is not None and setting.update_mode == PER_BROKER
+    return is_per_broker if base is None else base not in LISTENER_LIMITS
 
 
 def _is_fixed(name: str) -> bool:
     return name in NODE_SETTINGS and NODE_SETTINGS[name].read_only
 
 
-_OF_LISTENERS = frozenset(
-    name
-    for name in NODE_SETTINGS
-    if name.startswith(("ssl.key", "ssl.truststore")) and name != "ssl.keymanager.algorithm"
-)
 _NEVER_ZERO = frozenset(["log.retention.ms", "log.roll.ms"])
-_SOCKETS = frozenset(["listeners", "listener.security.protocol.map"])
+_AT_START = frozenset([
+    "listeners",
+    "listener.security.protocol.map",
+    "metrics.listener",
+    "metrics.listener.password",
+    "metrics.listener.username",
+])  # fmt: skip
 
 
 def _refuse(problem: str, names: list[str]) -> None:

@@ -139,19 +139,20 @@ def _is_address(text: str) -> bool:
         return False
 
 
-_LARGEST = {SettingType.INT: 2**31 - 1, SettingType.LONG: 2**63 - 1}
+_LARGEST: dict[SettingType, float] = {SettingType.INT: 2.0**31 - 1, SettingType.LONG: 2.0**63}
 
 
 def _check_value(key: str, value: float, keys: Mapping[str, SettingType]) -> None:
     kind = keys.get(key)
     if kind is None:
         raise InvalidRequestError(f"Invalid configuration key {key}")
-    if not value > 0:
+    if value <= 0:  # Not a number is accepted, as by Kafka.
         raise InvalidRequestError(f"Quota {key} must be greater than 0")
     if kind not in _LARGEST:
         return
     if value > _LARGEST[kind]:
-        raise InvalidRequestError(f"Proposed value for {key} is too large for a {kind.name}.")
+        article = "an" if kind is SettingType.INT else "a"
+        raise InvalidRequestError(f"Proposed value for {key} is too large for {article} {kind.name}.")
     if value % 1.0 > 1e-6:
         raise InvalidRequestError(f"{key} cannot be a fractional value.")
 

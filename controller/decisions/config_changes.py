@@ -19,6 +19,7 @@ from minikafka.controller.decisions import (
     group_config_validation,
     log_levels,
 )
+from minikafka.controller.decisions.access_checks import on_cluster, on_topic
 from minikafka.controller.decisions.decision import Context, check_size
 from minikafka.controller.decisions.eligible_leader_replicas import cleared_by_config_change
 from minikafka.controller.decisions.topic_config_validation import check_topic_settings
@@ -27,12 +28,16 @@ from minikafka.controller.metadata.records import ConfigRecord, Record
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, RECORDS_IN_A_STEP
 from minikafka.controller.settings.effective_settings import ResourceType
 from minikafka.controller.settings.metadata_log_settings import data_directories
+from minikafka.protocol.acl_codes import AclOperation, AclResourceType
 from minikafka.protocol.errors import (
     BrokerIdNotRegisteredError,
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
     InvalidConfigError,
     InvalidRequestError,
     KafkaError,
     PolicyViolationError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     without_frames,
 )
@@ -129,12 +134,35 @@ def _altering(
 ) -> Generator[None, None, None]:
     yield from _after_many(alteration)
     _check_form(alteration)
+    _check_access(alteration, context)
     if alteration.kind == ResourceType.BROKER_LOGGER and not (alteration.replace or context.forwarded):
         altered.log_levels.update(_levels(alteration, context))
     else:
         records = yield from _deciding(image, alteration, context)
         check_size(altered.records, records)
         altered.records += records
+
+
+def _check_access(alteration: Alteration, context: Context) -> None:
+    """A node that receives a request checks the access to its own log levels, the active controller all others.
+
+    Raises:
+        ClusterAuthorizationFailedError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the client may
+            not change the configs of the resource.
+    """
+    access, operation, name = context.access, AclOperation.ALTER_CONFIGS, alteration.name
+    if not context.forwarded and alteration.kind != ResourceType.BROKER_LOGGER:
+        return
+    match alteration.kind:
+        case ResourceType.TOPIC:
+            if not on_topic(access, operation, name):
+                raise TopicAuthorizationFailedError
+        case ResourceType.GROUP:
+            if not access.allows(operation, AclResourceType.GROUP, name):
+                raise GroupAuthorizationFailedError
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
+            if not on_cluster(access, operation):
+                raise ClusterAuthorizationFailedError
 
 
 def _after_many(alteration: Alteration) -> Generator[None, None, None]:

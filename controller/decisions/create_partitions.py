@@ -6,12 +6,14 @@ Source: `ControllerApis.createPartitions`, `ReplicationControlManager.createPart
 from collections import Counter
 from collections.abc import Generator
 
+from minikafka.controller.decisions.access_checks import on_topic
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
 from minikafka.controller.decisions.manual_assignments import check_assignment, new_partitions
 from minikafka.controller.decisions.replica_placement import placing_partitions
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import PartitionRecord, Record
-from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, mapping
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
@@ -19,9 +21,11 @@ from minikafka.protocol.errors import (
     KafkaError,
     PolicyViolationError,
     RequestTimedOutError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from minikafka.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
@@ -37,16 +41,21 @@ def deciding(
 ) -> Generator[None, None, Decision[CreatePartitionsResponse]]:
     """Decide in steps: each valid topic gets new partitions. A topic whose records do not fit into the batch fails."""
     counts = Counter(topic.name for topic in request.topics)
-    if request.timeout_ms <= 0 and 1 in counts.values():
+    named = [topic.name for topic in request.topics if counts[topic.name] == 1]
+    allowed = yield from mapping(lambda name: on_topic(context.access, AclOperation.ALTER, name), named)
+    if request.timeout_ms <= 0 and any(allowed):
         error = RequestTimedOutError()
         timed_out = [_result(topic.name, error) for topic in request.topics]
         return Decision([], CreatePartitionsResponse(results=timed_out))
     duplicate = InvalidRequestError("Duplicate topic name.")
     results = [_result(name, duplicate) for name in counts if counts[name] > 1]
+    denied = TopicAuthorizationFailedError()
+    may_alter = dict(zip(named, allowed, strict=True))
+    results += [_result(name, denied) for name in named if not may_alter[name]]
     records: list[Record] = []
     pauses = Pauses(ELEMENTS_IN_A_STEP)
     for wanted in request.topics:
-        if counts[wanted.name] > 1:
+        if not may_alter.get(wanted.name):
             continue
         if pauses.is_due():
             yield
@@ -80,6 +89,7 @@ def _new_partitions(
         raise UnknownTopicOrPartitionError
     now = len(topic.partitions)
     additional = _additional(wanted, now)
+    context.count_partitions(additional)
     if wanted.assignments is None:
         replicas = yield from placing_partitions(
             image,
@@ -88,7 +98,7 @@ def _new_partitions(
             random=context.random,
         )
     else:
-        replicas = _assigned(wanted, topic, additional, image)
+        replicas = _assigned(wanted.assignments, topic, image)
     return (yield from new_partitions(image, topic.id, now, replicas))
 
 
@@ -100,18 +110,20 @@ def _additional(wanted: CreatePartitionsTopic, now: int) -> int:
         raise InvalidPartitionsError(
             f"The topic {wanted.name} currently has {now} partition(s); {wanted.count} would not be an increase."
         )
-    if wanted.count - now > RECORDS_MAX:
+    additional = wanted.count - now
+    if additional > RECORDS_MAX:
         raise PolicyViolationError("Unable to perform excessively large batch operation.")
-    return wanted.count - now
-
-
-def _assigned(wanted: CreatePartitionsTopic, topic: Topic, additional: int, image: Image) -> list[tuple[int, ...]]:
-    assignments = wanted.assignments or []
-    if len(assignments) != additional:
+    if wanted.assignments is not None and len(wanted.assignments) != additional:
         raise InvalidReplicaAssignmentError(
-            f"Attempted to add {additional} additional partition(s), but only {len(assignments)} assignment(s) "
+            f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} assignment(s) "
             "were specified."
         )
+    return additional
+
+
+def _assigned(
+    assignments: list[CreatePartitionsAssignment], topic: Topic, image: Image
+) -> list[tuple[int, ...]]:
     for assignment in assignments:
         check_assignment(image, assignment.broker_ids, len(topic.partitions[0].replicas))
     return [tuple(assignment.broker_ids) for assignment in assignments]

@@ -9,15 +9,19 @@ Source: `ControllerApis.createTopics`, `ReplicationControlManager.createTopics`.
 from collections import Counter
 from collections.abc import Generator
 
+from minikafka.controller.decisions.access_checks import on_cluster, on_topic
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
 from minikafka.controller.decisions.manual_assignments import check_assignment, initial_isr, new_partitions
 from minikafka.controller.decisions.replica_placement import placing_partitions
 from minikafka.controller.decisions.topic_config_validation import check_topic_settings
 from minikafka.controller.metadata.image import Image, has_collision_characters, unify_collision_characters
 from minikafka.controller.metadata.records import ConfigRecord, Record, TopicRecord
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, mapping
+from minikafka.controller.security.access import Access
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import (
+    ErrorCode,
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
@@ -28,6 +32,7 @@ from minikafka.protocol.errors import (
     PolicyViolationError,
     RequestTimedOutError,
     TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
 )
 from minikafka.protocol.messages.create_topics import (
     CreatableTopic,
@@ -53,7 +58,9 @@ def deciding(
     image: Image, request: CreateTopicsRequest, context: Context
 ) -> Generator[None, None, Decision[CreateTopicsResponse]]:
     """Decide in steps: the records of the valid topics, and the first error of each invalid topic."""
-    refused, wanted = _refuse_names(request.topics)
+    refused, named = _refuse_names(request.topics)
+    denied, wanted = yield from _refuse_strangers(named, context.access)
+    refused += denied
     if wanted and request.timeout_ms <= 0:
         return Decision([], CreateTopicsResponse(topics=[_refusal(one.name, TIMED_OUT) for one in request.topics]))
     try:
@@ -77,6 +84,18 @@ def _refuse_names(topics: list[CreatableTopic]) -> tuple[list[CreatableTopicResu
         problem = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         refused.append(_refusal(METADATA_TOPIC, InvalidRequestError(problem)))
     return refused, [topic for topic in topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
+
+
+def _refuse_strangers(
+    topics: list[CreatableTopic], access: Access
+) -> Generator[None, None, tuple[list[CreatableTopicResult], list[CreatableTopic]]]:
+    """Errors for topics that the client may not create, whether they exist or not, and the remaining topics."""
+    if on_cluster(access, AclOperation.CREATE, log_denied=False):
+        return [], topics
+    allowed = yield from mapping(lambda topic: on_topic(access, AclOperation.CREATE, topic.name), topics)
+    error = TopicAuthorizationFailedError("Authorization failed.")
+    refused = [_refusal(topic.name, error) for topic, may in zip(topics, allowed, strict=True) if not may]
+    return refused, [topic for topic, may in zip(topics, allowed, strict=True) if may]
 
 
 def _check_count(topics: list[CreatableTopic], context: Context) -> None:
@@ -123,9 +142,15 @@ def _create(
     topic_id = context.new_id()
     replicas = _assigned(topic, image) if topic.assignments else (yield from _counted(topic, image, context))
     partitions = yield from new_partitions(image, topic_id, 0, replicas)
+    context.count_partitions(len(partitions))
     records: list[Record] = [TopicRecord(topic_id, topic.name)]
     records.extend(ConfigRecord(ResourceType.TOPIC, topic.name, *pair) for pair in sorted(settings.items()))
     records.extend(partitions)
+    if not on_topic(context.access, AclOperation.DESCRIBE_CONFIGS, topic.name, log_denied=False):
+        hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return records, CreatableTopicResult(
+            name=topic.name, topic_id=topic_id, error_message=None, topic_config_error_code=hidden
+        )
     result = CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,

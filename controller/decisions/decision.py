@@ -9,6 +9,8 @@ from minikafka.controller.decisions.broker_sessions import BrokerSessions
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
+from minikafka.controller.quotas.mutations import MutationQuota
+from minikafka.controller.security.access import UNRESTRICTED, Access
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.errors import PolicyViolationError
@@ -47,9 +49,12 @@ class Context:
         log_levels: level by logger of the deciding node.
         sessions: the broker sessions of the active controller; none where a node decides its own part of a request.
         now_ms: the time in milliseconds, on the clock of the sessions.
+        wall_ms: the time in milliseconds since 1970.
         forwarded: whether another node received the request and has handled its own part (`forwarding_rules.py`).
         controllers: the ids of the voters.
         own_epoch: the broker epoch of the deciding process; -1 before it is registered as a broker.
+        access: what the client of the request may do.
+        mutations: how many partitions the client may create and delete now; None if no quota limits it.
     """
 
     static: StaticSettings
@@ -58,9 +63,12 @@ class Context:
     log_levels: Mapping[str, str] = field(default_factory=dict)
     sessions: BrokerSessions = field(default_factory=BrokerSessions)
     now_ms: int = 0
+    wall_ms: int = 0
     forwarded: bool = False
     controllers: Collection[int] = ()
     own_epoch: int = -1
+    access: Access = UNRESTRICTED
+    mutations: MutationQuota | None = None
     _settings: list[EffectiveSettings] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def settings(self, image: Image) -> EffectiveSettings:
@@ -68,6 +76,11 @@ class Context:
         if not self._settings or self._settings[0].image is not image:
             self._settings[:] = [EffectiveSettings(self.static, image)]
         return self._settings[0]
+
+    def count_partitions(self, count: int) -> None:
+        """Count partitions that the request creates or deletes. Raises ThrottlingQuotaExceededError."""
+        if self.mutations is not None:
+            self.mutations.count(count)
 
     def new_id(self) -> bytes:
         """A new random 16-byte id."""

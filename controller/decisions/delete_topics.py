@@ -5,18 +5,25 @@ Source: `ControllerApis.deleteTopics`.
 
 from collections import Counter
 from collections.abc import Generator
+from functools import partial
 
+from minikafka.controller.decisions.access_checks import on_cluster, on_topic
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import RemoveTopic
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
+from minikafka.controller.security.access import Access
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import (
     InvalidRequestError,
     KafkaError,
     RequestTimedOutError,
+    ThrottlingQuotaExceededError,
+    TopicAuthorizationFailedError,
     TopicDeletionDisabledError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
+    without_frames,
 )
 from minikafka.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -55,13 +62,31 @@ def deciding(
     results += [_result(*one, error) for one in counts if (error := _duplicate(one, counts))]
     if pauses.is_due(items=len(requested)):
         yield
-    found, missing = yield from _finding(image, [one for one in counts if counts[one] == 1 and not _malformed(one)])
-    records = [RemoveTopic(topic_id) for topic_id in found]
-    deleted = [_result(name, topic_id, None) for topic_id, name in found.items()]
+    found, missing = yield from _finding(
+        image, [one for one in counts if counts[one] == 1 and not _malformed(one)], context.access
+    )
+    records, deleted = _deleted(found, image, context)
     return Decision([*records], DeleteTopicsResponse(responses=results + missing + deleted))
 
 
 decide = without_pauses(deciding)
+
+
+def _deleted(
+    found: dict[bytes, str], image: Image, context: Context
+) -> tuple[list[RemoveTopic], list[DeletableTopicResult]]:
+    """The records that delete these topics, and the results; a topic above the client's quota is not deleted."""
+    records: list[RemoveTopic] = []
+    results: list[DeletableTopicResult] = []
+    for topic_id, name in found.items():
+        try:
+            context.count_partitions(len(image.topics_by_id[topic_id].partitions))
+        except ThrottlingQuotaExceededError as error:
+            results.append(_result(name, topic_id, without_frames(error)))
+        else:
+            records.append(RemoveTopic(topic_id))
+            results.append(_result(name, topic_id, None))
+    return records, results
 
 
 def _disabled(requested: list[RequestedTopic], version: int) -> list[DeletableTopicResult]:
@@ -88,9 +113,12 @@ def _duplicate(one: RequestedTopic, counts: Counter[RequestedTopic]) -> KafkaErr
 
 
 def _finding(
-    image: Image, requested: list[RequestedTopic]
+    image: Image, requested: list[RequestedTopic], access: Access
 ) -> Generator[None, None, tuple[dict[bytes, str], list[DeletableTopicResult]]]:
-    """The names of the topics that exist, by topic id, and the errors for the other topics."""
+    """The names of the topics that exist, by topic id, and the errors for the other topics. Who may not describe a
+    topic learns of its id whether it exists, as in Kafka, but not its name; and of a name nothing."""
+    may = partial(_may, access, on_cluster(access, AclOperation.DELETE, log_denied=False))
+    denied = TopicAuthorizationFailedError()
     found: dict[bytes, str] = {}
     refused: list[DeletableTopicResult] = []
     pauses = Pauses(ELEMENTS_IN_A_STEP)
@@ -100,21 +128,32 @@ def _finding(
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             refused.append(_result(None, topic_id, UnknownTopicIdError("This server does not host this topic ID.")))
-        else:
+        elif may(AclOperation.DELETE, topic.name):
             found[topic_id] = topic.name
+        else:
+            shown = topic.name if may(AclOperation.DESCRIBE, topic.name) else None
+            refused.append(_result(shown, topic_id, denied))
     for name in [name for name, _ in requested if name is not None]:
         if pauses.is_due():
             yield
         topic = image.topics.get(name)
-        if topic is None:
+        if not may(AclOperation.DESCRIBE, name):
+            refused.append(_result(name, NIL_UUID, denied))
+        elif topic is None:
             unknown = UnknownTopicOrPartitionError("This server does not host this topic-partition.")
             refused.append(_result(name, NIL_UUID, unknown))
+        elif not may(AclOperation.DELETE, name):
+            refused.append(_result(name, NIL_UUID, denied))
         elif found.pop(topic.id, None) is not None:
             problem = "The provided topic name maps to an ID that was already supplied."
             refused.append(_result(name, topic.id, InvalidRequestError(problem)))
         else:
             found[topic.id] = name
     return found, refused
+
+
+def _may(access: Access, may_all: bool, operation: AclOperation, name: str) -> bool:
+    return may_all or on_topic(access, operation, name)
 
 
 def _result(name: str | None, topic_id: bytes, error: KafkaError | None) -> DeletableTopicResult:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minikafka.controller.decisions import alter_configs, broker_config_validation, incremental_alter_configs
+from minikafka.controller.decisions.access_checks import on_cluster
 from minikafka.controller.decisions.config_changes import OperationKind
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.controller.settings.effective_settings import ALL_BROKERS, ResourceType
+from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import InvalidRequestError
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
@@ -25,7 +27,7 @@ from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlt
 from minikafka.protocol.shortened import shortened
 from minikafka.storage.steps import Pauses
 
-__all__ = ["Split", "splitting", "splitting_at_controller"]
+__all__ = ["Split", "part_of", "settings_after", "splitting", "splitting_at_controller"]
 
 TYPES = frozenset(ResourceType)
 
@@ -93,6 +95,10 @@ def splitting_at_controller(image: Image, request: Any, context: Context) -> Gen
         if answer.resource_type not in TYPES:
             answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             answer.error_message = f"Unknown resource type {answer.resource_type}."
+        elif answer.resource_type == ResourceType.BROKER and not on_cluster(
+            context.access, AclOperation.ALTER_CONFIGS
+        ):
+            answer.error_code, answer.error_message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
         elif answer.resource_type == ResourceType.BROKER:
             answer.error_code = ErrorCode.INVALID_REQUEST
             name = shortened(answer.resource_name)
@@ -106,6 +112,25 @@ def _as_a_map(configs: list[Any]) -> list[Any]:
         if config.value is None and getattr(config, "config_operation", None) == OperationKind.SET:
             config.config_operation = OperationKind.DELETE
     return [config for config in last if config.value is not None or hasattr(config, "config_operation")]
+
+
+def settings_after(
+    image: Image, request: Any, resource: Any, context: Context
+) -> Generator[None, None, Image | None]:
+    """The configs of brokers as a resource of a request would change them on the receiving broker.
+
+    None if they would not be changed: the client may not, or they are refused here or are of another node.
+    """
+    if _is_own(resource.resource_type, resource.resource_name, context):
+        return None
+    if not on_cluster(context.access, AclOperation.ALTER_CONFIGS, log_denied=False):
+        return None
+    alone = type(request)(resources=[resource], validate_only=False)
+    image = _configs_of_brokers(image, alone, context)
+    decision = yield from _deciding(image, alone, context)
+    for record in decision.records:
+        image.apply(record)
+    return image
 
 
 def _configs_of_brokers(image: Image, request: Any, context: Context) -> Image:
@@ -122,9 +147,9 @@ def _answering_own(
 ) -> Generator[None, None, Split]:
     if not any(order):
         return Split(request)
-    own = yield from _deciding(image, _part(request, order, own=True), context)
+    own = yield from _deciding(image, part_of(request, order, own=True), context)
     assert not own.records, "the receiving node writes no metadata"
-    rest = None if all(order) else _part(request, order, own=False)
+    rest = None if all(order) else part_of(request, order, own=False)
     return Split(rest, own.log_levels, own.reply, tuple(order))
 
 
@@ -149,6 +174,8 @@ def _is_refused_here(
     these values."""
     if resource.resource_type != ResourceType.BROKER:
         return False
+    if not on_cluster(context.access, AclOperation.ALTER_CONFIGS, log_denied=False):
+        return False  # The active controller refuses it, whatever its values.
     alone = type(request)(resources=[resource], validate_only=request.validate_only)
     decision = yield from _deciding(image, alone, context)
     return any(one.error_code for one in decision.reply.responses)
@@ -167,7 +194,8 @@ def _is_own(kind: int, name: str, context: Context) -> bool:
     return False
 
 
-def _part(request: Any, order: Sequence[bool], *, own: bool) -> Any:
+def part_of(request: Any, order: Sequence[bool], *, own: bool) -> Any:
+    """A request with those resources that this node answers, or with the others."""
     resources = [one for one, is_own in zip(request.resources, order, strict=True) if is_own is own]
     return type(request)(resources=resources, validate_only=request.validate_only)
 

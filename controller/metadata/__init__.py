@@ -12,12 +12,13 @@ The files:
 
 - `records.py`: the metadata records and their encoding; unknown kinds and versions are refused.
 - `features.py`: the features of a cluster, and which levels of them are supported.
-- `image.py`: brokers, topics, partitions, settings, quotas and credentials; only `apply` changes them.
+- `acl.py`: a rule of access.
+- `image.py`: brokers, topics, partitions, settings, quotas, credentials and ACLs; only `apply` changes them.
 - `metadata_log.py`: directory, opening and batches of the metadata log, for both kinds of controller.
 - `snapshot_schedule.py`: when a snapshot is due.
 - `snapshot_encoding.py`: an image as the bytes of a snapshot, and back to records.
 - `snapshot_files.py`: the snapshot files of a directory; keeps the newest two.
-- `formatted_levels.py`: the feature levels that a directory was formatted with.
+- `formatted_levels.py`: the feature levels and users that a directory was formatted with.
 - `cluster_ids.py`: reads the cluster id from `meta.properties`, or generates a new one.
 
 *Caveats*

@@ -12,19 +12,24 @@ from collections.abc import Generator, Iterator, Sequence
 
 import structlog
 
+from minikafka.controller.metadata.acl import Acl
 from minikafka.controller.metadata.image import NO_LEADER, Image, PartitionState, changed
 from minikafka.controller.metadata.partition_changes import completes_reassignment, elects_cleanly
 from minikafka.controller.metadata.records import (
+    AclRecord,
     BrokerChange,
     BrokerRecord,
     ClientQuotaRecord,
     ClusterRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureRecord,
     PartitionChange,
     PartitionRecord,
     Record,
+    RemoveAcl,
     RemoveBroker,
+    RemoveDelegationToken,
     RemoveScram,
     RemoveTopic,
     ScramRecord,
@@ -43,6 +48,10 @@ LINES_IN_A_STEP = 100
 HIDDEN = "[hidden]"
 _RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
 _TOPIC, _BROKER = 2, 4
+Other = (
+    FeatureRecord | ScramRecord | RemoveScram | AclRecord | RemoveAcl | DelegationTokenRecord | RemoveDelegationToken
+)
+"""The records of which each is logged in a line."""
 
 
 class Group:
@@ -83,7 +92,7 @@ class MetadataChanges:
         self._brokers: list[BrokerRecord | BrokerChange | RemoveBroker] = []
         self._settings: dict[tuple[int, str], dict[str, str | None]] = {}
         self._quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float | None]] = {}
-        self._others: list[FeatureRecord | ScramRecord | RemoveScram] = []
+        self._others: list[Other] = []
         self._shutting_down = {one.node_id for one in image.brokers.values() if one.in_controlled_shutdown}
         for record in records:
             self._add(record)
@@ -107,7 +116,15 @@ class MetadataChanges:
                 self._quotas.setdefault(record.entity, {})[record.key] = record.value
             case BrokerRecord() | BrokerChange() | RemoveBroker():
                 self._brokers.append(record)
-            case FeatureRecord() | ScramRecord() | RemoveScram():
+            case (
+                FeatureRecord()
+                | ScramRecord()
+                | RemoveScram()
+                | AclRecord()
+                | RemoveAcl()
+                | DelegationTokenRecord()
+                | RemoveDelegationToken()
+            ):
                 self._others.append(record)
             case ClusterRecord():
                 self._is_new_cluster = not self._image.cluster_id
@@ -227,14 +244,28 @@ class MetadataChanges:
             log.info("quotas changed", entity=dict(entity), quotas=quotas)
             yield
         for record in self._others:
-            match record:
-                case FeatureRecord():
-                    log.info("feature level changed", feature=record.name, level=record.level)
-                case ScramRecord():
-                    log.info("credential changed", user=record.user)
-                case _:
-                    log.info("credential deleted", user=record.user)
+            self._log_other(record)
             yield
+
+    def _log_other(self, record: Other) -> None:
+        match record:
+            case FeatureRecord():
+                log.info("feature level changed", feature=record.name, level=record.level)
+            case ScramRecord():
+                log.info("credential changed", user=record.user)
+            case RemoveScram():
+                log.info("credential deleted", user=record.user)
+            case AclRecord():
+                log.info("acl created", acl=str(Acl(*record.acl)))
+            case RemoveAcl():
+                log.info("acl deleted", acl=str(Acl(*record.acl)))
+            case DelegationTokenRecord():
+                owner = ":".join(record.owner)
+                log.info(
+                    "delegation token changed", token=record.token_id, owner=owner, expires_ms=record.expires_ms
+                )
+            case RemoveDelegationToken():
+                log.info("delegation token removed", token=record.token_id)
 
 
 def _is_secret(record: ConfigRecord) -> bool:

@@ -15,7 +15,7 @@ import structlog
 
 from minikafka.controller.raft.election_state import FILE_NAME, UnreadableElectionState, fixed_voters, what_to_do
 from minikafka.protocol.names import uuid_from_text, uuid_text
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.directories.directory_ids import UNASSIGNED
 from minikafka.storage.directories.directory_scan import parse_directory_name
 from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, BrokenCheckpoint, read_properties

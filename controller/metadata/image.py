@@ -1,4 +1,4 @@
-"""The metadata image: brokers, topics, settings, quotas and credentials after all records. Only `apply` changes it.
+"""The metadata image: brokers, topics, settings, quotas, credentials, … after all records; `apply` changes it.
 
 The same records in the same order give the same image: live, after a restart, from a snapshot, and on a follower.
 """
@@ -7,19 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from minikafka.controller.metadata.acl import Acl
 from minikafka.controller.metadata.features import unsupported_level
 from minikafka.controller.metadata.records import (
+    AclRecord,
     BrokerChange,
     BrokerRecord,
     ClientQuotaRecord,
     ClusterRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureRecord,
     PartitionChange,
     PartitionRecord,
     ProducerIdsRecord,
     Record,
+    RemoveAcl,
     RemoveBroker,
+    RemoveDelegationToken,
     RemoveScram,
     RemoveTopic,
     ScramRecord,
@@ -98,6 +103,8 @@ class Image:
         next_producer_id: the first producer id that is not allocated.
         quotas: the value of each quota key, by entity.
         scram: the credentials by (user, mechanism).
+        acls: the rules of access, in the order of their creation; the values mean nothing.
+        tokens: the delegation tokens by id, in the order of their creation.
         colliding: the topic names with `.` or `_`, by the name with every `.` replaced by `_`.
     """
 
@@ -112,6 +119,8 @@ class Image:
     next_producer_id: int = 0
     quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
     scram: dict[tuple[str, int], ScramRecord] = field(default_factory=dict)
+    acls: dict[Acl, None] = field(default_factory=dict)
+    tokens: dict[str, DelegationTokenRecord] = field(default_factory=dict)
     colliding: dict[str, list[str]] = field(default_factory=dict)
 
     def is_alive(self, node_id: int) -> bool:
@@ -188,6 +197,14 @@ class Image:
                 self.scram[record.user, record.mechanism] = record
             case RemoveScram():
                 del self.scram[record.user, record.mechanism]
+            case AclRecord():
+                self.acls[Acl(*record.acl)] = None
+            case RemoveAcl():
+                del self.acls[Acl(*record.acl)]
+            case DelegationTokenRecord():
+                self.tokens[record.token_id] = record
+            case RemoveDelegationToken():
+                del self.tokens[record.token_id]
             case FeatureRecord():
                 if unsupported := unsupported_level(record.name, record.level):
                     raise UnreadableRecord(unsupported)

@@ -3,24 +3,26 @@
 `quorum/raft_log.py` is the log that Raft uses.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from minikafka.controller.metadata.records import Record, UnreadableRecord, decode_record, encode_record
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, record_weight
 from minikafka.controller.metadata.synced_offset import FILE_NAME, read_synced_offset
 from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.protocol.errors import UnknownServerError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, encode_batch, parse_header
+from minikafka.protocol.records.large_batch import record_slices
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.protocol.records.record import Record as LogRecord
-from minikafka.storage.directories.data_directory import make_durable_directory
+from minikafka.storage.directories.directory_identity import make_durable_directory
 from minikafka.storage.disks.disk import Disk
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import Checkpointed, LogContext
 from minikafka.storage.logs.recovery import DAMAGED, is_valid
 from minikafka.storage.segments.batch_scan import headers
-from minikafka.storage.steps import at_once
+from minikafka.storage.steps import Pauses, at_once
 
 __all__ = [
     "NO_SNAPSHOT",
@@ -28,7 +30,7 @@ __all__ = [
     "decoded_records",
     "delete_before",
     "encode_decision",
-    "encoding_decisions",
+    "encoding_decision",
     "open_log",
 ]
 
@@ -162,23 +164,32 @@ def delete_before(log: Log, offset: int) -> None:
 
 def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:
     """Encode one decision as a batch, which survives a crash as a whole or not at all."""
-    return at_once(encoding_decisions([records], now_ms))
+    return at_once(encoding_decision(records, now_ms, None))
 
 
-def encoding_decisions(decisions: Iterable[Sequence[Record]], now_ms: int) -> Generator[None, None, bytes]:
-    """Encode decisions in steps, one batch each; a decision without records has no batch."""
-    parts: list[bytes] = []
-    count = 0
-    for records in decisions:
-        encoded: list[LogRecord] = []
-        for index, record in enumerate(records):
-            encoded.append(LogRecord(index, now_ms, None, encode_record(record)))
-            count += 1
-            if count % RECORDS_IN_A_STEP == 0:
-                yield
-        if encoded:
-            parts.append(encode_batch(encoded))
-    return b"".join(parts)
+def encoding_decision(
+    records: Sequence[Record], now_ms: int, size_bytes_max: int | None
+) -> Generator[None, None, bytes]:
+    """Encode one decision as a batch, in steps; b"" if it has no records.
+
+    Args:
+        now_ms: the time of the records.
+        size_bytes_max: the most bytes of the records together; None for no limit.
+
+    Raises:
+        UnknownServerError: there are more bytes, as Kafka's controller answers then.
+    """
+    encoded: list[LogRecord] = []
+    size_bytes, pauses = 0, Pauses(RECORDS_IN_A_STEP)
+    for index, record in enumerate(records):
+        value = encode_record(record)
+        size_bytes += len(value)
+        if size_bytes_max is not None and size_bytes > size_bytes_max:
+            raise UnknownServerError(f"the records of this request have more than {size_bytes_max} bytes together")
+        encoded.append(LogRecord(index, now_ms, None, value))
+        if pauses.is_due(items=record_weight(len(value))):
+            yield
+    return encode_batch(encoded) if encoded else b""
 
 
 def decoded_records(batch: Batch) -> Generator[None, None, list[Record]]:
@@ -186,11 +197,14 @@ def decoded_records(batch: Batch) -> Generator[None, None, list[Record]]:
     if batch.is_control:
         return []
     records: list[Record] = []
+    pauses = Pauses(RECORDS_IN_A_STEP)
     try:
-        for record in batch.records():
-            records.append(decode_record(record.value or b""))
-            if len(records) % RECORDS_IN_A_STEP == 0:
-                yield
+        for part in record_slices(batch, RECORDS_IN_A_STEP):
+            for record in part:
+                value = record.value or b""
+                records.append(decode_record(value))
+                if pauses.is_due(items=record_weight(len(value))):
+                    yield
         return records
     except UnreadableRecord as error:
         raise UnreadableRecord(f"metadata log at offset {batch.base_offset}: {error}") from None

@@ -13,18 +13,22 @@ from typing import Any, ClassVar
 import msgpack
 
 __all__ = [
+    "AclRecord",
     "BrokerChange",
     "BrokerRecord",
     "ClientQuotaRecord",
     "ClusterRecord",
     "ConfigRecord",
+    "DelegationTokenRecord",
     "Endpoint",
     "FeatureRecord",
     "PartitionChange",
     "PartitionRecord",
     "ProducerIdsRecord",
     "Record",
+    "RemoveAcl",
     "RemoveBroker",
+    "RemoveDelegationToken",
     "RemoveScram",
     "RemoveTopic",
     "ScramRecord",
@@ -242,6 +246,60 @@ class RemoveScram:
 
 
 @dataclass(frozen=True, slots=True)
+class AclRecord:
+    """A new rule of access: the fields of an `Acl`, in their order."""
+
+    VERSION: ClassVar[int] = 0
+    acl: tuple[int, str, int, str, str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAcl:
+    """A rule of access was deleted: the fields of the `Acl`, in their order."""
+
+    VERSION: ClassVar[int] = 0
+    acl: tuple[int, str, int, str, str, int, int]
+
+
+PrincipalParts = tuple[str, str]
+"""The type and the name of a principal."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationTokenRecord:
+    """A delegation token; a later record of the same token changes it (KIP-48). It has no secret: the token's HMAC is
+    computed from its id with a key of the nodes.
+
+    Attributes:
+        requester: who created it.
+        renewers: who may renew and expire it, beside the owner.
+        issued_ms, max_ms, expires_ms: when it was created, until when it can be renewed at the most, and when it ends
+            unless it is renewed; in milliseconds since 1970.
+    """
+
+    VERSION: ClassVar[int] = 0
+    token_id: str
+    owner: PrincipalParts
+    requester: PrincipalParts
+    renewers: tuple[PrincipalParts, ...]
+    issued_ms: int
+    max_ms: int
+    expires_ms: int
+
+    def ends_before(self, now_ms: int) -> bool:
+        """Whether the token has ended."""
+        return self.expires_ms < now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveDelegationToken:
+    """A delegation token has ended."""
+
+    VERSION: ClassVar[int] = 0
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureRecord:
     """A feature's finalized level; 0 removes the feature."""
 
@@ -264,6 +322,10 @@ Record = (
     | ClientQuotaRecord
     | ScramRecord
     | RemoveScram
+    | AclRecord
+    | RemoveAcl
+    | DelegationTokenRecord
+    | RemoveDelegationToken
     | FeatureRecord
 )
 
@@ -281,6 +343,10 @@ _KINDS: dict[str, type[Record]] = {
     "client-quota": ClientQuotaRecord,
     "scram": ScramRecord,
     "scram-removed": RemoveScram,
+    "acl": AclRecord,
+    "acl-removed": RemoveAcl,
+    "delegation-token": DelegationTokenRecord,
+    "delegation-token-removed": RemoveDelegationToken,
     "feature": FeatureRecord,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}

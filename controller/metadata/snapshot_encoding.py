@@ -12,6 +12,7 @@ import crc32c
 
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import (
+    AclRecord,
     ClientQuotaRecord,
     ClusterRecord,
     ConfigRecord,
@@ -24,7 +25,7 @@ from minikafka.controller.metadata.records import (
     decode_record,
     encode_record,
 )
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, record_weight
 from minikafka.controller.raft.membership_records import (
     UnreadableMembership,
     control_batch,
@@ -34,7 +35,7 @@ from minikafka.controller.raft.membership_records import (
 from minikafka.controller.raft.voter_history import Membership, VoterHistory
 from minikafka.protocol.records.batch import parse_header
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.steps import at_once
+from minikafka.storage.steps import Pauses, at_once
 
 __all__ = [
     "check_snapshot",
@@ -66,6 +67,9 @@ def records_of(image: Image) -> Iterator[Record]:
             yield ClientQuotaRecord(entity, key, limit)
     for _, credential in sorted(image.scram.items()):
         yield credential
+    for acl in image.acls:
+        yield AclRecord(acl)
+    yield from image.tokens.values()
 
 
 def _topics(image: Image) -> Iterator[Record]:
@@ -113,12 +117,16 @@ def snapshot_content(
         named = [control_value(membership.kraft_version), control_value(membership.voters)]
         batch = control_batch(named, timestamp_ms=0)
         data = bytearray(_MAGIC_DYNAMIC + _LENGTH.pack(len(batch)) + batch)
-    for number, record in enumerate(records, 1):
+    pauses = Pauses(RECORDS_IN_A_STEP)
+    for record in records:
         encoded = encode_record(record)
-        data += _LENGTH.pack(len(encoded)) + encoded
-        if number % RECORDS_IN_A_STEP == 0:
+        data += _LENGTH.pack(len(encoded))
+        data += encoded
+        if pauses.is_due(items=record_weight(len(encoded))):
             yield
-    return bytes(data) + _LENGTH.pack(crc32c.crc32c(data))
+    data += _LENGTH.pack(crc32c.crc32c(data))
+    yield
+    return bytes(data)
 
 
 def decode_snapshot(data: bytes) -> list[Record]:
@@ -133,6 +141,8 @@ def decode_snapshot(data: bytes) -> list[Record]:
 def check_snapshot(data: bytes) -> None:
     """Check the format and the checksum of a snapshot file, not its records. Raises UnreadableRecord."""
     end = len(data) - _LENGTH.size
+    if not data:
+        raise UnreadableRecord("metadata snapshot is an empty file")
     if not data.startswith((_MAGIC, _MAGIC_DYNAMIC)):
         raise UnreadableRecord("metadata snapshot of an unknown format: written by a newer minikafka?")
     if end < len(_MAGIC) or _LENGTH.unpack_from(data, end)[0] != crc32c.crc32c(memoryview(data)[:end]):
@@ -164,12 +174,12 @@ def snapshot_records(data: bytes) -> Generator[None, None, list[Record]]:
     yield
     end = len(data) - _LENGTH.size
     records: list[Record] = []
-    position = _records_start(data)
+    position, pauses = _records_start(data), Pauses(RECORDS_IN_A_STEP)
     while position < end:
         (length,) = _LENGTH.unpack_from(data, position)
         position += _LENGTH.size
         records.append(decode_record(data[position : position + length]))
         position += length
-        if len(records) % RECORDS_IN_A_STEP == 0:
+        if pauses.is_due(items=record_weight(length)):
             yield
     return records

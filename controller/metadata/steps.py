@@ -14,6 +14,7 @@ __all__ = [
     "applying",
     "mapping",
     "partitions_where",
+    "record_weight",
 ]
 
 T = TypeVar("T")
@@ -21,10 +22,17 @@ Result = TypeVar("Result")
 
 RECORDS_IN_A_STEP = 500
 """The records that are encoded, decoded or applied in one step: decoding or encoding so many takes about 5 ms."""
+SIZE_PER_RECORD = 4 << 10
+"""A large record counts as several, one for so many bytes."""
 ELEMENTS_IN_A_STEP = 250
 """The elements of a request that are decided about in one step: so many take up to 7 ms."""
 PARTITIONS_IN_A_STEP = 10_000
 """The partitions that are looked at in one step without a change: so many take up to 5 ms."""
+
+
+def record_weight(size_bytes: int, count: int = 1) -> int:
+    """The number of records that encoded records count as, where work is done in steps."""
+    return count + size_bytes // SIZE_PER_RECORD
 
 
 def mapping(function: Callable[[T], Result], elements: Iterable[T]) -> Generator[None, None, list[Result]]:

@@ -10,7 +10,7 @@ import structlog
 from minikafka.controller.failures import FAILURES
 from minikafka.controller.metadata.records import Record
 from minikafka.protocol.errors import KafkaStorageError
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 
 __all__ = ["Subscriber", "notify"]
 

@@ -23,8 +23,12 @@ The files:
 - `handshake.py`: the first frames of a connection, and the reasons to refuse a node.
 - `peer_connection.py`: requests and responses on one connection.
 - `peer_frames.py`: the frame format, and reading frames from a stream.
+- `frame_items.py`: what a frame may take in memory, counted before it is decoded.
 - `peer_network.py`: opening connections and listeners; TCP, or memory in tests.
-- `strangers.py`: bounds accepted connections without a handshake.
+- `tls_network.py`: the same with TLS.
+- `node_logins.py`: logins by SASL before the handshake, and again before a session ends.
+- `handshake_log.py`: logs handshakes that failed or were refused, at a bounded rate.
+- `strangers.py`: bounds accepted connections whose node has not logged in or shaken hands.
 - `listening_sockets.py`: sockets at every address that a listener's host stands for, for brokers too.
 - `raft_events.py`: the log events of Raft that would repeat several times a second.
 - `quorum_settings.py`: `controller.quorum.*`, parsed.
@@ -39,7 +43,7 @@ the node's `ControllerListener` (`broker/node/controller_listener.py`).
 
 *Caveats*
 
-- Frames are neither encrypted nor authenticated.
+- Frames are neither encrypted nor authenticated, unless the listener has TLS or SASL.
 - Dynamic voters (KIP-853) need directory ids in `meta.properties`: a controller whose directory has no id follows as an
   observer, and cannot be added. A node names its directory only once its log says that the quorum is dynamic.
 - The upgrade to kraft.version 1 needs all voters to answer at that moment; Kafka remembers what the voters have

@@ -19,7 +19,7 @@ from minikafka.controller.raft.voter_set import VoterSet
 from minikafka.protocol.records.batch import batches
 from minikafka.protocol.records.control import ControlType
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.directories.data_directory import make_durable_directory
+from minikafka.storage.directories.directory_identity import make_durable_directory
 from minikafka.storage.disks.disk import Disk
 
 __all__ = ["BOOTSTRAP_CHECKPOINT", "read_bootstrap_checkpoint", "write_bootstrap_checkpoint"]
@@ -65,9 +65,11 @@ def read_bootstrap_checkpoint(disk: Disk, metadata_directory: str) -> Membership
     path = f"{metadata_directory}/{METADATA}/{BOOTSTRAP_CHECKPOINT}"
     if not disk.exists(path):
         return None
-    history = VoterHistory()
+    history, data = VoterHistory(), disk.read_bytes(path)
+    if not data:
+        raise UnreadableRecord(f"{path} is an empty file: restore a backup of it, or format the directory again")
     try:
-        for batch in batches(disk.read_bytes(path)):
+        for batch in batches(data):
             batch.check_crc()
             history.append(membership_in(batch))
     except (CorruptRecords, UnreadableMembership) as error:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import structlog
 
 from minikafka.controller.metadata.records import ClusterRecord, Record
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 
 __all__ = ["ClusterIdentity"]
 

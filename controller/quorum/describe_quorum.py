@@ -9,8 +9,12 @@ from minikafka.controller.quorum.peer_frames import MalformedFrame
 from minikafka.controller.quorum.peers import Peers, Unreachable
 from minikafka.controller.quorum.quorum_description import QuorumDescription, described
 from minikafka.controller.quorum.raft_driver import RaftDriver
+from minikafka.protocol.errors import RequestTimedOutError
+from minikafka.storage.waits import in_task
 
-__all__ = ["QuorumDescriber"]
+__all__ = ["QuorumDescriber", "description"]
+
+RETRY_S = 0.05
 
 
 class QuorumDescriber:
@@ -47,3 +51,23 @@ class QuorumDescriber:
         except (Unreachable, ConnectionLost, MalformedFrame):
             pass
         return None
+
+
+async def description(describer: Callable[[], QuorumDescriber | None], timeout_s: float) -> QuorumDescription:
+    """The leader's view, as soon as there is a leader that answers.
+
+    Args:
+        describer: returns the describer of this node; None before it is started.
+        timeout_s: how long to try, in seconds.
+
+    Raises:
+        RequestTimedOutError: no leader responded in time.
+    """
+    await in_task()
+    with trio.move_on_after(timeout_s):
+        while True:
+            current = describer()
+            if current is not None and (found := await current.attempt()) is not None:
+                return found
+            await trio.sleep(RETRY_S)
+    raise RequestTimedOutError("no leader of the quorum responded in time")

@@ -8,7 +8,7 @@ than expected, and sends the reason::
 
 A node without a cluster id yet sends None and learns the id from the other node. Since KIP-853 there are optional keys,
 which older nodes ignore: "directory", "kraft" (the highest kraft.version supported), "dynamic", "address" (of a
-controller), and "probe": the connection ends with the handshake. Trio: the exchange is over a stream.
+controller), "probe": the connection ends with the handshake, and "incarnation". Trio: the exchange is over a stream.
 """
 
 from collections.abc import Mapping
@@ -22,17 +22,23 @@ from minikafka.controller.raft.voter_set import NO_DIRECTORY
 
 __all__ = [
     "HANDSHAKE_SIZE_MAX",
+    "LOGIN",
     "Address",
     "ConnectionLost",
     "HandshakeRefused",
     "Hello",
+    "LoginRefused",
     "hello_from",
     "hello_map",
+    "login_refusal",
+    "refusal_of",
     "refusal_reason",
     "shake_hands",
 ]
 
 VERSION = 0
+LOGIN = "login"
+"""The kind of frames that come before a handshake, where the listener has SASL (`node_logins.py`)."""
 HANDSHAKE_SIZE_MAX = 1 << 16
 Address = tuple[str, int]
 """Host and port."""
@@ -40,6 +46,10 @@ Address = tuple[str, int]
 
 class HandshakeRefused(Exception):
     """One of the two nodes refuses the other; the text is for the operator."""
+
+
+class LoginRefused(HandshakeRefused):
+    """The login of a node is refused, or one of two nodes expects none: to be tried again, since users may change."""
 
 
 class ConnectionLost(Exception):
@@ -60,6 +70,8 @@ class Hello:
         is_dynamic: whether the sender's quorum has kraft.version 1, as far as the sender knows.
         address: the address of the sender's own controller listener; None if the sender is no controller.
         is_probe: whether the connection ends with the handshake.
+        incarnation: random bytes of a process that looks for the voters at its bootstrap servers, where it may find
+            itself; a new node has no directory id yet.
     """
 
     node_id: int
@@ -71,6 +83,7 @@ class Hello:
     is_dynamic: bool = False
     address: Address | None = None
     is_probe: bool = False
+    incarnation: bytes = b""
 
 
 def hello_map(hello: Hello) -> dict[str, Any]:
@@ -90,6 +103,7 @@ def hello_map(hello: Hello) -> dict[str, Any]:
         "dynamic": hello.is_dynamic or None,
         "address": None if hello.address is None else list(hello.address),
         "probe": hello.is_probe or None,
+        "incarnation": hello.incarnation or None,
     }
     return fields | {name: value for name, value in added.items() if value is not None}
 
@@ -113,6 +127,9 @@ def _added(frame: Mapping[str, Any]) -> dict[str, Any]:
     directory, kraft = frame.get("directory", NO_DIRECTORY), frame.get("kraft", 0)
     if type(directory) is not bytes or len(directory) != len(NO_DIRECTORY) or type(kraft) is not int:
         raise MalformedFrame("handshake with an invalid directory or kraft")
+    incarnation = frame.get("incarnation", b"")
+    if type(incarnation) is not bytes:
+        raise MalformedFrame("handshake with an invalid incarnation")
     match frame.get("address"):
         case None:
             address = None
@@ -126,6 +143,7 @@ def _added(frame: Mapping[str, Any]) -> dict[str, Any]:
         "is_dynamic": frame.get("dynamic") is True,
         "address": address,
         "is_probe": frame.get("probe") is True,
+        "incarnation": incarnation,
     }
 
 
@@ -148,14 +166,30 @@ def refusal_reason(own: Hello, other: Hello) -> str | None:
         return _wrong_node(other.to, own.node_id)
     if own.to not in (None, other.node_id):
         return _wrong_node(own.to, other.node_id)
-    is_itself = own.directory_id == other.directory_id and (own.to, other.to) == (None, None)  # in discovery
-    if own.node_id == other.node_id and not is_itself:
+    if own.node_id == other.node_id and not _is_itself(own, other):
         return f"two nodes have node.id={own.node_id}: each needs a different node.id"
     return None
 
 
+def _is_itself(own: Hello, other: Hello) -> bool:
+    """Whether a node has reached itself: one of its bootstrap servers may be its own address."""
+    is_same = (own.directory_id, own.incarnation) == (other.directory_id, other.incarnation)
+    return is_same and (own.to, other.to) == (None, None)
+
+
 def _wrong_node(wanted: int | None, found: int) -> str:
     return f"node {wanted} was expected at this address, but node {found} is there: see controller.quorum.voters"
+
+
+def login_refusal(reason: str) -> bytes:
+    """The frame that tells a node that it should log in, or should not."""
+    text = f"{reason} (listener.security.protocol.map must be the same on all nodes)"
+    return encode_frame({"kind": "refused", "reason": text, "login": True})
+
+
+def refusal_of(frame: Mapping[str, Any]) -> HandshakeRefused:
+    """The error of a frame of kind "refused"."""
+    return (LoginRefused if frame.get("login") else HandshakeRefused)(str(frame.get("reason")))
 
 
 async def shake_hands(stream: trio.abc.Stream, frames: FrameStream, own: Hello, *, first: bool) -> Hello:
@@ -177,7 +211,10 @@ async def shake_hands(stream: trio.abc.Stream, frames: FrameStream, own: Hello, 
     if frame is None:
         raise ConnectionLost("the connection was closed during the handshake")
     if frame["kind"] == "refused":
-        raise HandshakeRefused(str(frame.get("reason")))
+        raise refusal_of(frame)
+    if frame["kind"] == LOGIN and not first:
+        await stream.send_all(login_refusal("this listener takes no login"))
+        raise HandshakeRefused("a node logs in by SASL, and the listener takes no login")
     other = hello_from(frame)
     reason = refusal_reason(own, other)
     if reason is not None:

@@ -30,7 +30,7 @@ from minikafka.protocol.messages import add_raft_voter, update_raft_voter
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.update_raft_voter import KRaftVersionFeature, UpdateRaftVoterRequest
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 
 __all__ = ["QuorumMembership", "SendToLeader"]
 
@@ -67,6 +67,7 @@ class QuorumMembership:
         self._peers = peers
         self._find_directory_id = directory_id
         self._directory_id = NO_DIRECTORY
+        self._incarnation = b""
         self._raft: RaftDriver | None = None
         self._starts_dynamic = bool(named.kraft_version)
         if named.voters is not None and named.kraft_version:
@@ -159,6 +160,7 @@ class QuorumMembership:
             is_dynamic=bool(self.kraft_version),
             address=address,
             is_probe=hello.is_probe,
+            incarnation=self._incarnation,
         )
 
     def _met(self, hello: Hello) -> None:
@@ -178,13 +180,16 @@ class QuorumMembership:
 
     # -- the start of the node -----------------------------------------------------------------------------------
 
-    async def discover(self) -> None:
+    async def discover(self, incarnation: bytes) -> None:
         """Find the voters at the bootstrap servers.
+
+        Args:
+            incarnation: random bytes, by which this node knows itself if one of the servers is its own address.
 
         Raises:
             WrongDirectory: the servers refuse this node, or its node id is that of a voter and it is no controller.
         """
-        settings = self._settings
+        settings, self._incarnation = self._settings, incarnation
         try:
             found = await self._peers.discover(settings.bootstrap, wait_for_all=settings.is_controller)
         except HandshakeRefused as error:

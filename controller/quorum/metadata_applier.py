@@ -16,7 +16,7 @@ import trio
 from minikafka.controller.metadata.change_log import MetadataChanges
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.metadata_log import decoded_records
-from minikafka.controller.metadata.records import ConfigRecord, Record, RemoveTopic
+from minikafka.controller.metadata.records import ConfigRecord, Record, RemoveAcl, RemoveTopic
 from minikafka.controller.metadata.snapshot_encoding import (
     decode_snapshot,
     records_of,
@@ -24,7 +24,7 @@ from minikafka.controller.metadata.snapshot_encoding import (
     snapshot_records,
 )
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
-from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, applying
+from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, applying, record_weight
 from minikafka.controller.metadata.subscribers import Subscriber, notify
 from minikafka.controller.quorum.applied_offset import AppliedOffset
 from minikafka.controller.quorum.raft_log import StoredRaftLog
@@ -132,7 +132,7 @@ class MetadataApplier:
         own = None if self.term is None else self.term.records_at(batch.base_offset)
         records = await in_steps(decoded_records(batch)) if own is None else own
         changes = None if own is None else MetadataChanges(self.image, own)
-        if self._pauses.is_due(items=len(records)):
+        if self._pauses.is_due(items=record_weight(len(batch.data), len(records))):
             await trio.lowlevel.checkpoint()
         for record in records:
             self.image.apply(record)
@@ -175,8 +175,8 @@ class MetadataApplier:
 
 
 def _removed(image: Image, successor: Image) -> list[Record]:
-    """Records that remove the topics and configs of `image` that its successor does not have. A snapshot itself has no
-    records of removals."""
+    """Records that remove the topics, configs and ACLs of `image` that its successor does not have. A snapshot itself
+    has no records of removals."""
     topics = [RemoveTopic(topic_id) for topic_id in image.topics_by_id if topic_id not in successor.topics_by_id]
     configs = [
         ConfigRecord(resource_type, resource_name, name, None)
@@ -184,7 +184,8 @@ def _removed(image: Image, successor: Image) -> list[Record]:
         for name in values
         if name not in successor.config(resource_type, resource_name)
     ]
-    return [*topics, *configs]
+    acls = [RemoveAcl(acl) for acl in image.acls if acl not in successor.acls]
+    return [*topics, *configs, *acls]
 
 
 def _replace_content(image: Image, other: Image) -> None:

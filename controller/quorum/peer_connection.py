@@ -60,13 +60,14 @@ class PeerConnection:
         self._scope = trio.CancelScope()
         self._ended = False
 
-    async def run(self) -> None:
-        """Read and write until either node closes the connection."""
+    async def run(self) -> str:
+        """Read and write until either node closes the connection; returns what was wrong with a frame, else ""."""
+        malformed = ""
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._write)
-                    await self._read()
+                    malformed = await self._read()
                     nursery.cancel_scope.cancel()
         finally:
             self._ended = True
@@ -74,6 +75,7 @@ class PeerConnection:
                 pending.done.set()
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(self._stream)
+        return malformed
 
     def close(self) -> None:
         """Close the connection; `run` returns."""
@@ -121,18 +123,21 @@ class PeerConnection:
         except _CONNECTION_ERRORS:
             self.close()
 
-    async def _read(self) -> None:
+    async def _read(self) -> str:
+        """Handle frames until the end; returns what was wrong with one, else ""."""
         try:
             while (frame := await self._frames.next()) is not None:
                 self.last_frame_at = trio.current_time()
                 self._handle(frame)
+                del frame  # It may be large, and the next one may be long in coming.
         except _CONNECTION_ERRORS:
-            return
+            return ""
         except MalformedFrame as error:
-            log.error("peer disconnected", reason="malformed frame", node=self.peer, error=str(error))
+            return str(error)
         except Exception:
             log.exception("peer disconnected", reason="request failed", node=self.peer)
             FAILURES["peer"] += 1
+        return ""
 
     def _handle(self, frame: dict[str, Any]) -> None:
         kind, number, body = frame["kind"], frame.get("id"), frame.get("body")

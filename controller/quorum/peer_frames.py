@@ -15,6 +15,7 @@ from typing import Any
 import msgpack
 import trio
 
+from minikafka.controller.quorum.frame_items import check_items
 from minikafka.protocol.frame import FrameReader, OversizedFrame
 
 __all__ = ["FrameStream", "MalformedFrame", "PushedBackStream", "decode_frame", "encode_frame", "is_request_of_kafka"]
@@ -23,7 +24,9 @@ READ_SIZE = 1 << 16
 SNIFFED_SIZE = 5
 """The bytes that tell the protocols apart: the length and the first byte of a frame. The first byte of a msgpack map is
 never 0; the first byte of an API key of Kafka always is."""
-_BYTES_MAX = (1 << 31) - 1
+ITEMS_SIZE_MAX = 1 << 16
+"""The most bytes of a frame that are not byte strings. The description of a quorum with 1,000 observers has 40,000;
+records, snapshots and requests of Kafka's protocol are byte strings."""
 
 
 class MalformedFrame(ValueError):
@@ -37,11 +40,13 @@ def encode_frame(frame: dict[str, Any]) -> bytes:
 
 
 def decode_frame(data: bytes | bytearray) -> dict[str, Any]:
-    """Decode a frame without its length into its map. Raises MalformedFrame."""
+    """Decode a frame without its length into its map. Raises MalformedFrame, before a frame of many items takes
+    memory."""
     try:
-        frame = msgpack.unpackb(data, max_bin_len=_BYTES_MAX, strict_map_key=True)
+        check_items(data, ITEMS_SIZE_MAX)
+        frame = msgpack.unpackb(data, strict_map_key=True)
     except (ValueError, msgpack.UnpackException) as error:
-        raise MalformedFrame(f"not msgpack: {error}") from None
+        raise MalformedFrame(f"a frame that cannot be read: {error}") from None
     if not isinstance(frame, dict) or not isinstance(frame.get("kind"), str):
         raise MalformedFrame("a frame must be a map with a kind")
     return frame
@@ -59,9 +64,14 @@ class PushedBackStream(trio.abc.Stream):
         stream: the underlying stream.
     """
 
-    def __init__(self, stream: trio.abc.Stream, received: bytes) -> None:
+    def __init__(self, stream: trio.abc.Stream, received: bytes = b"") -> None:
         self.stream = stream
         self._received = received
+
+    async def peek(self) -> None:
+        """Wait until there is something to receive, or the end. Raises trio's errors of a broken stream."""
+        if not self._received:
+            self._received = bytes(await self.stream.receive_some(READ_SIZE))
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         if not self._received:

@@ -22,12 +22,16 @@ class Network(Protocol):
         ...
 
 
+CONNECT_TIMEOUT_S = 10.0
+
+
 class TcpNetwork:
-    """The operating system's TCP."""
+    """The operating system's TCP. To connect takes ten seconds at most; then trio.TooSlowError is raised."""
 
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
         try:
-            return await trio.open_tcp_stream(host, port)
+            with trio.fail_after(CONNECT_TIMEOUT_S):
+                return await trio.open_tcp_stream(host, port)
         except (ValueError, OverflowError) as error:  # an invalid address: other nodes and requests may name any text
             raise OSError(errno.EINVAL, f"{shortened(host)!r}:{port} is no address: {error}") from error
         except RuntimeError as error:  # No thread can be started that looks up the name.
@@ -39,6 +43,7 @@ class TcpNetwork:
 
 def peer_host(stream: trio.abc.Stream) -> str:
     """The IP address of the other end; "" if the stream is not a TCP stream, or has ended."""
+    stream = getattr(stream, "stream", stream)  # of TLS
     if not isinstance(stream, trio.SocketStream):
         return ""
     try:

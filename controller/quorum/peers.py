@@ -7,8 +7,9 @@ operating system refuses, is reported at once, so that a killed process is notic
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 import trio
@@ -19,9 +20,19 @@ from minikafka.controller.quorum.handshake import (
     ConnectionLost,
     HandshakeRefused,
     Hello,
+    LoginRefused,
     shake_hands,
 )
+from minikafka.controller.quorum.handshake_log import HandshakeLog
 from minikafka.controller.quorum.learned_addresses import LearnedAddresses
+from minikafka.controller.quorum.node_logins import (
+    Guest,
+    GuestRequests,
+    PeerSecurity,
+    receive_login,
+    renew_sessions,
+    send_login,
+)
 from minikafka.controller.quorum.peer_connection import OnRequest, PeerConnection
 from minikafka.controller.quorum.peer_frames import (
     READ_SIZE,
@@ -31,8 +42,8 @@ from minikafka.controller.quorum.peer_frames import (
     is_request_of_kafka,
 )
 from minikafka.controller.quorum.peer_network import Network, peer_host
-from minikafka.controller.quorum.strangers import STRANGERS_MAX, Strangers
-from minikafka.protocol.shortened import shortened
+from minikafka.controller.quorum.strangers import Stranger, Strangers
+from minikafka.controller.quorum.tls_network import TlsPeerStream
 
 __all__ = ["FRAME_SIZE_MAX", "Peers", "ServeClient", "Unreachable"]
 
@@ -40,17 +51,34 @@ log = structlog.get_logger("minikafka.peers")
 
 FRAME_SIZE_MAX = 100 << 20
 CONNECT_TIMEOUT_S = 1.0
+LOGIN_TIMEOUT_S = 10.0
+"""For TLS, a login and the handshake: a node may be behind strangers, whose handshakes of TLS take time, and a refusal
+is delayed by `connection.failed.authentication.delay.ms`."""
+PATIENCE_MAX = 4
+"""So many times as long a node waits that has not got in before: it may be behind many strangers (`strangers.py`)."""
+LOGIN_BACKOFF_S = 1.0
+"""The pause after a refused login: each one is logged at the other node."""
 FIRST_BYTES_TIMEOUT_S = 10.0
 """Longer than `CONNECT_TIMEOUT_S`, since a client on a busy machine may need a while to send its first request."""
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.02, 0.2
 CONNECTIONS_MAX = 2000
 CLIENTS_MAX = 500
 """The most of the connections that tools may have, so that tools cannot keep nodes out."""
-LOGGED_REFUSALS_MAX = 100
-WARNING_INTERVAL_S = 1.0
 ServeClient = Callable[[PushedBackStream], Awaitable[None]]
 """Serves a connection that speaks Kafka's protocol, until it ends."""
 _CONNECT_ERRORS = (OSError, MalformedFrame, ConnectionLost, trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+_Greeting = tuple[FrameStream, Hello, Guest | None]
+
+
+class _Opened(NamedTuple):
+    """A connection that this node has opened, after the handshake; how long its session lasts, 0: for ever."""
+
+    stream: trio.abc.Stream
+    frames: FrameStream
+    hello: Hello
+    session_ms: int
 
 
 class Unreachable(Exception):
@@ -74,6 +102,7 @@ class Peers:
         voters: the addresses of the controllers by id.
         serve_client: serves the connections of tools, which speak Kafka's protocol; None to close them.
         addresses: the addresses of nodes of a dynamic quorum, which may be missing in `voters`.
+        security: whether nodes log in, and which may speak as nodes.
         introduce: completes the handshake that this node sends.
         on_hello: called with the handshake of each other node.
         troubles: the reason why the last attempt to reach a controller failed, by its address.
@@ -93,6 +122,7 @@ class Peers:
     ) -> None:
         self.voters = dict(voters)
         self.serve_client: ServeClient | None = None
+        self.security = PeerSecurity()
         self.addresses = LearnedAddresses()
         self.introduce: Callable[[Hello], Hello] = lambda hello: hello
         self.on_hello: Callable[[Hello], None] = lambda hello: None
@@ -109,11 +139,9 @@ class Peers:
         self._connecting: dict[int, trio.Event] = {}
         self._not_before: dict[int, float] = {}
         self._backoff_s: dict[int, float] = {}
-        self._logged_refusals: set[str] = set()
+        self._handshakes = HandshakeLog()
         self._connections = self._clients = 0
-        self._strangers = Strangers()
-        self._failed_handshakes = 0
-        self._next_warning = 0.0
+        self._strangers = Strangers(lambda: self.security.strangers_max)
         self._nursery: trio.Nursery | None = None
 
     async def run(
@@ -161,8 +189,8 @@ class Peers:
             raise Unreachable(f"node {peer} cannot be reached")
         connecting = self._connecting[peer] = trio.Event()
         try:
-            with trio.fail_after(CONNECT_TIMEOUT_S):
-                stream, frames, _ = await self._open(address, self._hello(peer))
+            with self._in_time(2 * self._backoff_s.get(peer, 0.0) / BACKOFF_S_MIN):
+                opened = await self._open(address, self._hello(peer))
         except _CONNECT_ERRORS as error:
             self._connect_failed(peer, address, error)
             raise Unreachable(f"node {peer} cannot be reached: {error}") from error
@@ -171,16 +199,14 @@ class Peers:
             self.addresses.failed(peer, address)
             raise Unreachable(f"node {peer} cannot be reached: connection timed out") from None
         except HandshakeRefused as error:
-            self._back_off(peer)
-            self.addresses.failed(peer, address)
-            self._log_refusal(str(error))
-            self._on_refused(peer, str(error))
+            self._refused(peer, address, error)
             raise Unreachable(str(error)) from error
         else:
             self._backoff_s.pop(peer, None)
             assert self._nursery is not None, "run has begun"
-            connection = self._opened[peer] = PeerConnection(stream, frames, peer, self._on_request)
-            self._nursery.start_soon(self._serve, connection, self._opened)
+            connection = PeerConnection(opened.stream, opened.frames, peer, self._on_request)
+            self._opened[peer] = connection
+            self._nursery.start_soon(self._serve_opened, connection, address, opened.session_ms)
         finally:
             del self._connecting[peer]
             connecting.set()
@@ -188,18 +214,31 @@ class Peers:
     async def probe(self, address: Address) -> Hello:
         """The handshake of the node at an address; no connection remains. Raises Unreachable."""
         try:
-            with trio.fail_after(CONNECT_TIMEOUT_S):
-                stream, _, hello = await self._open(address, replace(self._hello(None), is_probe=True))
+            with self._in_time():
+                opened = await self._open(address, replace(self._hello(None), is_probe=True))
         except (*_CONNECT_ERRORS, trio.TooSlowError, HandshakeRefused) as error:
-            raise Unreachable(f"{address[0]}:{address[1]} cannot be reached: {error}") from error
-        await trio.aclose_forcefully(stream)
-        return hello
+            raise Unreachable(f"{_text(address)} cannot be reached: {error}") from error
+        await trio.aclose_forcefully(opened.stream)
+        return opened.hello
 
-    async def _open(self, address: Address, own: Hello) -> tuple[trio.abc.Stream, FrameStream, Hello]:
+    def _in_time(self, patience: float = 1.0) -> AbstractContextManager[object]:
+        """Limit the time for opening a connection: raises trio.TooSlowError.
+
+        Args:
+            patience: so many times as long as usual TLS and a login may take, from one time to `PATIENCE_MAX` times.
+        """
+        if self.security.logins is None and not self.security.has_tls:
+            return trio.fail_after(CONNECT_TIMEOUT_S)
+        return trio.fail_after(LOGIN_TIMEOUT_S * min(PATIENCE_MAX, max(1.0, patience)))
+
+    async def _open(self, address: Address, own: Hello) -> _Opened:
+        session_ms, logins = 0, self.security.logins
         try:
             stream = await self._network.connect(*address)
             try:
                 frames = FrameStream(stream, HANDSHAKE_SIZE_MAX)
+                if logins is not None:
+                    session_ms = await send_login(stream, frames, logins, _text(address))
                 hello = await shake_hands(stream, frames, own, first=True)
             except BaseException:
                 await trio.aclose_forcefully(stream)
@@ -213,7 +252,7 @@ class Peers:
         self.troubles.pop(address, None)
         frames.set_size_max(FRAME_SIZE_MAX)
         self._learn(hello)
-        return stream, frames, hello
+        return _Opened(stream, frames, hello, session_ms)
 
     async def discover(self, addresses: Sequence[Address], *, wait_for_all: bool) -> dict[int, Address]:
         """The voters of the quorum, from the first of `addresses` that returns them.
@@ -227,27 +266,43 @@ class Peers:
             HandshakeRefused: the nodes at half of the addresses or more refuse this node, or are refused by it.
         """
         found: dict[int, Address] = {}
+        rounds = 0
         while True:
-            refused = 0
+            rounds += 1
+            refused, pause_s = 0, BACKOFF_S_MAX
             for address in addresses:
                 try:
-                    with trio.fail_after(CONNECT_TIMEOUT_S):
-                        stream, _, hello = await self._open(address, self._hello(None))
+                    with self._in_time(rounds):
+                        opened = await self._open(address, self._hello(None))
+                except LoginRefused as error:
+                    self._handshakes.refused(str(error))
+                    pause_s = LOGIN_BACKOFF_S
+                    continue
                 except HandshakeRefused as error:
-                    self._log_refusal(str(error))
+                    self._handshakes.refused(str(error))
                     refused += 1
                     if 2 * refused >= len(addresses):
                         raise
                     continue
                 except (*_CONNECT_ERRORS, trio.TooSlowError):
                     continue
-                await trio.aclose_forcefully(stream)
-                if hello.voters:
-                    return dict(hello.voters)
-                found[hello.node_id] = address
+                await trio.aclose_forcefully(opened.stream)
+                if opened.hello.voters:
+                    return dict(opened.hello.voters)
+                found[opened.hello.node_id] = address
                 if wait_for_all and len(found) == len(addresses):
                     return found
-            await trio.sleep(BACKOFF_S_MAX)
+            await trio.sleep(pause_s)
+
+    def _refused(self, peer: int, address: Address, error: HandshakeRefused) -> None:
+        """One of the two nodes refuses the other. A login may be refused for a while only: it is tried again."""
+        self._back_off(peer)
+        self.addresses.failed(peer, address)
+        self._handshakes.refused(str(error))
+        if isinstance(error, LoginRefused):
+            self._not_before[peer] = trio.current_time() + LOGIN_BACKOFF_S
+        else:
+            self._on_refused(peer, str(error))
 
     def _connect_failed(self, peer: int, address: Address, error: Exception) -> None:
         self._back_off(peer)
@@ -281,16 +336,17 @@ class Peers:
 
     async def _serve_accepted(self, stream: trio.abc.Stream) -> None:
         greeting = None
-        with self._strangers.one() as stranger:
-            greeting = await self._greeting(stream)
-        if stranger.cancelled_caught:
-            self._log_failure(stream, f"closed for another: {STRANGERS_MAX} connections are open without a handshake")
+        with self._strangers.one(stream) as stranger:
+            greeting = await self._greeting(stream, stranger)
+        if stranger.scope.cancelled_caught:
+            why = f"closed for another: {self.security.strangers_max} connections are open without a handshake"
+            self._handshakes.failed(stream, why)
         if greeting is None:
             return
         if isinstance(greeting, PushedBackStream):
             await self._serve_client(greeting)
             return
-        frames, hello = greeting
+        frames, hello, guest = greeting
         frames.set_size_max(FRAME_SIZE_MAX)
         self._learn(hello)
         if hello.is_probe:
@@ -299,26 +355,45 @@ class Peers:
         older = self._accepted.pop(hello.node_id, None)
         if older is not None:
             older.close()
-        connection = self._accepted[hello.node_id] = PeerConnection(stream, frames, hello.node_id, self._on_request)
+        on_request = self._on_request
+        if guest is not None:
+            assert self._nursery is not None, "run has begun"
+            on_request = GuestRequests(guest, on_request, self._nursery.start_soon).handle
+        connection = self._accepted[hello.node_id] = PeerConnection(stream, frames, hello.node_id, on_request)
         await self._serve(connection, self._accepted)
 
-    async def _greeting(self, stream: trio.abc.Stream) -> PushedBackStream | tuple[FrameStream, Hello] | None:
+    async def _greeting(self, stream: trio.abc.Stream, stranger: Stranger) -> PushedBackStream | _Greeting | None:
         """Read how a connection begins: the stream of a tool, or the frames and the handshake of a node. None if it is
         neither."""
-        start = await self._first_bytes(stream)
+        start = await self._first_bytes(stream, stranger)
         if is_request_of_kafka(start):
             return PushedBackStream(stream, start)
         frames = FrameStream(stream, HANDSHAKE_SIZE_MAX, start)
         try:
+            guest = await self._login_at(stream, frames, stranger)
+            if not self.security.admits(stream, None if guest is None else guest.principal):
+                self._handshakes.refused(f"{peer_host(stream)} is not allowed CLUSTER_ACTION, which nodes need")
+                return None
+            if guest is not None:
+                self._strangers.leave(stranger)
             with trio.fail_after(CONNECT_TIMEOUT_S):
-                return frames, await shake_hands(stream, frames, self._hello(None), first=False)
+                return frames, await shake_hands(stream, frames, self._hello(None), first=False), guest
         except HandshakeRefused as error:
-            self._log_refusal(str(error))
+            self._handshakes.refused(str(error))
         except trio.TooSlowError:
-            self._log_failure(stream, "timed out")
+            self._handshakes.failed(stream, "timed out")
         except _CONNECT_ERRORS as error:
-            self._log_failure(stream, str(error) or repr(error))
+            self._handshakes.failed(stream, str(error) or repr(error))
         return None
+
+    async def _login_at(self, stream: trio.abc.Stream, frames: FrameStream, stranger: Stranger) -> Guest | None:
+        """Have a node log in; None if the listener takes no login. Raises as `receive_login`, and trio.TooSlowError."""
+        if self.security.guest is None:
+            return None
+        guest = self.security.guest(stream)
+        with trio.fail_after(LOGIN_TIMEOUT_S):
+            await receive_login(stream, frames, guest, stranger.step)
+        return guest
 
     async def _serve_client(self, stream: PushedBackStream) -> None:
         if self.serve_client is None or self._clients >= CLIENTS_MAX:
@@ -329,15 +404,18 @@ class Peers:
         finally:
             self._clients -= 1
 
-    async def _first_bytes(self, stream: trio.abc.Stream) -> bytes:
+    async def _first_bytes(self, stream: trio.abc.Stream, stranger: Stranger) -> bytes:
         """The first bytes of a connection, enough to tell a node from a client; fewer if no more arrive in time."""
         start = b""
-        with trio.move_on_after(FIRST_BYTES_TIMEOUT_S):
+        lost = (trio.BrokenResourceError, trio.ClosedResourceError)
+        with trio.move_on_after(FIRST_BYTES_TIMEOUT_S), suppress(*lost):
+            if isinstance(stream, TlsPeerStream):
+                await stream.hear()
+                stranger.step()
             while is_request_of_kafka(start) is None:
-                try:
-                    data = await stream.receive_some(READ_SIZE)
-                except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    break
+                data = await stream.receive_some(READ_SIZE)
+                if not start:
+                    stranger.step()
                 if not data:
                     break
                 start += data
@@ -345,10 +423,20 @@ class Peers:
 
     async def _serve(self, connection: PeerConnection, among: dict[int, PeerConnection]) -> None:
         """Serve a connection; report its end, unless another has replaced it or this node is stopping."""
-        await connection.run()
+        if malformed := await connection.run():
+            self._handshakes.malformed_frame(connection.peer, malformed)
         if among.get(connection.peer) is connection:
             del among[connection.peer]
             self._on_connection_lost(connection.peer)
+
+    async def _serve_opened(self, connection: PeerConnection, address: Address, session_ms: int) -> None:
+        """Serve a connection that this node has opened, and renew its session before it ends."""
+        logins = self.security.logins
+        async with trio.open_nursery() as nursery:
+            if logins is not None and session_ms:
+                nursery.start_soon(renew_sessions, connection, logins, _text(address), session_ms)
+            await self._serve(connection, self._opened)
+            nursery.cancel_scope.cancel()
 
     def _hello(self, to: int | None) -> Hello:
         return self.introduce(Hello(self._node_id, to, self._cluster_id(), self.voters))
@@ -359,25 +447,9 @@ class Peers:
         if hello.node_id != self._node_id:
             self.on_hello(hello)
 
-    def _log_failure(self, stream: trio.abc.Stream, error: str) -> None:
-        """Log a failed handshake, at most once in `WARNING_INTERVAL_S`. `failed` counts those since the last line."""
-        self._failed_handshakes += 1
-        if trio.current_time() >= self._next_warning:
-            log.warning(
-                "peer handshake failed", client=peer_host(stream), error=error, failed=self._failed_handshakes
-            )
-            self._failed_handshakes = 0
-            self._next_warning = trio.current_time() + WARNING_INTERVAL_S
 
-    def _log_refusal(self, reason: str) -> None:
-        """Log each reason once, or again after many other reasons. The reasons quote what unknown nodes send, so that
-        the set of logged reasons must be bounded."""
-        reason = shortened(reason)
-        if reason not in self._logged_refusals:
-            if len(self._logged_refusals) >= LOGGED_REFUSALS_MAX:
-                self._logged_refusals.clear()
-            self._logged_refusals.add(reason)
-            log.error("peer handshake refused", reason=reason)
+def _text(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
 
 
 def _reason(error: Exception) -> str:

@@ -14,6 +14,7 @@ import structlog
 import trio
 
 from minikafka.controller.failures import FAILURES
+from minikafka.controller.line_rate import LineRate
 from minikafka.controller.metadata.records import UnreadableRecord
 from minikafka.controller.quorum.handshake import ConnectionLost
 from minikafka.controller.quorum.peer_connection import Reply
@@ -46,6 +47,8 @@ log = structlog.get_logger("minikafka.quorum")
 
 ROUNDS_TO_HEAR = 5
 """The rounds of the event loop in which a message that waits in a socket is received, decoded and passed to Raft."""
+MALFORMED_LINES_MAX = 10
+"""The most lines about malformed requests in a second."""
 
 RequestSender = Callable[[int, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Sends a request to a node and waits for the response; raises Unreachable or ConnectionLost."""
@@ -124,7 +127,7 @@ class RaftDriver:
         )
         self._membership = self._raft.membership
         self._committed = trio.Event()
-        self._events = RaftEvents()
+        self._events = RaftEvents(LineRate(lambda: trio.current_time() * 1000, MALFORMED_LINES_MAX))
 
     @property
     def kraft_version(self) -> int:

@@ -8,6 +8,8 @@ moment, otherwise until as many elections have taken place, or somebody acts.
 
 import structlog
 
+from minikafka.controller.line_rate import LineRate
+
 __all__ = ["RaftEvents"]
 
 log = structlog.get_logger("minikafka.quorum")
@@ -19,9 +21,14 @@ WHAT_TO_DO = "docs/operations/backup.md"
 
 
 class RaftEvents:
-    """The log events of one node's Raft. Times are seconds of one monotonic clock."""
+    """The log events of one node's Raft. Times are seconds of one monotonic clock.
 
-    def __init__(self) -> None:
+    Args:
+        malformed: limits the lines about malformed requests, which strangers may send where no login is asked for.
+    """
+
+    def __init__(self, malformed: LineRate) -> None:
+        self._malformed_lines = malformed
         self._followed: tuple[int, int] | None = None
         self._malformed: tuple[str, int, str] | None = None
         self._gap_since_s = self._gap_seen_s = self._gap_told_s = float("-inf")
@@ -33,9 +40,13 @@ class RaftEvents:
         self._followed = followed
 
     def malformed_request(self, node: int, error: Exception) -> None:
-        """A request of a node cannot be understood; logged once in a row."""
-        is_repeated = self._is_repeated("request", node, str(error))
-        (log.debug if is_repeated else log.error)("malformed raft request", node=node, error=str(error))
+        """A request of a node cannot be understood; logged once in a row, and at a bounded rate."""
+        if more := self._malformed_lines.left_out():
+            log.warning("more malformed raft requests", count=more)
+        if not self._is_repeated("request", node, str(error)) and self._malformed_lines.admits():
+            log.error("malformed raft request", node=node, error=str(error))
+        else:
+            log.debug("malformed raft request", node=node, error=str(error))
 
     def malformed_response(self, node: int, error: Exception) -> None:
         """A response of a node cannot be understood; logged once in a row."""

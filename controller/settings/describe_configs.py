@@ -22,6 +22,7 @@ from minikafka.protocol.messages.describe_configs import (
 from minikafka.protocol.names import check_topic_name
 from minikafka.protocol.settings.registry import (
     ANY_TOPIC_SETTINGS,
+    AUTHORIZER_SETTINGS,
     BROKER_SETTINGS,
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
@@ -51,6 +52,9 @@ class ConfigDescriptions:
         request: As in Kafka, an unknown resource type makes every result INVALID_REQUEST.
         settings: The effective settings of the node.
         log_levels: Level by logger of the node.
+
+    Attributes:
+        unexpected: The error of every result, if a resource of the request has an unknown type.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class ConfigDescriptions:
         self._request = request
         self._settings = settings
         self._log_levels = log_levels
-        self._unexpected = _unexpected_type(request)
+        self.unexpected = _unexpected_type(request)
         self._shared: Shared = {}
         self._own: dict[ResourceType, list[Entry]] = {}
 
@@ -73,8 +77,8 @@ class ConfigDescriptions:
     def of(self, requested: DescribeConfigsResource) -> DescribeConfigsResult:
         """The result for one resource of the request."""
         kind, name = requested.resource_type, requested.resource_name
-        if self._unexpected is not None:
-            return _refused(kind, name, self._unexpected)
+        if self.unexpected is not None:
+            return _refused(kind, name, self.unexpected)
         try:
             entries = self._entries(ResourceType(kind), name)
         except KafkaError as error:
@@ -219,6 +223,10 @@ def _check_node_id(name: str, settings: EffectiveSettings, also: str) -> None:
         )
 
 
+_KNOWN = {name: setting for name, setting in BROKER_SETTINGS.items() if name not in AUTHORIZER_SETTINGS}
+"""The settings of a broker whose types Kafka knows."""
+
+
 def _broker(settings: EffectiveSettings) -> list[Entry]:
     values, synonyms = settings.node(), _broker_synonyms(settings)
     known = [
@@ -228,7 +236,7 @@ def _broker(settings: EffectiveSettings) -> list[Entry]:
     texts = settings.node_texts()
     others = sorted(texts.keys() - NODE_SETTINGS.keys())
     for key in others:
-        setting = BROKER_SETTINGS.get(key)
+        setting = _KNOWN.get(key)
         if setting is None:
             known.append(_other(key, texts[key], synonyms(key)))
         else:
@@ -241,7 +249,7 @@ def _all_brokers(settings: EffectiveSettings) -> list[Entry]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     entries: list[Entry] = []
     for key, text in sorted(settings.image.config(ResourceType.BROKER, ALL_BROKERS).items()):
-        setting = BROKER_SETTINGS.get(key)
+        setting = _KNOWN.get(key)
         if setting is None:
             entries.append(_other(key, text, [_synonym(key, None if _secret(key) else text, source)]))
         else:
@@ -252,7 +260,7 @@ def _all_brokers(settings: EffectiveSettings) -> list[Entry]:
 
 def _other(name: str, value: str | None, synonyms: Synonyms) -> Entry:
     """The entry of a listener config, or of an unknown config, whose value is hidden since it may be a secret."""
-    base = BROKER_SETTINGS.get(listener_base_name(name) or "")
+    base = _KNOWN.get(listener_base_name(name) or "")
     hidden = base is None or base.sensitive
     return Entry(
         name=name,
@@ -299,7 +307,7 @@ def _broker_synonyms(settings: EffectiveSettings) -> Callable[[str], Synonyms]:
             if one in layer
         ]
         for one in names:
-            default = settings.static.default_text(one) if one in STATIC_SETTINGS else None
+            default = settings.static.default_text(one) if one in STATIC_SETTINGS and one in _KNOWN else None
             if default is not None:
                 found.append(_synonym(one, default, ConfigSource.DEFAULT))
         own = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
@@ -309,5 +317,5 @@ def _broker_synonyms(settings: EffectiveSettings) -> Callable[[str], Synonyms]:
 
 
 def _secret(name: str) -> bool:
-    setting = BROKER_SETTINGS.get(listener_base_name(name) or name)
+    setting = _KNOWN.get(listener_base_name(name) or name)
     return setting is None or setting.sensitive

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from minikafka.controller.metadata.formatted_levels import Formatted
 from minikafka.protocol.settings.registry import STATIC_SETTINGS, SettingValue
 
 __all__ = ["StaticSettings"]
@@ -16,13 +17,13 @@ class StaticSettings:
         node_id: the id of the node.
         given: the text of each setting from the file, the environment and the command line; names may be unknown.
         own_defaults: the text of each default that differs from Kafka's.
-        formatted_levels: the feature levels that the data directories were formatted with, for a new cluster.
+        formatted: the feature levels and users that the data directories were formatted with, for a new cluster.
     """
 
     node_id: int
     given: Mapping[str, str] = field(default_factory=dict)
     own_defaults: Mapping[str, str] = field(default_factory=dict)
-    formatted_levels: Mapping[str, int] = field(default_factory=dict)
+    formatted: Formatted = field(default_factory=Formatted)
 
     def default_text(self, name: str) -> str | None:
         """The default of a known setting as text; None if it is null."""

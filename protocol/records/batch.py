@@ -129,7 +129,7 @@ class Batch:
 
     @property
     def is_compressed(self) -> bool:
-        return bool(self.attributes & _CODEC_MASK)
+        return (self.attributes & _CODEC_MASK) != 0
 
     @property
     def timestamp_type(self) -> int:
@@ -139,11 +139,11 @@ class Batch:
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL)
+        return (self.attributes & TRANSACTIONAL) != 0
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & CONTROL)
+        return (self.attributes & CONTROL) != 0
 
     @property
     def has_delete_horizon(self) -> bool:

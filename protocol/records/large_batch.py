@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from minikafka.protocol.counted import counted
 from minikafka.protocol.records.batch import Batch, Span, assemble_parts, parse_header, with_codec
-from minikafka.protocol.records.compression import Codec, decompress
+from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Codec, decompress
 from minikafka.protocol.records.record import (
     RECORD_OVERHEAD_BYTES,
     RECORD_SIZE_MIN,
     CorruptRecords,
+    Record,
     read_varint,
     record_starts,
 )
 
 SLICE_SIZE_BYTES = 1 << 20
 """No record of a slice begins after this position in the slice."""
+
+
+def record_slices(batch: Batch, count_max: int) -> Iterator[list[Record]]:
+    """The records of a batch, up to `count_max` at a time. Raises as `Batch.records`."""
+    if batch.record_count <= count_max:
+        yield batch.records()
+        return
+    large = LargeBatch(batch, MAX_SIZE_BYTES, count_max)
+    while large.has_records:
+        yield large.cut().records()
 
 
 class LargeBatch:

@@ -34,6 +34,12 @@ NODE_SETTINGS = by_name(
 
 UNSTABLE_VERSIONS = "unstable.api.versions.enable"
 INTERNAL_SETTINGS = by_name([
+    Setting("allow.everyone.if.no.acl.found", SettingType.BOOLEAN, False, None, LOW, READ_ONLY,
+            "Whether everybody may do everything with a resource that no ACL matches; a setting of the authorizer.",
+            supported=True),
+    Setting("super.users", SettingType.STRING, "", None, LOW, READ_ONLY,
+            "Principals that may do everything, separated by semicolons: `User:admin;User:bob`; a setting of the "
+            "authorizer.", supported=True),
     Setting(UNSTABLE_VERSIONS, SettingType.BOOLEAN, False, None, LOW, READ_ONLY,
             "Whether versions of APIs are offered that are not stable in Kafka 4.3: version 6 of InitProducerId.",
             supported=True),

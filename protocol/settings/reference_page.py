@@ -45,10 +45,9 @@ not fit those that it has:
 - `listeners` and `listener.security.protocol.map` cannot change here, unlike in Kafka.
 
 A topic also takes `internal.segment.bytes`, which is described only where it is set. The address of a quota for an `ip`
-is an IP address as Java reads it (`127.1`, `010.0.0.1`) or `localhost`: other names are not resolved, and refused. Its
-`connection_creation_rate` is stored and described, but not enforced. A topic that a broker creates because somebody
-asked for it has the `num.partitions` and `default.replication.factor` of that broker, one that is created with -1 those
-of the active controller.
+is an IP address as Java reads it (`127.1`, `010.0.0.1`) or `localhost`: other names are not resolved, and refused. A
+topic that a broker creates because somebody asked for it has the `num.partitions` and `default.replication.factor` of
+that broker, one that is created with -1 those of the active controller.
 """
 
 _OWN = """\

@@ -10,16 +10,19 @@ from minikafka.protocol.settings.value_types import SettingType, SettingValue
 
 __all__ = [
     "ANY_TOPIC_SETTINGS",
+    "AUTHORIZER_SETTINGS",
     "BROKER_SETTINGS",
     "CLIENT_METRICS_SETTINGS",
     "GROUP_SETTINGS",
     "INTERNAL_SETTINGS",
     "INTERNAL_TOPIC_SETTINGS",
+    "LISTENER_LIMITS",
     "NODE_SETTINGS",
     "QUOTA_SETTINGS",
     "REQUIRED",
     "SECURITY_NAMES",
     "STATIC_SETTINGS",
+    "STORE_SETTINGS",
     "THROTTLE_SETTINGS",
     "TOPIC_SETTINGS",
     "UNSTABLE_VERSIONS",
@@ -43,6 +46,29 @@ ANY_TOPIC_SETTINGS = TOPIC_SETTINGS | INTERNAL_TOPIC_SETTINGS
 
 SECURITY_NAMES = frozenset({"authorizer.class.name", *by_name(security.SETTINGS)})
 """The names of the node settings of authentication, authorization and encryption."""
+
+AUTHORIZER_SETTINGS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""The settings that only the authorizer of Kafka knows. DescribeConfigs hides their values, as of unknown settings."""
+
+LISTENER_LIMITS = frozenset({"max.connection.creation.rate", "max.connections", "num.network.threads"})
+"""The settings of a listener that may be set for all brokers, while they run. Source: `ClusterLevelListenerConfigs`."""
+
+STORE_SETTINGS = frozenset(
+    f"ssl.{name}"
+    for name in (
+        "key.password",
+        "keystore.certificate.chain",
+        "keystore.key",
+        "keystore.location",
+        "keystore.password",
+        "keystore.type",
+        "truststore.certificates",
+        "truststore.location",
+        "truststore.password",
+        "truststore.type",
+    )
+)
+"""The settings that name stores of keys and certificates. Source: `SslConfigs.RECONFIGURABLE_CONFIGS`."""
 
 GROUP_SETTINGS = by_name(groups.SETTINGS)
 """Settings of a group; `synonym` names the node setting that supplies the default."""

@@ -148,7 +148,13 @@ class OffsetReader:
 
     def _connect(self, host: str, port: int) -> sockets.BrokerConnection:
         options = self.options
-        return sockets.BrokerConnection(host, port, client_id=options.client_id, timeout_s=options.request_timeout_s)
+        return sockets.BrokerConnection(
+            host,
+            port,
+            client_id=options.client_id,
+            timeout_s=options.request_timeout_s,
+            security=options.security.connection_security(),
+        )
 
     def _any_connection(self) -> sockets.BrokerConnection:
         known = [(one.host, one.port) for one in self.metadata.brokers.values()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -16,18 +17,36 @@ from itertools import islice
 from typing import Any
 
 from minikafka import __version__
+from minikafka.client.security.connection_security import PLAINTEXT, ConnectionSecurity
+from minikafka.client.security.sasl_exchange import (
+    WHETHER_A_LOGIN_IS_EXPECTED,
+    Derivation,
+    login_expected,
+    sasl_exchange,
+)
+from minikafka.client.security.sasl_login import SaslLogin
+from minikafka.client.security.tls_errors import expects_plain_text, expects_tls, handshake_error
 from minikafka.protocol.apis import APIS, api_of
-from minikafka.protocol.errors import NetworkError, UnsupportedVersionError, error_for
+from minikafka.protocol.errors import KafkaError, NetworkError, UnsupportedVersionError, error_for
+from minikafka.protocol.frame import FrameReader, TlsAlert
 from minikafka.protocol.headers import decode_response, request_parts
 from minikafka.protocol.message import MalformedMessage, decode
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.protocol.messages.sasl_handshake import SaslHandshakeResponse
 
 RESPONSE_SIZE_BYTES_MAX = 1 << 30
+_FIRST_RESPONSE_SIZE_BYTES_MAX = 1 << 20
+"""The limit of the first response: what looks larger is another protocol."""
+_RENEWED_AFTER = 0.85
+"""When a session of SASL is renewed, as a part of its lifetime (KIP-368)."""
+_NONCE_BYTES = 24
 _RECEIVE_BUFFER_BYTES = 4 << 20
 _PIECES_MAX = 512
 """The maximum number of buffers in one `sendmsg` call: half of Linux's limit (IOV_MAX)."""
 _SETUP_TIMEOUT_S = 10
 """Kafka's default of socket.connection.setup.timeout.ms: a stopped process still accepts connections."""
+_ASKED_S_MAX = 2.0
+"""How long a listener has to answer whether it expects a login."""
 _PORT_MAX = (1 << 16) - 1
 _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4
@@ -67,12 +86,23 @@ class BrokerConnection:
     """An open connection to a broker. Responses arrive in the order of their requests.
 
     All methods raise NetworkError if the broker cannot be reached, closes the connection, or does not respond within
-    `timeout_s`; the connection is closed then and cannot be used again. Opening it takes 10 s at most.
+    `timeout_s`; the connection is closed then and cannot be used again. Opening it takes 10 s at most, and raises
+    AuthenticationError if the broker or the client is not trusted.
+
+    A session of SASL is renewed before a request that finds no other in flight; if there is always one, the broker
+    closes the connection in the end.
     """
 
-    def __init__(self, host: str, port: int, *, client_id: str, timeout_s: float) -> None:
+    def __init__(
+        self, host: str, port: int, *, client_id: str, timeout_s: float, security: ConnectionSecurity = PLAINTEXT
+    ) -> None:
         self.address = f"{host}:{port}"
         self.closed = False
+        self._security = security
+        self._renew_at = float("inf")
+        self._is_answered = False
+        self._negotiated = -1
+        """The number of the last request before those that a listener may refuse without a login; -1: not open yet."""
         self._client_id = client_id
         self._correlation_id = 0
         self._in_flight: list[tuple[int, Any, int]] = []
@@ -83,8 +113,45 @@ class BrokerConnection:
             raise NetworkError(f"cannot connect to {self.address}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+        if security.context is not None:
+            self._socket = self._encrypted(security.context, host, port)
         self._negotiate()
+        self._negotiated = self._correlation_id
+        if security.login is not None:
+            self._log_in(security.login)
         self._socket.settimeout(timeout_s)
+
+    def _encrypted(self, context: ssl.SSLContext, host: str, port: int) -> socket.socket:
+        try:
+            return context.wrap_socket(self._socket, server_hostname=host)
+        except (ssl.SSLEOFError, ConnectionResetError) as error:  # as of a listener without TLS
+            self.close()
+            try:
+                BrokerConnection(host, port, client_id="", timeout_s=_SETUP_TIMEOUT_S).close()
+            except KafkaError:
+                raise NetworkError(f"{self.address} closed the connection in place of a TLS handshake") from error
+            raise expects_plain_text(self.address) from error
+        except OSError as error:
+            self.close()
+            if isinstance(error, ssl.SSLError):
+                raise handshake_error(self.address, error) from error
+            raise NetworkError(f"TLS with {self.address}: {error}") from error
+
+    def _log_in(self, login: SaslLogin) -> None:
+        """Logs in, or renews the session. Raises AuthenticationError."""
+        token = login.blocking_token(now_ms())
+        exchange = sasl_exchange(self.address, login, os.urandom(_NONCE_BYTES).hex(), token)
+        self._renew_at = float("inf")
+        try:
+            step = next(exchange)
+            while True:
+                step = exchange.send(step.run() if isinstance(step, Derivation) else self.request(step))
+        except StopIteration as end:
+            if end.value > 0:
+                self._renew_at = now_s() + end.value / 1000 * _RENEWED_AFTER
+        except BaseException:
+            self.close()
+            raise
 
     def _negotiate(self) -> None:
         request = ApiVersionsRequest(client_software_name="minikafka-spark", client_software_version=__version__)
@@ -116,6 +183,8 @@ class BrokerConnection:
 
     def send(self, message: Any, *, highest: int | None = None) -> None:
         """Sends a request; `receive` returns its response later."""
+        if not self._in_flight and now_s() >= self._renew_at and self._security.login is not None:
+            self._log_in(self._security.login)
         kind = type(message)
         version = self.version_for(kind, highest)
         self._correlation_id += 1
@@ -131,6 +200,9 @@ class BrokerConnection:
         for part in parts:
             both = (part,) if isinstance(part, (bytes, bytearray, memoryview)) else (part.head, part.body)
             pieces.extend(memoryview(one).cast("B") for one in both if len(one))
+        if self._security.context is not None:
+            self._socket.sendall(b"".join(pieces))  # TLS has no `sendmsg`.
+            return
         while pieces:
             sent = self._socket.sendmsg(islice(pieces, _PIECES_MAX))
             while pieces and sent >= len(pieces[0]):
@@ -147,13 +219,20 @@ class BrokerConnection:
                 return decode(ApiVersionsResponse, 0, frame, 4)
             answered, message = decode_response(response, version, frame)
         except (OSError, MalformedMessage) as error:
-            raise self._fail(error) from error
+            failure = self._fail(error)
+            is_first = number == self._negotiated + 1 and self._security.login is None
+            asks = is_first and response is not SaslHandshakeResponse
+            raise (self._login_expected() if asks else None) or failure from error
         if answered != number:
             raise self._fail(f"correlation id {answered} in a response, expected {number}")
+        self._is_answered = True
         return message
 
     def _receive_frame(self) -> bytearray:
-        size = int.from_bytes(self._receive_exactly(4), "big", signed=True)
+        prefix = self._receive_exactly(4)
+        if not self._is_answered:
+            FrameReader(_FIRST_RESPONSE_SIZE_BYTES_MAX).feed(memoryview(prefix))
+        size = int.from_bytes(prefix, "big", signed=True)
         if not 0 < size <= RESPONSE_SIZE_BYTES_MAX:
             raise MalformedMessage(f"malformed frame: size {size}")
         return self._receive_exactly(size)
@@ -168,8 +247,26 @@ class BrokerConnection:
             filled += count
         return buffer
 
-    def _fail(self, reason: object) -> NetworkError:
+    def _login_expected(self) -> KafkaError | None:
+        """Asks the listener, on another connection, whether it expects a login. Returns the error if it does.
+
+        Without a login, a listener that expects one closes the connection at the first request, as a broker that stops.
+        """
+        host, _, port = self.address.rpartition(":")
+        try:
+            asking = BrokerConnection(host, int(port), client_id="", timeout_s=_ASKED_S_MAX, security=self._security)
+            response = asking.request(WHETHER_A_LOGIN_IS_EXPECTED)
+        except KafkaError:
+            return None
+        asking.close()
+        return login_expected(self.address, response, with_tls=self._security.context is not None)
+
+    def _fail(self, reason: object) -> KafkaError:
         self.close()
+        if isinstance(reason, TlsAlert):
+            return expects_tls(self.address)
+        if isinstance(reason, ssl.SSLError) and not self._is_answered:
+            return handshake_error(self.address, reason)
         return NetworkError(f"the connection to {self.address} was lost: {reason or 'request timed out'}")
 
     @property

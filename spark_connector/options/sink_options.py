@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from minikafka.protocol.records.compression import Codec
 from minikafka.spark_connector.options.producer_settings import ProducerSettings
+from minikafka.spark_connector.options.security_settings import SecuritySettings
 from minikafka.spark_connector.options.source_options import OPTIONS as SOURCE_OPTIONS
 from minikafka.spark_connector.options.source_options import (
     KafkaOptions,
@@ -87,6 +88,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
             client_id=kafka.get("client.id", default.kafka.client_id),
             request_timeout_s=settings.number("request.timeout.ms") / 1000,
             api_timeout_s=settings.number("max.block.ms") / 1000,
+            security=SecuritySettings.of(kafka),
         ),
         topic=options.get("topic"),
         exactly_once=delivery != AT_LEAST_ONCE,

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from minikafka.client.option_checks import parse_addresses
+from minikafka.client.options import InvalidOption
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.options.client_settings import NAMES, is_setting
 from minikafka.spark_connector.options.offsets import (
@@ -25,6 +26,7 @@ from minikafka.spark_connector.options.offsets import (
     parse_timestamps,
 )
 from minikafka.spark_connector.options.rate_limits import RateLimits
+from minikafka.spark_connector.options.security_settings import NO_SECURITY, SecuritySettings
 
 _logger = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ class KafkaOptions:
     fetch_max_bytes: int = 16 << 20
     partition_max_bytes: int = 8 << 20
     fetch_max_wait_ms: int = 500
+    security: SecuritySettings = NO_SECURITY
 
 
 @dataclass(frozen=True)
@@ -227,6 +230,7 @@ def _kafka(options: Mapping[str, str]) -> KafkaOptions:
         fetch_max_bytes=numbers.integer_or("kafka.fetch.max.bytes", default.fetch_max_bytes),
         partition_max_bytes=numbers.integer_or("kafka.max.partition.fetch.bytes", default.partition_max_bytes),
         fetch_max_wait_ms=numbers.integer_or("kafka.fetch.max.wait.ms", default.fetch_max_wait_ms),
+        security=SecuritySettings.of(kafka),
     )
 
 
@@ -236,9 +240,10 @@ def check_connection(kafka: Mapping[str, str]) -> None:
         parse_addresses(kafka["bootstrap.servers"])
     except ValueError as error:
         raise RefusedOption(f"kafka.bootstrap.servers: {error}; expected host1:9092,host2:9092") from None
-    security = kafka.get("security.protocol", "PLAINTEXT")
-    if security.upper() != "PLAINTEXT":
-        raise RefusedOption(f"kafka.security.protocol is {security}, but only PLAINTEXT is supported")
+    try:
+        SecuritySettings.of(kafka).connection_security()
+    except InvalidOption as error:
+        raise RefusedOption(str(error)) from None
 
 
 def _check_isolation(kafka: Mapping[str, str]) -> None:

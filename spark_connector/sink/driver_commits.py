@@ -10,7 +10,14 @@ from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.spark_connector.brokers.offset_reader import offset_reader_for
 from minikafka.spark_connector.options.sink_options import SinkOptions
-from minikafka.spark_connector.sink.earlier_attempts import check_other_tasks, claim
+from minikafka.spark_connector.sink.earlier_attempts import (
+    DRIVER,
+    Write,
+    check_other_tasks,
+    claim,
+    fence,
+    transactional_ids,
+)
 from minikafka.spark_connector.sink.sink_tasks import DRIVER_TIMEOUT_MS, TASK_TIMEOUT_MS, TaskResult
 from minikafka.spark_connector.sink.task_transaction import Transaction
 
@@ -36,6 +43,25 @@ def commit_once(options: SinkOptions, results: Sequence[TaskResult]) -> None:
     commit_all(options, results)
 
 
+def end_attempts(options: SinkOptions, write: Write, results: Iterable[Any] = ()) -> None:
+    """Aborts the transactions of all attempts of a batch write's tasks, except those of `results`.
+
+    Spark may start several attempts of a task (by speculation, after a lost executor), and reports one of each task.
+    The others are found by their transactional ids, which the coordinators list. Before that the driver begins with a
+    transactional id of its own: an attempt that begins so late that it is not listed finds it, and writes nothing.
+
+    Args:
+        results: those that Spark has reported; None for a task without a result.
+
+    Raises KafkaError: a transaction that remains open is aborted by its time-out.
+    """
+    brokers, timeout_ms = offset_reader_for(options.kafka), options.transaction_timeout_ms or DRIVER_TIMEOUT_MS
+    mine = write.transactional_id(DRIVER)
+    fence(brokers, [mine], timeout_ms)
+    kept = {mine, *(one.transactional_id for one in results if one is not None)}
+    fence(brokers, [one for one in transactional_ids(brokers, write.name) if one not in kept], timeout_ms)
+
+
 def commit_all(options: SinkOptions, results: Iterable[TaskResult]) -> None:
     """Commits the transactions that the tasks have left open, if all of them are still open.
 
@@ -47,7 +73,7 @@ def commit_all(options: SinkOptions, results: Iterable[TaskResult]) -> None:
     if expired:
         raise PartlyCommitted(
             f"nothing was committed: {len(expired)} of {counted(len(transactions), 'transaction')} aborted meanwhile,"
-            f" by their time-out (kafka.transaction.timeout.ms) or another attempt of a task, as {expired[0]}"
+            f" by their time-out (kafka.transaction.timeout.ms), as {expired[0]}"
         )
     for done, one in enumerate(transactions):
         try:
@@ -58,24 +84,16 @@ def commit_all(options: SinkOptions, results: Iterable[TaskResult]) -> None:
             ) from error
 
 
-def abort_all(options: SinkOptions, messages: Sequence[Any], name: str | None) -> None:
-    """Aborts the transactions that the tasks have left open.
-
-    Args:
-        messages: the results of the tasks; None for a task without a result.
-        name: the prefix of the transactional ids of tasks without a result, which are aborted by starting their
-            producers again; None: these transactions are left to the next attempt.
+def abort_all(options: SinkOptions, results: Iterable[Any]) -> None:
+    """Aborts the transactions that the tasks have left open; those of tasks without a result are left to the next run.
 
     Raises the last KafkaError after all transactions have been tried, but RequestTimedOutError at once, because each of
     the others would wait as long. A transaction that remains open is aborted by its time-out.
     """
     failure: KafkaError | None = None
-    for task, message in enumerate(messages):
+    for one in results:
         try:
-            if message is None and name is not None:
-                lost = Transaction(offset_reader_for(options.kafka), f"{name}-{task}")
-                lost.begin(options.transaction_timeout_ms or DRIVER_TIMEOUT_MS)
-            elif (found := _transaction_of(options, message)) is not None:
+            if (found := _transaction_of(options, one)) is not None:
                 found.end(commit=False)
         except RequestTimedOutError:
             raise

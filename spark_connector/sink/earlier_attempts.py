@@ -63,7 +63,7 @@ class Write:
     in_order: bool = False
 
     def transactional_id(self, task: int | str) -> str:
-        """The transactional id of a task, by its number, or of the driver (`DRIVER`)."""
+        """The transactional id of a task or an attempt of one, by its number, or of the driver (`DRIVER`)."""
         return f"{self.name}-{task}"
 
 
@@ -183,8 +183,7 @@ def check_other_tasks(
     """
     own = {write.transactional_id(task) for task in [DRIVER, *map(str, tasks)]}
     others = [one for one in transactional_ids(brokers, write.name) if one not in own]
-    for one in others:
-        Transaction(brokers, one).begin(timeout_ms)
+    fence(brokers, others, timeout_ms)
     found = read_markers(brokers, others, stable=True)
     rows = {
         int(one.removeprefix(f"{write.name}-")): marker.content.rows
@@ -197,6 +196,16 @@ def check_other_tasks(
             f" committed {counted(sum(rows.values()), 'row')} in {_tasks(rows)}, and this attempt has its rows in"
             f" {_tasks(tasks)}: they would be written twice. {remedy}"
         )
+
+
+def fence(brokers: OffsetReader, ids: Iterable[str], timeout_ms: int) -> None:
+    """Starts producers of transactional ids: fences all older ones, and aborts their transactions. Raises KafkaError.
+
+    Args:
+        timeout_ms: the transaction time-out of these producers, which write nothing.
+    """
+    for one in ids:
+        Transaction(brokers, one).begin(timeout_ms)
 
 
 def _tasks(numbers: Iterable[int]) -> str:

@@ -2,9 +2,10 @@
 
 In a write that Spark may repeat (a micro-batch of a stream; a batch write with txnAppId and txnVersion), each task
 commits its own transaction, with a marker (`write_once`). If another attempt has begun the write, the driver commits
-the remaining transactions, after it has checked that no rows have moved between tasks (`driver_commits.py`). Any other
-batch write leaves the transactions of its tasks open until the driver commits them all (`write_for_driver`). With
-`delivery` atomic, the tasks send nothing: the driver sends all rows (`atomic_writes.py`).
+the remaining transactions, after it has checked that no rows have moved between tasks (`driver_commits.py`). In any
+other batch write each attempt of a task has a transaction and leaves it open; the driver commits those of the attempts
+that Spark reports, and aborts the others (`write_for_driver`). With `delivery` atomic, the tasks send nothing: the
+driver sends all rows (`atomic_writes.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from minikafka.spark_connector.brokers.offset_reader import offset_reader_for
 from minikafka.spark_connector.options.sink_options import SinkOptions
 from minikafka.spark_connector.sink.batch_sender import BatchSender
 from minikafka.spark_connector.sink.earlier_attempts import (
+    DRIVER,
     Earlier,
     Write,
     check_claim,
@@ -30,7 +32,7 @@ from minikafka.spark_connector.sink.earlier_attempts import (
     may_repeat,
     overtaken,
 )
-from minikafka.spark_connector.sink.replay_check import Content, Marker, check_repeated
+from minikafka.spark_connector.sink.replay_check import Content, Marker, NotRepeated, check_repeated
 from minikafka.spark_connector.sink.sink_columns import rows_of
 from minikafka.spark_connector.sink.task_transaction import Transaction
 from minikafka.spark_connector.sink.task_writer import TaskWriter
@@ -74,14 +76,27 @@ def write_plainly(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Ta
     return TaskResult(_written(options, transaction, batches, fingerprint=False).content.rows)
 
 
-def write_for_driver(options: SinkOptions, transactional_id: str, batches: Iterator[pa.RecordBatch]) -> TaskResult:
-    """Writes the rows of a task in a transaction that the driver ends. If writing fails, the transaction is aborted."""
+def write_for_driver(
+    options: SinkOptions, write: Write, attempt: int, batches: Iterator[pa.RecordBatch]
+) -> TaskResult:
+    """Writes the rows of a task in a transaction that the driver ends. If writing fails, the transaction is aborted.
+
+    Args:
+        attempt: the number of the attempt of the task, which no other attempt of any task of the write has.
+
+    Raises NotRepeated if the driver has ended the write, UnsuitableColumn, KafkaError.
+    """
     first = next((one for one in batches if len(one)), None)
     if first is None:
         return TaskResult()
-    transaction = Transaction(offset_reader_for(options.kafka), transactional_id)
+    brokers = offset_reader_for(options.kafka)
+    transaction = Transaction(brokers, write.transactional_id(attempt))
     with aborted_on_error(transaction):
         transaction.begin(options.transaction_timeout_ms or DRIVER_TIMEOUT_MS)
+        if Transaction(brokers, write.transactional_id(DRIVER)).has_begun:
+            raise NotRepeated(
+                f"the driver has ended the write {write.name}: this attempt of a task is late, and writes nothing"
+            )
         written = _written(options, transaction, chain([first], batches), fingerprint=False)
         return _left_open(TaskResult(), transaction, written)
 

@@ -162,31 +162,32 @@ class Transaction:
 
         def attempt() -> bool:
             state = self._described()
-            if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                return False
-            self._check(state.error_code, "DescribeTransactions")
-            if state.transaction_state.startswith(ENDING):
+            if state is not None and state.transaction_state.startswith(ENDING):
                 self._check(ErrorCode.CONCURRENT_TRANSACTIONS, "DescribeTransactions")
-            return True
+            return state is not None
 
         return self.marker() if self._brokers.retry(attempt, "describing the transaction") else None
 
     @property
+    def has_begun(self) -> bool:
+        """Whether any producer has begun with this transactional id."""
+        return self._brokers.retry(self._described, "describing the transaction") is not None
+
+    @property
     def is_open(self) -> bool:
         """Whether this producer's transaction is still open at the coordinator, and not aborted by a time-out."""
+        state = self._brokers.retry(self._described, "describing the transaction")
+        if state is None or (state.producer_id, state.producer_epoch) != (self.producer_id, self.epoch):
+            return False
+        return bool(state.transaction_state == "Ongoing")
 
-        def attempt() -> Any:
-            state = self._described()
-            self._check(state.error_code, "DescribeTransactions")
-            return state
-
-        state = self._brokers.retry(attempt, "describing the transaction")
-        mine = (state.producer_id, state.producer_epoch) == (self.producer_id, self.epoch)
-        return mine and state.transaction_state == "Ongoing"
-
-    def _described(self) -> Any:
+    def _described(self) -> Any | None:
+        """The state of the transactional id at its coordinator, without retries; None if no producer has begun."""
         request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id or ""])
         (state,) = self._ask(request, TRANSACTION).transaction_states
+        if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return None
+        self._check(state.error_code, "DescribeTransactions")
         return state
 
     def _ask(self, request: Any, coordinator: int | None, *, highest: int | None = None) -> Any:

@@ -44,40 +44,45 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         from minikafka.spark_connector.brokers.sockets import random_id
+        from minikafka.spark_connector.sink.earlier_attempts import Write
 
-        options = checked_options(given, schema)
+        options, attempt = checked_options(given, schema), random_id()
         self._options = options
-        self._attempt = random_id()
-        self._name = f"{options.prefix}-{options.app_id or self._attempt}"
+        self._write = Write(f"{options.prefix}-{options.app_id or attempt}", options.version, attempt)
+        self._by_attempts = options.exactly_once and not options.atomic and not options.app_id
+        """Whether each attempt of a task has a transaction, which the driver ends."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of one task. Raises NotRepeated, UnsuitableColumn, TooLarge, KafkaError."""
         from minikafka.spark_connector.sink import atomic_writes, sink_tasks
-        from minikafka.spark_connector.sink.earlier_attempts import Write
 
-        task, options = _context().partitionId(), self._options
-        write = Write(self._name, options.version, self._attempt)
+        context, options, write = _context(), self._options, self._write
         if not options.exactly_once:
             return sink_tasks.write_plainly(options, iterator)
-        if options.atomic:
-            return atomic_writes.encode_for_driver(options, write, task, iterator)
-        if options.app_id:
-            return sink_tasks.write_once(options, write, task, iterator)
-        return sink_tasks.write_for_driver(options, write.transactional_id(task), iterator)
+        if self._by_attempts:
+            return sink_tasks.write_for_driver(options, write, context.taskAttemptId(), iterator)
+        put = atomic_writes.encode_for_driver if options.atomic else sink_tasks.write_once
+        return put(options, write, context.partitionId(), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commits what tasks have left to the driver. Raises PartlyCommitted, NotRepeated, TooLarge, KafkaError."""
-        _commit(self._options, messages, f"the write {self._name}")
+        from minikafka.spark_connector.sink.driver_commits import end_attempts
+
+        if self._by_attempts:
+            end_attempts(self._options, self._write, messages)
+        _commit(self._options, messages, f"the write {self._write.name}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Aborts the transactions of all tasks; for tasks without a message, by starting their producers again.
+        """Aborts the transactions of all attempts of tasks; with txnAppId, those that are left to the driver.
 
         Raises KafkaError: a transaction that remains open is aborted by its time-out.
         """
-        from minikafka.spark_connector.sink.driver_commits import abort_all
+        from minikafka.spark_connector.sink.driver_commits import abort_all, end_attempts
 
-        if self._options.exactly_once and not self._options.atomic:
-            abort_all(self._options, messages, None if self._options.app_id else self._name)
+        if self._by_attempts:
+            end_attempts(self._options, self._write)
+        elif self._options.exactly_once and not self._options.atomic:
+            abort_all(self._options, messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -113,7 +118,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         from minikafka.spark_connector.sink.driver_commits import abort_all
 
         if self._options.exactly_once and not self._options.atomic:
-            abort_all(self._options, messages, None)
+            abort_all(self._options, messages)
 
 
 def _commit(options: SinkOptions, messages: Sequence[Any], what: str) -> None:

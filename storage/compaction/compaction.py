@@ -29,8 +29,8 @@ from minikafka.storage.compaction.cleaning import (
     end_cleaning,
 )
 from minikafka.storage.compaction.segment_replacement import replace_segments
-from minikafka.storage.directories.data_directory import write_prepared
 from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.directories.offset_checkpoint import write_prepared
 from minikafka.storage.disks.disk_errors import is_passing
 from minikafka.storage.disks.worker import Lane, WorkerLost
 from minikafka.storage.logs.log import Log
@@ -181,7 +181,7 @@ class Compaction:
     def _clean_offset(self, key: TopicPartition) -> int:
         for directory in self._logs.directories:
             if key in directory.logs:
-                return directory.cleaner_offsets.get(key, -1)
+                return directory.checkpoints.cleaner_offsets.offsets.get(key, -1)
         return -1
 
     async def clean(self, due: Due) -> bool:
@@ -291,13 +291,13 @@ class Compaction:
         """Writes the recovery points, so that recovery does not take gaps left by the cleaner for lost segments."""
         for directory in self._logs.directories:
             if log.topic_partition in directory.logs:
-                await write_prepared(log.disk, directory.prepare_recovery_points())
+                await write_prepared(log.disk, directory.checkpoints.prepare_recovery_points())
 
     async def _record(self, log: Log, end_offset: int) -> None:
         for directory in self._logs.directories:
             if directory.logs.get(log.topic_partition) is log:
                 try:
-                    preparing = directory.prepare_cleaner_offset(log.topic_partition, end_offset)
+                    preparing = directory.checkpoints.prepare_cleaner_offset(log.topic_partition, end_offset)
                     await write_prepared(log.disk, preparing)
                 except OSError as error:
                     log.fail(error)

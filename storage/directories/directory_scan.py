@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.directories.data_directory import DataDirectory, DuplicateLog, WrongDirectory
+from minikafka.storage.directories.data_directory import DataDirectory
+from minikafka.storage.directories.directory_identity import DuplicateLog, WrongDirectory
 from minikafka.storage.disks.checkpoint_files import PARTITION_METADATA, BrokenCheckpoint, read_topic_id
 from minikafka.storage.disks.disk import Disk
 
@@ -81,7 +82,7 @@ def content_of(disk: Disk, directory: DataDirectory, *, without: str) -> Content
             content.add_future(key, path)
         elif key is not None:
             content.logs[key] = topic_id_in(disk, path)
-            if content.logs[key] is None and not directory.recovery_points.get(key, 0):
+            if content.logs[key] is None and not directory.checkpoints.recovery_points.offsets.get(key, 0):
                 content.unflushed.add(key)
     return content
 
@@ -105,7 +106,7 @@ def claim(disk: Disk, directory: DataDirectory, key: TopicPartition, topic_id: b
     owner = topic_id_in(disk, f"{directory.path}/{key}") if log is None else log.topic_id
     if owner is not None or topic_id is None:
         return 2 if owner == topic_id and topic_id is not None else 0
-    was_flushed = directory.recovery_points.get(key, 0) > 0 if log is None else not log.has_lost_id
+    was_flushed = directory.checkpoints.recovery_points.offsets.get(key, 0) > 0 if log is None else not log.has_lost_id
     return int(was_flushed)
 
 

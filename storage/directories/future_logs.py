@@ -25,9 +25,10 @@ import structlog
 
 from minikafka.protocol.errors import KafkaStorageError, again, without_frames
 from minikafka.protocol.names import TopicPartition, uuid_text
-from minikafka.storage.directories.data_directory import DataDirectory, write_prepared
+from minikafka.storage.directories.data_directory import DataDirectory
 from minikafka.storage.directories.directory_ids import MIGRATING, UNASSIGNED, is_reserved
 from minikafka.storage.directories.directory_scan import DELETED, FUTURE_MARKER, STRAY, topic_id_in
+from minikafka.storage.directories.offset_checkpoint import write_prepared
 from minikafka.storage.directories.renamed_logs import RenamedLogs, future_name
 from minikafka.storage.disks.disk import Disk
 from minikafka.storage.disks.disk_errors import as_failure, is_passing
@@ -186,7 +187,7 @@ class FutureLogs:
             raise KafkaStorageError(f"{earlier.path} cannot be synced: {error}") from error
 
     def _create(self, directory: DataDirectory, path: str, key: TopicPartition, topic_id: bytes) -> None:
-        directory.forget(key)
+        directory.checkpoints.forget(key)
         self._disk.make_directory(path)
         marker = f"{path}/{FUTURE_MARKER}"
         self._disk.open(marker, create=True).close()
@@ -208,8 +209,8 @@ class FutureLogs:
         """Writes the recovery points and start offsets of a future log's directory, before the log becomes current."""
         directory = self._place[key]
         try:
-            await write_prepared(self._disk, directory.prepare_recovery_points())
-            await write_prepared(self._disk, directory.prepare_start_offsets())
+            await write_prepared(self._disk, directory.checkpoints.prepare_recovery_points())
+            await write_prepared(self._disk, directory.checkpoints.prepare_start_offsets())
         except OSError as error:
             self._failed(directory, error)
 
@@ -358,8 +359,8 @@ class FutureLogs:
         swap = self._make_current(key, left)
         directory = next(one for one in self._directories if one.logs.get(key) is future)
         for ours, theirs in (
-            (directory.cleaner_offsets, left.cleaner_offsets),
-            (directory.high_watermarks, left.high_watermarks),
+            (directory.checkpoints.cleaner_offsets.offsets, left.checkpoints.cleaner_offsets.offsets),
+            (directory.checkpoints.high_watermarks.offsets, left.checkpoints.high_watermarks.offsets),
         ):
             ours.update({key: theirs.pop(key)} if key in theirs else {})
         self._gone.remove_later(renamed, max(source.config.file_delete_delay_ms, _REMOVAL_MS_MIN))

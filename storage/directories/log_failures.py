@@ -42,8 +42,8 @@ class LogFailures:
 
     def loaded(self, directories: Iterable[DataDirectory]) -> None:
         """Called after the logs of all directories have been opened."""
-        self.clean = all(directory.failure is None and directory.clean for directory in directories)
-        epochs = {directory.broker_epoch for directory in directories}
+        self.clean = all(directory.failure is None and directory.shutdown.was_clean for directory in directories)
+        epochs = {directory.shutdown.broker_epoch for directory in directories}
         self.previous_broker_epoch = epochs.pop() if self.clean and len(epochs) == 1 else -1
 
     def attempt(self, directory: DataDirectory, action: Callable[[], None]) -> bool:

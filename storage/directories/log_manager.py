@@ -128,7 +128,7 @@ class LogManager:
         _logger.info(
             "logs loaded",
             directories={one.path: len(one.logs) for one in self.healthy},
-            clean_shutdown=all(one.clean or one.was_blank for one in self.directories),
+            clean_shutdown=all(one.shutdown.was_clean or one.identity.was_blank for one in self.directories),
             recovered=len(recovered),
             truncated=sum(report.truncated_bytes > 0 for report in recovered),
             truncated_bytes=sum(report.truncated_bytes for report in recovered),
@@ -164,8 +164,8 @@ class LogManager:
 
     def _open_directory(self, directory: DataDirectory) -> None:
         directory.open(*self._identity, random=self.context.random)
-        directory.take_marker()
-        for warning in directory.read_checkpoints():
+        directory.shutdown.take()
+        for warning in directory.checkpoints.read():
             _logger.warning("checkpoint invalid", error=warning)
 
     def _list(self, directory: DataDirectory, contents: dict[str, Content]) -> None:
@@ -212,13 +212,14 @@ class LogManager:
         owner = LogOwner(
             on_failure=partial(self.failures.offline, directory),
             on_damage=partial(self.failures.found_damage, key),
-            on_truncation=directory.truncated,
+            on_truncation=directory.checkpoints.truncated,
         )
         config = config or self.config_of(key.topic)
-        known = directory.checkpointed(key)
+        known = directory.checkpoints.of_log(key, was_clean=directory.shutdown.was_clean)
         log = Log.open(self.context, path, key, config, known, topic_id=topic_id, owner=owner)
-        log.has_lost_id = log.has_lost_id and not directory.recovery_points.get(key, 0)
-        directory.lower_cleaner_offset(key, log.end_offset)  # What recovery truncated will be appended anew.
+        log.has_lost_id = log.has_lost_id and not directory.checkpoints.recovery_points.offsets.get(key, 0)
+        # What recovery truncated will be appended anew.
+        directory.checkpoints.lower_cleaner_offset(key, log.end_offset)
         if log.report.damage:
             _logger.error("records lost in log recovery", partition=str(key), error=log.report.damage)
         elif not log.report.clean:
@@ -282,7 +283,7 @@ class LogManager:
             earlier = self._gone.unsynced_directory(key)
             if earlier is not None and earlier is not directory:
                 self.failures.attempt(earlier, partial(self._gone.sync, earlier))
-            self.failures.attempt(directory, partial(directory.forget, key))
+            self.failures.attempt(directory, partial(directory.checkpoints.forget, key))
             try:
                 if directory.failure is None:
                     return self._open_or_fail(directory, key, topic_id, config)
@@ -425,7 +426,7 @@ class LogManager:
         log = self.logs[key]
         for directory in self.directories:
             if key in directory.logs:
-                found = directory.high_watermarks.get(key, 0)
+                found = directory.checkpoints.high_watermarks.offsets.get(key, 0)
                 return min(max(found, log.start_offset), log.end_offset)
         return log.start_offset
 

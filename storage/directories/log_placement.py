@@ -47,7 +47,7 @@ class LogPlacement:
         if wanted:
             return wanted
         if assigned != UNASSIGNED:
-            healthy.sort(key=lambda one: not one.was_blank)
+            healthy.sort(key=lambda one: not one.identity.was_blank)
         return healthy
 
 

@@ -11,10 +11,11 @@ import trio
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.directories.data_directory import DataDirectory, Prepared, nothing_to_write
+from minikafka.storage.directories.data_directory import DataDirectory
 from minikafka.storage.directories.future_logs import FutureLogs
 from minikafka.storage.directories.log_closing import close_logs
 from minikafka.storage.directories.log_failures import LogFailures
+from minikafka.storage.directories.offset_checkpoint import Prepared, nothing_to_write
 from minikafka.storage.directories.renamed_logs import RenamedLogs
 from minikafka.storage.disks.disk import Disk
 from minikafka.storage.logs.log import Log
@@ -167,8 +168,8 @@ class LogUpkeep:
                 yield from self._watermarks(directory, high_watermarks)
 
     def _checkpoints_of(self, directory: DataDirectory) -> Iterator[Steps[object]]:
-        yield self._written(directory, directory.prepare_recovery_points)
-        yield self._written(directory, directory.prepare_start_offsets)
+        yield self._written(directory, directory.checkpoints.prepare_recovery_points)
+        yield self._written(directory, directory.checkpoints.prepare_start_offsets)
         yield self._renamed(directory)
 
     def _renamed(self, directory: DataDirectory) -> Steps[None]:
@@ -178,7 +179,7 @@ class LogUpkeep:
             self._failures.offline(directory, error)
 
     def _watermarks(self, directory: DataDirectory, found: Mapping[TopicPartition, int]) -> Steps[bool]:
-        return self._written(directory, partial(directory.prepare_high_watermarks, found))
+        return self._written(directory, partial(directory.checkpoints.prepare_high_watermarks, found))
 
     def _written(self, directory: DataDirectory, prepare: Callable[[], Prepared]) -> Steps[bool]:
         """Prepares and writes a checkpoint of a directory. Returns whether this succeeded; takes it offline if not."""
@@ -202,11 +203,11 @@ class LogUpkeep:
             succeeded &= yield from close_logs(self._disk, [*directory.logs.values(), *directory.futures.values()])
             sync = partial(self._disk.sync_directory, directory.path)
             succeeded &= yield from self._written(directory, partial(_ready, sync))
-            succeeded &= yield from self._written(directory, directory.prepare_recovery_points)
-            succeeded &= yield from self._written(directory, directory.prepare_start_offsets)
+            succeeded &= yield from self._written(directory, directory.checkpoints.prepare_recovery_points)
+            succeeded &= yield from self._written(directory, directory.checkpoints.prepare_start_offsets)
             succeeded &= yield from self._watermarks(directory, high_watermarks)
             if succeeded:
-                yield from self._written(directory, partial(_ready, partial(directory.write_marker, broker_epoch)))
+                yield from self._written(directory, partial(_ready, partial(directory.shutdown.write, broker_epoch)))
             directory.logs.clear()
             directory.futures.clear()
         self._logs.clear()

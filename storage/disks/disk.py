@@ -374,9 +374,12 @@ class RealDisk:
         os.rmdir(path)
 
     def read_bytes(self, path: str) -> bytes:
-        fd = self.open_files.opened(path, os.O_RDONLY)
+        fd = self.open_files.opened(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             with naming(path):
+                mode = os.fstat(fd).st_mode
+                if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+                    raise OSError(errno.EINVAL, "a pipe or device, where a file is expected")
                 parts = [os.read(fd, _READ_SIZE)]
                 while len(parts[-1]) == _READ_SIZE:
                     parts.append(os.read(fd, _READ_SIZE))

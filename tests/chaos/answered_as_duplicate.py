@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from support.logins import Login
+
 from chaos.checks.anomaly import Anomaly, Kind
 from chaos.history import Event, Operation, Outcome, Produce, operations
 from chaos.workload.values import name_in
@@ -22,10 +24,10 @@ _KINDS = (Kind.TWO_VALUES, Kind.LOST_WRITE, Kind.TORN_TRANSACTION)
 
 
 def answered_as_duplicate(
-    anomalies: Iterable[Anomaly], events: Iterable[Event], addresses: Sequence[str]
+    anomalies: Iterable[Anomaly], events: Iterable[Event], brokers: Sequence[Login]
 ) -> list[Anomaly]:
     """The anomalies of records that were acknowledged with the offset of a purged record of the same process, as the
-    log of brokers at these addresses shows."""
+    log of these brokers shows."""
     suspects = [one for one in anomalies if one.kind in _KINDS and any(map(_acknowledged, one.evidence))]
     if not suspects:
         return []
@@ -37,7 +39,7 @@ def answered_as_duplicate(
     return [
         one
         for one in suspects
-        if any(_in_place_of_another(each, purged, addresses) for each in filter(_acknowledged, one.evidence))
+        if any(_in_place_of_another(each, purged, brokers) for each in filter(_acknowledged, one.evidence))
     ]
 
 
@@ -47,16 +49,16 @@ def _acknowledged(one: Operation) -> bool:
 
 
 def _in_place_of_another(
-    one: Operation, purged: set[tuple[str, TopicPartition, str]], addresses: Sequence[str]
+    one: Operation, purged: set[tuple[str, TopicPartition, str]], brokers: Sequence[Login]
 ) -> bool:
     sent = one.action
     if not isinstance(sent, Produce) or sent.offset is None:
         return False
-    found = _value_at(sent.partition, sent.offset, addresses)
+    found = _value_at(sent.partition, sent.offset, brokers)
     return found != sent.value and (one.process, sent.partition, found) in purged
 
 
-def _value_at(tp: TopicPartition, offset: int, addresses: Sequence[str]) -> str:
-    batch = batch_at(tp, offset, addresses)
+def _value_at(tp: TopicPartition, offset: int, brokers: Sequence[Login]) -> str:
+    batch = batch_at(tp, offset, brokers)
     values = [record.value for record in batch.records() if record.offset == offset] if batch is not None else []
     return name_in(values[0]) if values and values[0] is not None else ""

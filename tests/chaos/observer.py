@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import trio
+from support.logins import Login
 
 from chaos.journal import Journal
 from minikafka.client import Admin
@@ -26,14 +27,14 @@ class Told(NamedTuple):
     in_sync: tuple[int, ...]
 
 
-async def observe(journal: Journal, addresses: Sequence[str], topics: Collection[str]) -> None:
-    """Ask all brokers twice a second until cancelled, and record what has changed."""
+async def observe(journal: Journal, logins: Sequence[Login], topics: Collection[str]) -> None:
+    """Ask each broker, by its own address, twice a second until cancelled, and record what has changed."""
     known: dict[TopicPartition, Told] = {}
     while True:
         answers: list[dict[TopicPartition, Told]] = []
         async with trio.open_nursery() as asking:
-            for address in addresses:
-                asking.start_soon(_ask, address, topics, answers)
+            for login in logins:
+                asking.start_soon(_ask, login, topics, answers)
         for tp in sorted({tp for answer in answers for tp in answer}):
             now = agreed(answer[tp] for answer in answers if tp in answer)
             before = known.get(tp)
@@ -49,12 +50,12 @@ def agreed(told: Iterable[Told]) -> Told:
     return max(counts, key=lambda one: (one.leader_epoch, counts[one], -len(one.in_sync)))
 
 
-async def _ask(address: str, topics: Collection[str], answers: list[dict[TopicPartition, Told]]) -> None:
+async def _ask(login: Login, topics: Collection[str], answers: list[dict[TopicPartition, Told]]) -> None:
     """Add an answer; none if the broker is slow or cannot be reached."""
     found: dict[TopicPartition, Told] = {}
     with trio.move_on_after(PATIENCE_S):
         try:
-            async with Admin(address) as admin:
+            async with Admin(**login.minikafka) as admin:
                 described = await admin.describe_topics(topics)
         except KafkaError:
             return

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 import trio
+from support.logins import Login, Logins
 
 from chaos.answered_as_duplicate import answered_as_duplicate
 from chaos.checker import Anomaly, check
@@ -75,6 +76,7 @@ class Round:
         pause_s: The longest pause between two faults.
         pace_s: The mean pause of a client of ours between two operations.
         waits: The factor of the duration of faults.
+        logins: The users of a cluster with security.
         java: The command that runs `workload/Agent.java`; empty for no Java client.
         check_running: Raises AssertionError if a node has ended by itself; called after each fault.
     """
@@ -90,6 +92,7 @@ class Round:
         pause_s: float = 8.0,
         pace_s: float = 0.3,
         waits: float = 1.0,
+        logins: Logins | None = None,
         java: Sequence[str] = (),
         check_running: Callable[[], None] = lambda: None,
     ) -> None:
@@ -101,7 +104,8 @@ class Round:
         self.pause_s = pause_s
         self.found = Found()
         self.journal = Journal(time.monotonic_ns)
-        self.programs = Run(cluster.bootstrap, len(cluster.node_ids), seed, pace_s=pace_s)
+        self.logins = logins or Logins.open(cluster.bootstrap)
+        self.programs = Run(self.logins, len(cluster.node_ids), seed, pace_s=pace_s)
         self.programs.plan.committed_offsets_are_fresh = False  # an isolated coordinator does not know later commits
         self._nemesis = Nemesis(cluster, random.Random(seed), self.journal, waits)
         self._java = java
@@ -121,8 +125,8 @@ class Round:
     def _judge(self) -> None:
         compacted = self.programs.plan.compacted
         anomalies = check(self.found.events, compacted=compacted, keeping=compacted)
-        anew = self.found.written_anew = written_anew(anomalies, self._addresses)
-        lost = self.found.answered_as_duplicate = answered_as_duplicate(anomalies, self.found.events, self._addresses)
+        anew = self.found.written_anew = written_anew(anomalies, self._brokers)
+        lost = self.found.answered_as_duplicate = answered_as_duplicate(anomalies, self.found.events, self._brokers)
         self.found.anomalies = [one for one in anomalies if one not in anew and one not in lost]
         if anew:
             self.found.done["written twice by librdkafka, with a new producer epoch"] = len(anew)
@@ -130,18 +134,19 @@ class Round:
             self.found.done["anomalies of sequence numbers that librdkafka used again"] = len(lost)
 
     @property
-    def _addresses(self) -> list[str]:
-        return [self.cluster.address(node_id) for node_id in self.cluster.node_ids]
+    def _brokers(self) -> list[Login]:
+        """An administrator's login at each broker."""
+        return [self.logins.admin.at(self.cluster.address(node_id)) for node_id in self.cluster.node_ids]
 
     async def _observed(self) -> list[Event]:
         async with trio.open_nursery() as observing:
-            observing.start_soon(observe, self.journal, self._addresses, list(self.programs.plan.topics))
+            observing.start_soon(observe, self.journal, self._brokers, list(self.programs.plan.topics))
             events = await self.programs.run(self._faults, ended=FOREIGN)
             observing.cancel_scope.cancel()
         return events
 
     async def _faults(self) -> None:
-        usual = (self.cluster.bootstrap, self.programs.recorder, self.seed, TOPIC, PARTITIONS)
+        usual = (self.logins.load, self.programs.recorder, self.seed, TOPIC, PARTITIONS)
         runs: dict[str, ThreadedRun] = {"confluent-kafka": ConfluentRun(*usual)}
         if self._java:
             runs["Java"] = JavaRun(self._java, *usual)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from support.logins import Logins
 
 from chaos.checker import check
 from chaos.history import Event
@@ -41,14 +42,14 @@ def _judge(run: Run, events: list[Event]) -> None:
 
 def test_one_node(tmp_path: Path) -> None:
     with LocalCluster(tmp_path / "one", brokers=1, settings=SETTINGS) as cluster:
-        run = Run(cluster.bootstrap, 1, "one")
+        run = Run(Logins.of(cluster), 1, "one")
         events = trio.run(run.run, partial(trio.sleep, 6))
         _judge(run, events)
 
 
 def test_three_nodes_of_which_a_leader_is_killed(tmp_path: Path) -> None:
     with LocalCluster(tmp_path / "three", brokers=3, settings=SETTINGS) as cluster:
-        run = Run(cluster.bootstrap, 3, "three")
+        run = Run(Logins.of(cluster), 3, "three")
 
         async def kill_a_leader() -> None:
             await trio.sleep(4)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 from support.fake_network import FakeNetwork
+from support.logins import Logins
 from support.logs import append, memory_disk, open_log
 from trio.testing import MockClock
 
@@ -103,8 +104,9 @@ def test_replicas_are_compared_below_their_high_watermarks(other: bytes, kinds: 
 
 
 def process_in(network: FakeNetwork) -> ClientProcess:
+    plan, logins = Plan.of(brokers=1), Logins.open("a:1")
     return ClientProcess(
-        "p/1", Recorder(), Random(1), network.seams(), "a:1", Plan.of(brokers=1), pace_s=1.0, patience_ms=1000
+        "p/1", Recorder(), Random(1), network.seams(), logins, plan, pace_s=1.0, patience_ms=1000
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.batches import encode_batch
 from support.clients_raw import RawConnection
+from support.logins import Login
 from support.node import NodeProcess
 
 from chaos.answered_as_duplicate import PURGED, answered_as_duplicate
@@ -53,7 +54,7 @@ def test_records_in_whose_place_the_log_has_a_purged_one_were_lost_by_the_client
             recorder.complete(recorder.invoke("reader/1", poll), Outcome.OK, poll)
             found = check(recorder.events)
             assert Kind.TWO_VALUES in [one.kind for one in found]
-            return [one.kind for one in answered_as_duplicate(found, recorder.events, [node.bootstrap])]
+            return [one.kind for one in answered_as_duplicate(found, recorder.events, [Login.of(node.bootstrap)])]
 
         purged = f"KafkaError{{{PURGED},val=-152}}"
         assert excused("confluent-transact-1/1", purged) == [Kind.TWO_VALUES]
@@ -68,8 +69,8 @@ def test_copies_with_epochs_of_their_own_are_not_the_brokers(tmp_path: Path) -> 
         with RawConnection((host, int(port))) as connection:
             first, second = append(connection, "a", 0, 0), append(connection, "a", 1, 0)
             third, fourth = append(connection, "b", 1, 1), append(connection, "b", 1, 2)
-        assert producer_at(TP, second, [node.bootstrap]) == (4000, 1)
-        assert producer_at(TP, 99, [node.bootstrap]) is None
+        assert producer_at(TP, second, [Login.of(node.bootstrap)]) == (4000, 1)
+        assert producer_at(TP, 99, [Login.of(node.bootstrap)]) is None
 
         def anomalies(process: str) -> list[str]:
             recorder = Recorder()
@@ -80,7 +81,7 @@ def test_copies_with_epochs_of_their_own_are_not_the_brokers(tmp_path: Path) -> 
             recorder.complete(recorder.invoke("reader/1", poll), Outcome.OK, poll)
             found = check(recorder.events)
             assert len(found) == 2
-            return [one.sentence for one in written_anew(found, [node.bootstrap])]
+            return [one.sentence for one in written_anew(found, [Login.of(node.bootstrap)])]
 
         assert anomalies("confluent-produce-0/1") == ["'a' is in t-0 at the offsets 0, 1"]
         assert anomalies("idempotent-producer-1/1.1") == []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from support.clients_raw import RawConnection
+from support.logins import Login
 
 from chaos.checks.anomaly import Anomaly, Kind
 from chaos.history import Poll, Produce, ReadAll, ReplicaLog
@@ -25,18 +25,18 @@ VERSION = 11
 MAX_BYTES = 1 << 20
 
 
-def written_anew(anomalies: Iterable[Anomaly], addresses: Sequence[str]) -> list[Anomaly]:
-    """The duplicates of which each copy has a producer epoch of its own, as brokers at these addresses have them."""
-    return [one for one in anomalies if _by_librdkafka(one) and _epochs_differ(one, addresses)]
+def written_anew(anomalies: Iterable[Anomaly], brokers: Sequence[Login]) -> list[Anomaly]:
+    """The duplicates of which each copy has a producer epoch of its own, as these brokers have them."""
+    return [one for one in anomalies if _by_librdkafka(one) and _epochs_differ(one, brokers)]
 
 
 def _by_librdkafka(one: Anomaly) -> bool:
     return one.kind is Kind.DUPLICATE and one.evidence[0].process.startswith(LIBRDKAFKA)
 
 
-def _epochs_differ(one: Anomaly, addresses: Sequence[str]) -> bool:
+def _epochs_differ(one: Anomaly, brokers: Sequence[Login]) -> bool:
     places = places_of(one)
-    epochs = [producer_at(tp, offset, addresses) for tp, offset in places]
+    epochs = [producer_at(tp, offset, brokers) for tp, offset in places]
     return len(places) > 1 and None not in epochs and len(set(epochs)) == len(epochs)
 
 
@@ -50,17 +50,16 @@ def places_of(one: Anomaly) -> list[tuple[TopicPartition, int]]:
     return sorted(found)
 
 
-def producer_at(tp: TopicPartition, offset: int, addresses: Iterable[str]) -> tuple[int, int] | None:
+def producer_at(tp: TopicPartition, offset: int, brokers: Iterable[Login]) -> tuple[int, int] | None:
     """The producer id and epoch of the batch at an offset; None if no broker has it."""
-    batch = batch_at(tp, offset, addresses)
+    batch = batch_at(tp, offset, brokers)
     return None if batch is None else (batch.producer_id, batch.producer_epoch)
 
 
-def batch_at(tp: TopicPartition, offset: int, addresses: Iterable[str]) -> Batch | None:
+def batch_at(tp: TopicPartition, offset: int, brokers: Iterable[Login]) -> Batch | None:
     """The batch with an offset; None if no broker has it."""
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        with RawConnection((host, int(port))) as connection:
+    for login in brokers:
+        with login.connect() as connection:
             partition = FetchPartition(
                 partition=tp.partition, fetch_offset=offset, partition_max_bytes=MAX_BYTES, log_start_offset=0
             )

@@ -58,6 +58,8 @@ transactions describe {topic}
 transactions find-hanging {topic}
 transactions abort {topic}:0 --start-offset 3
 producers {topic}:0
+users set alice --password-file {directory}/secret.txt
+users list
 dump-log {log}
 storage format --config {directory}/controller.properties --cluster-id 5L6g3nShT-eMCtK--X86sw --standalone
 storage info --config {directory}/formatted.properties
@@ -87,6 +89,14 @@ FAILURES = """
 1 OFFSET_OUT_OF_RANGE delete-records {topic}:0 --before 99
 1 UNKNOWN_TOPIC_OR_PARTITION perf produce {topic}-2 --records 1
 1 FAILED context use nowhere
+1 SECURITY_DISABLED acls list
+1 SECURITY_DISABLED acls add --allow User:alice --topic {topic}
+1 SECURITY_DISABLED acls remove --allow User:alice --topic {topic}
+1 RESOURCE_NOT_FOUND users delete nobody
+1 DELEGATION_TOKEN_REQUEST_NOT_ALLOWED tokens create
+1 DELEGATION_TOKEN_REQUEST_NOT_ALLOWED tokens list
+1 DELEGATION_TOKEN_REQUEST_NOT_ALLOWED tokens renew c2VjcmV0
+1 DELEGATION_TOKEN_REQUEST_NOT_ALLOWED tokens expire c2VjcmV0
 2 USAGE dump-log {directory}/00000000000000000000.log
 2 USAGE topics alter {topic}
 2 USAGE groups reset-offsets {group} --to-latest
@@ -104,6 +114,7 @@ def prepared(
     assert minikafka("context", "add", "prod", node.bootstrap).code == 0
     plan = {"partitions": [{"topic": topic, "partition": 0, "replicas": [1]}]}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
+    (tmp_path / "secret.txt").write_text("open sesame\n")
     (tmp_path / "node-1").mkdir()
     (tmp_path / "node-1" / "server.properties").write_text("node.id=1\nlisteners=PLAINTEXT://127.0.0.1:1\n")
     (tmp_path / "controller.properties").write_text(

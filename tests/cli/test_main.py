@@ -27,6 +27,8 @@ UNTIL_CTRL_C = "--watch"
 WITHOUT_END = (*RUN_NODES, "minikafka top --interval")
 CHANGE_VOTERS = ("minikafka quorum add-controller", "minikafka quorum remove-controller")
 """They need a quorum whose voters can change."""
+NEED_SECURITY = ("minikafka acls", "minikafka users", "minikafka tokens")
+"""They need an authorizer, users or a login: `commands/test_secured_cluster.py` runs them."""
 EXAMPLES = [(path, line) for path, command in ALL.items() for line in EXAMPLE.findall(command.help or "")]
 
 
@@ -43,7 +45,11 @@ def test_every_command_has_help_with_an_example(minikafka: Minikafka, path: tupl
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
-    [line for _, line in EXAMPLES if not line.startswith((*WITHOUT_END, *CHANGE_VOTERS)) and UNTIL_CTRL_C not in line],
+    [
+        line
+        for _, line in EXAMPLES
+        if not line.startswith((*WITHOUT_END, *CHANGE_VOTERS, *NEED_SECURITY)) and UNTIL_CTRL_C not in line
+    ],
 )
 def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, topic: str, tmp_path: Path,
                        monkeypatch: pytest.MonkeyPatch, line: str) -> None:  # fmt: skip

@@ -44,7 +44,7 @@ def arguments(command: click.Command, words: list[str], monkeypatch: pytest.Monk
 def flags(command: click.Command) -> Iterator[tuple[str, list[str]]]:
     """Each flag of a command, and the words that give it."""
     for one in command.params:
-        if isinstance(one, click.Option) and one.name not in ("options", "context"):
+        if isinstance(one, click.Option) and one.name not in ("options", "context", "command_config"):
             value = WORDS.get(one.name or "", str(one.type.choices[-1]) if isinstance(one.type, click.Choice) else "1")
             yield one.opts[0], [one.opts[0], *([] if one.is_flag else [value])]
 

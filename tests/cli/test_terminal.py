@@ -24,8 +24,8 @@ CLI = Path(sys.modules["minikafka.cli"].__path__[0])
 NASTY = "n\x1b[31m\r\x07\x9b2J\u202e\x7fx\nFORGED"
 TYPED = "t\x1b[31m\r\x07\x9b2J\u202e\x7f\udc80x"
 """On the command line, where bytes that are not UTF-8 are lone surrogates."""
-OWN_SCREEN = {"output.py", "reference_page.py", "progress.py", "redraw.py", "cluster_view.py"}
-"""These print for all others, or draw on the terminal themselves."""
+OWN_SCREEN = {"output.py", "reference_page.py", "progress.py", "redraw.py", "cluster_view.py", "__main__.py"}
+"""These print for all others, or draw on the terminal themselves; `__main__.py` ends a line, and can import nothing."""
 RUNS_ON = {"server", "cluster", "top", "perf produce", "perf consume"}
 """Commands that may not end by themselves."""
 

@@ -85,14 +85,20 @@ LINES: dict[str, dict[str, list[list[str]]]] = {
     "perf consume": {"topic": [[TOPIC]]},
     "perf latency": {"topic": [[TOPIC]]},
     "perf produce": {"topic": [[TOPIC]]},
+    "users list": {"names": [["nothere"]]},
+    "users delete": {"user": [["nothere"]]},
+    "users set": {"user": []},  # The user may be new.
+    **{f"acls {name}": {"topic": []} for name in ("list", "add", "remove")},  # A rule may precede what it is about.
 }  # fmt: skip
 """Command, parameter, and lines in which it names what the cluster does not have."""
 ALL = [(name, line) for name, some in LINES.items() for lines in some.values() for line in lines]
 _VALUES = """
-bootstrap_server context as_json configs deleted client_id settings appended subtracted file key_separator null
-headers compression_type acks options since max_messages timeout_ms isolation_level template_text delimiter states types
-to_offset shift_by to_time time_ms interval_s count rows_max timeout_s ignore config directory_id older_than_s records
-size rate kind partitions replication_factor transactional_id group start_offset offset
+bootstrap_server bootstrap_controller context as_json configs deleted client_id settings appended subtracted file
+key_separator null headers compression_type acks options since max_messages timeout_ms isolation_level template_text
+delimiter states types to_offset shift_by to_time time_ms interval_s count rows_max timeout_s ignore config
+directory_id older_than_s records size rate kind partitions replication_factor transactional_id group start_offset
+offset command_config delegation_token user principal allowed denied hosts operations mechanism iterations
+password_file owner owners renewers max_lifetime_s period_s hmac
 """
 VALUES = _VALUES.split()
 """Parameters that name nothing of the cluster, or what a command creates: groups that consume, ids of transactions."""

@@ -13,6 +13,8 @@ import pytest
 
 from minikafka import client
 from minikafka.client import (
+    Acl,
+    AclFilter,
     Admin,
     Consumer,
     ConsumerRecord,
@@ -120,11 +122,15 @@ NASTY: list[Callable[[], Any]] = [
     lambda: GroupMetadata("x", generation="1"),  # type: ignore[arg-type]
     lambda: ConsumerRecord(TOPIC, "0", None, 0, None, None),  # type: ignore[arg-type]
     lambda: blocking.Listener(),
+    lambda: Acl("x", TOPIC, "User:x", "read"),
+    lambda: Acl(None, None, None, None),  # type: ignore[arg-type]
+    lambda: AclFilter(operation="x"),
 ]
 NEVER_RIGHT = (complex, Hostile, re.Pattern)
 GOOD: dict[str, Callable[[], Any]] = {
     "Any": lambda: b"x",
     "str": lambda: TOPIC,
+    "bytes": lambda: b"x",
     "TopicName": lambda: TOPIC,
     "int": lambda: 0,
     "Int16": lambda: 0,
@@ -135,6 +141,8 @@ GOOD: dict[str, Callable[[], Any]] = {
     "bool": lambda: False,
     "PartitionArgument": lambda: TP,
     "Iterable[str]": lambda: ["x"],
+    "Iterable[Acl]": lambda: [Acl("topic", TOPIC, "User:x", "read")],
+    "Iterable[AclFilter]": lambda: [AclFilter()],
     "Iterable[PartitionArgument]": lambda: [TP],
     "Iterable[NewTopic]": lambda: [NewTopic(TOPIC)],
     "Sequence[Any]": lambda: [b"x"],

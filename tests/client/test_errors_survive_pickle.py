@@ -19,9 +19,13 @@ from minikafka.client.argument_kinds import Refused
 from minikafka.client.consumer.deserialization import RecordDeserializationError
 from minikafka.client.producer.arrow_encoding import NullHeaderKey
 from minikafka.client.producer.transaction_state import FatalTransactionError
+from minikafka.client.security.sasl_login import InvalidLogin
+from minikafka.client.security.security_options import InvalidSecurity
+from minikafka.client.security.tls_settings import InvalidTlsSetting
 from minikafka.client.user_code import NoException
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.sasl.scram import ProofLengthError
 from minikafka.protocol.settings.declaration import InvalidSetting
 
 TP = TopicPartition("t", 1)
@@ -32,9 +36,12 @@ ARGUMENTS: dict[type[BaseException], Callable[[], BaseException]] = {
     LogTruncationError: lambda: LogTruncationError(TP, 7, 5),
     NullHeaderKey: lambda: NullHeaderKey(3),
     InvalidSetting: lambda: InvalidSetting("retention.ms", "x", "is not a number", "a number"),
+    InvalidLogin: lambda: InvalidLogin("sasl.mechanism", "is missing"),
+    InvalidSecurity: lambda: InvalidSecurity("sasl_mechanism", "is missing"),
+    InvalidTlsSetting: lambda: InvalidTlsSetting("ssl.keystore.location", "is missing"),
 }
 """Of those whose constructors take something else than a message."""
-INTERNAL = (Refused, NoException)
+INTERNAL = (Refused, NoException, ProofLengthError)
 """These never leave a call."""
 
 

@@ -71,8 +71,8 @@ def test_a_consumer_that_is_left_as_its_assignment_arrives_ends(
     assigned, is_left = Subscriptions.partitions_assigned, list[bool]()
 
     async def left(self: Subscriptions, added: Any, everything: Any) -> None:
-        assert self._group_scope is not None
-        self._group_scope.cancel()
+        assert self._group_task is not None
+        self._group_task.cancel()
         self._group = None
         is_left.append(True)
         await assigned(self, added, everything)

@@ -32,7 +32,7 @@ from minikafka.client.options import AdminOptions, ClientOptions, ConsumerOption
         (Producer, {"acks": 1, "enable_idempotence": True}, "acks=1.*not allowed with enable_idempotence"),
         (Producer, {"retries": 0, "enable_idempotence": True}, "retries=0"),
         (Producer, {"partitioner": "murmur2"}, "a callable, or None"),
-        (Producer, {"security_protocol": "SSL"}, "one of 'PLAINTEXT'"),
+        (Producer, {"security_protocol": "TLS"}, "one of 'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT', 'SASL_SSL'"),
         (Consumer, {"auto_offset_reset": "first"}, "'earliest', 'latest', 'none'"),
         (Consumer, {"group_instance_id": "a"}, "needs a group_id"),
         (Consumer, {"group_id": ""}, "a non-empty string"),
@@ -62,8 +62,9 @@ def test_addresses() -> None:
     for bad in (*hosts, *lists, *(f"a:{port}" for port in ports)):
         with pytest.raises(ValueError, match=r"HOST:PORT|no address"):
             parse_addresses(bad)
-    for protocol in ("SSL", "http", "", "PLAINTEXT://PLAINTEXT"):
-        with pytest.raises(ValueError, match=r"a:1' has the protocol .*, of which only PLAINTEXT is supported"):
+    assert parse_addresses("SASL_SSL://a:1,ssl://b:2") == [("a", 1), ("b", 2)]
+    for protocol in ("TLS", "http", "", "PLAINTEXT://PLAINTEXT"):
+        with pytest.raises(ValueError, match=r"a:1' has the protocol .*: must be one of PLAINTEXT, SSL, SASL_PLAIN"):
             parse_addresses(f"{protocol}://a:1")
     for wrong in (b"a:1", 5, ["a:1", 5], None, {"a:1": 1}):
         with pytest.raises(ValueError, match="neither a string nor a list of strings"):
@@ -83,9 +84,11 @@ def test_weaker_acks_turn_idempotence_off_as_in_kafka() -> None:
         ("api_version", "negotiated"),
         ("api.version.request", "negotiated"),
         ("broker.version.fallback", "negotiated"),
-        ("sasl_mechanism", "there is no SASL"),
-        ("sasl.username", "there is no SASL"),
-        ("ssl_cafile", "there is no TLS"),
+        ("sasl_plain_username", "sasl_username"),
+        ("sasl.kerberos.service.name", "there is no GSSAPI"),
+        ("sasl.oauthbearer.client.id", "sasl_oauth_token_provider"),
+        ("ssl_cafile", "ssl_ca_location"),
+        ("ssl.password", "ssl_key_password"),
         ("on_delivery", "send()"),
         ("dr_cb", "send()"),
         ("bootstrap_server", "did you mean bootstrap_servers?"),

@@ -13,7 +13,7 @@ import trio
 from support.fake_network import FakeNetwork
 from trio.testing import MockClock
 
-from minikafka.client import Admin, Consumer, GroupMetadata, NewTopic, Producer, TopicPartition
+from minikafka.client import Acl, AclFilter, Admin, Consumer, GroupMetadata, NewTopic, Producer, TopicPartition
 from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -175,17 +175,23 @@ ADMIN_CALLS: dict[str, Wait] = {
     "alter_configs": lambda one: one.alter_configs("topic", "t", set={"retention.ms": "1"}),
     "alter_group_offsets": lambda one: one.alter_group_offsets("g", {TP: 1}),
     "alter_partition_reassignments": lambda one: one.alter_partition_reassignments({TP: [1]}),
+    "create_acls": lambda one: one.create_acls([Acl("topic", "t", "User:a", "read")]),
+    "create_delegation_token": lambda one: one.create_delegation_token(),
     "create_partitions": lambda one: one.create_partitions("t", 2),
     "create_topic": lambda one: one.create_topic("u"),
     "create_topics": lambda one: one.create_topics([NewTopic("u")]),
+    "delete_acls": lambda one: one.delete_acls([AclFilter()]),
     "delete_group": lambda one: one.delete_group("g"),
     "delete_records": lambda one: one.delete_records({TP: 1}),
     "delete_topic": lambda one: one.delete_topic("t"),
     "delete_topics": lambda one: one.delete_topics(["t"]),
+    "delete_user_scram_credential": lambda one: one.delete_user_scram_credential("a"),
+    "describe_acls": lambda one: one.describe_acls(),
     "describe_api_versions": lambda one: one.describe_api_versions(),
     "describe_client_quotas": lambda one: one.describe_client_quotas(),
     "describe_cluster": lambda one: one.describe_cluster(),
     "describe_configs": lambda one: one.describe_configs("topic", "t"),
+    "describe_delegation_tokens": lambda one: one.describe_delegation_tokens(),
     "describe_features": lambda one: one.describe_features(),
     "describe_group": lambda one: one.describe_group("g"),
     "describe_log_dirs": lambda one: one.describe_log_dirs(),
@@ -195,7 +201,9 @@ ADMIN_CALLS: dict[str, Wait] = {
     "describe_topic_configs": lambda one: one.describe_topic_configs(["t"]),
     "describe_topics": lambda one: one.describe_topics(["t"]),
     "describe_transaction": lambda one: one.describe_transaction("x"),
+    "describe_user_scram_credentials": lambda one: one.describe_user_scram_credentials(),
     "elect_leaders": lambda one: one.elect_leaders([TP]),
+    "expire_delegation_token": lambda one: one.expire_delegation_token(b"x"),
     "find_hanging_transactions": lambda one: one.find_hanging_transactions([TP]),
     "list_config_resources": lambda one: one.list_config_resources("topic"),
     "list_group_offsets": lambda one: one.list_group_offsets("g"),
@@ -206,8 +214,10 @@ ADMIN_CALLS: dict[str, Wait] = {
     "list_topics": lambda one: one.list_topics(),
     "list_transactions": lambda one: one.list_transactions(),
     "remove_raft_voter": lambda one: one.remove_raft_voter(1, "AAAAAAAAAAAAAAAAAAAAAA"),
+    "renew_delegation_token": lambda one: one.renew_delegation_token(b"x"),
     "unregister_broker": lambda one: one.unregister_broker(1),
     "update_features": lambda one: one.update_features({"metadata.version": 1}),
+    "upsert_user_scram_credential": lambda one: one.upsert_user_scram_credential("a", "b"),
 }
 CASES = {
     **{f"producer: {name}": case for name, case in PRODUCERS.items()},

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.clusters import heal, make
+from support.secured_clusters import RESERVED, add_load_user, secure
 
 from minikafka.cli.local_cluster import LocalCluster
 
@@ -17,6 +18,16 @@ UNHURRIED = {"broker.session.timeout.ms": "5000"}
 @pytest.fixture(scope="session")
 def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with make(tmp_path_factory.mktemp("three"), brokers=3, settings=UNHURRIED) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    directory, settings = tmp_path_factory.mktemp("secured"), {**UNHURRIED, **RESERVED["settings"]}
+    cluster = make(directory, brokers=3, **{**RESERVED, "settings": settings})
+    secure(cluster)
+    with cluster:
+        add_load_user(cluster)
         yield cluster
 
 
@@ -32,6 +43,13 @@ def three(three_nodes: LocalCluster) -> LocalCluster:
     """Three combined nodes (broker and controller), as `minikafka cluster` starts them."""
     heal(three_nodes)
     return three_nodes
+
+
+@pytest.fixture
+def secured_three(secured_nodes: LocalCluster) -> LocalCluster:
+    """Three combined nodes with TLS, SASL, mutual TLS among themselves, and ACLs (`support.secured_clusters`)."""
+    heal(secured_nodes)
+    return secured_nodes
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from support.bank.programs import Programs, Slot
 from support.bank.transfers import Audit, Transfer, random_transfer
 from support.clusters import check_nobody_crashed, heal
 from support.committed import until_no_transaction_is_open
+from support.logins import Login, Logins
 
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin, Producer
@@ -45,16 +46,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 2 * LASTS_S)]
 class Orders:
     """Transfers, written to partitions of the sources by an idempotent producer at a steady rate until `end`."""
 
-    def __init__(self, bootstrap: str, sources: Sequence[str]) -> None:
+    def __init__(self, login: Login, sources: Sequence[str]) -> None:
         self.transfers: list[Transfer] = []
         self._targets = [(topic, index) for topic in sources for index in range(SOURCE_PARTITIONS)]
         self._ending = threading.Event()
         self._thread = ThreadPoolExecutor(1)
-        self._writing = self._thread.submit(self._write, bootstrap)
+        self._writing = self._thread.submit(self._write, login)
 
-    def _write(self, bootstrap: str) -> None:
+    def _write(self, login: Login) -> None:
         random = Random(SEED)
-        with Producer(bootstrap, delivery_timeout_ms=int(PATIENCE_S * 1000)) as producer:
+        with Producer(**login.minikafka, delivery_timeout_ms=int(PATIENCE_S * 1000)) as producer:
             while not self._ending.wait(1 / TRANSFERS_PER_S):
                 transfer = random_transfer(len(self.transfers), random)
                 topic, partition = self._targets[transfer.number % len(self._targets)]
@@ -73,10 +74,11 @@ class Bank:
 
     def __init__(self, cluster: LocalCluster, folder: Path, name: str) -> None:
         self.cluster = cluster
+        self.logins = Logins.of(cluster)
         self.chance = Random(SEED)
         self.name, self.ledger = name, f"{name}-ledger"
         self.sources = (f"{name}-shared", f"{name}-assigned")
-        with Admin(cluster.bootstrap) as admin:
+        with Admin(**self.logins.admin.minikafka) as admin:
             for topic in self.sources:
                 admin.create_topic(topic, partitions=SOURCE_PARTITIONS, replication_factor=3)
             admin.create_topic(self.ledger, partitions=PARTITIONS, replication_factor=3)
@@ -86,7 +88,7 @@ class Bank:
             Slot(f"{name}-two", shared, "dynamic"),
             *(Slot(f"{name}-own-{index}", assigned, str(index)) for index in range(SOURCE_PARTITIONS)),
         ]
-        self.programs = Programs(folder, cluster.bootstrap, name, self.ledger, PARTITIONS)
+        self.programs = Programs(folder, self.logins.load, name, self.ledger, PARTITIONS)
 
     # -- faults --------------------------------------------------------------------------------------------------
 
@@ -141,13 +143,13 @@ class Bank:
         self.programs.end()
         for slot in self.slots:
             producer = ck.Producer({
-                "bootstrap.servers": self.cluster.bootstrap, "transactional.id": slot.transactional_id, "log_level": 0,
+                **self.logins.load.confluent, "transactional.id": slot.transactional_id, "log_level": 0,
             })  # fmt: skip
             producer.init_transactions(FENCING_S)
 
     def every_partition(self) -> list[TopicPartition]:
         """The partitions of all topics, and those of the committed offsets."""
-        with Admin(self.cluster.bootstrap) as admin:
+        with Admin(**self.logins.admin.minikafka) as admin:
             return [
                 TopicPartition(topic, one.index)
                 for topic in (*self.sources, self.ledger, "__consumer_offsets")
@@ -155,12 +157,17 @@ class Bank:
             ]
 
 
-def test_every_transfer_is_counted_once(three: LocalCluster, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("nodes", ["three", "secured_three"], ids=["open", "secured"])
+def test_every_transfer_is_counted_once(
+    nodes: str, request: pytest.FixtureRequest, tmp_path: Path, name: str
+) -> None:
+    three = request.getfixturevalue(nodes)
     bank = Bank(three, tmp_path, name)
+    load = bank.logins.load
     suffered, faults = Counter[str](), bank.misfortunes()
-    orders = Orders(three.bootstrap, bank.sources)
+    orders = Orders(load, bank.sources)
     try:
-        with Auditor(three.bootstrap, bank.ledger, PARTITIONS) as auditor:
+        with Auditor(load, bank.ledger, PARTITIONS) as auditor:
             deadline = time.monotonic() + LASTS_S
             while time.monotonic() < deadline and not auditor.failed:
                 bank.programs.keep_running(*bank.slots)
@@ -187,7 +194,7 @@ def test_every_transfer_is_counted_once(three: LocalCluster, tmp_path: Path, nam
     assert auditor.check(), "a transaction is visible in part"
     auditor.audit.check_end(transfers)
     with pytest.raises(AssertionError, match="aborted records are visible"):
-        Audit().check(read_ledger(three.bootstrap, bank.ledger, PARTITIONS, "read_uncommitted"))
+        Audit().check(read_ledger(load, bank.ledger, PARTITIONS, "read_uncommitted"))
     print(f"\n{len(transfers)} transfers, {auditor.audit.snapshots} snapshots, {suffered.total()} faults, seed {SEED}")
     print(f"faults: {dict(suffered)}")
     print(f"programs started: {dict(bank.programs.started)}; transactions: {dict(auditor.audit.by_client)}")

@@ -16,6 +16,7 @@ from chaos.round import Round
 from support.clusters import ON_KAFKA, check_nobody_crashed
 from support.faulty_cluster import FaultyCluster, FaultyKafka
 from support.java_programs import compiled, why_not_compiled
+from support.logins import Logins
 
 MINUTES = float(os.environ.get("MINIKAFKA_CHAOS_MINUTES", "0"))
 SHORT_MINUTES = 0.1
@@ -31,21 +32,25 @@ SETTINGS = {
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 + 120 * MINUTES)]
 
 
-def test_no_fault_breaks_a_guarantee(tmp_path: Path) -> None:
+@pytest.mark.parametrize("secured", [False, True], ids=["open", "secured"])
+def test_no_fault_breaks_a_guarantee(secured: bool, tmp_path: Path) -> None:
     folder = Path(FOLDER) if FOLDER else tmp_path / "found"
     short = {"waits": 0.25, "pause_s": 4} if not MINUTES else {}
     java = compiled(AGENT, tmp_path) if MINUTES and not why_not_compiled() else []
     if MINUTES and not java:
         print(f"without Kafka's Java client: {why_not_compiled()}")
-    with (FaultyKafka if ON_KAFKA else FaultyCluster)(tmp_path / "cluster", settings=SETTINGS) as cluster:
+    kind_of_cluster = FaultyKafka if ON_KAFKA else FaultyCluster
+    nodes = f"{'Apache Kafka' if ON_KAFKA else 'minikafka'}, three {'secured ' if secured else ''}processes"
+    with kind_of_cluster(tmp_path / "cluster", settings=SETTINGS, secured=secured) as cluster:
         for kind, reason in cluster.cannot.items():
             print(f"not injected: {kind}: {reason}")
         round_ = Round(
             cluster,
-            f"{'Apache Kafka' if ON_KAFKA else 'minikafka'}, three processes under faults",
+            f"{nodes} under faults",
             SEED,
             folder,
             minutes=MINUTES or SHORT_MINUTES,
+            logins=Logins.of(cluster),
             java=java,
             check_running=lambda: check_nobody_crashed(cluster),
             **short,

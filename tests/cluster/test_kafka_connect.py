@@ -10,7 +10,7 @@ from pathlib import Path
 import confluent_kafka as ck
 import pytest
 from support.clusters import heal
-from support.kafka_connect import Worker
+from support.kafka_connect import Worker, distributed
 from support.oracle import needs_oracle
 
 from minikafka.cli.local_cluster import LocalCluster
@@ -71,7 +71,7 @@ def test_a_source_writes_each_line_once_and_a_sink_receives_all(
         return len(committed.seen) >= count
 
     file = "org.apache.kafka.connect.file.FileStream"
-    with Worker(tmp_path, three, f"{name}-workers") as worker:
+    with Worker(tmp_path, distributed(three.bootstrap, f"{name}-workers")) as worker:
         worker.put(
             "source", connector_class=f"{file}SourceConnector", tasks_max="1", file=str(given), topic=name,
             exactly_once_support="required", batch_size=str(BATCH),

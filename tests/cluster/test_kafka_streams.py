@@ -15,11 +15,11 @@ from random import Random
 import pytest
 from support.clusters import heal
 from support.java_programs import why_not_compiled
-from support.streams.application import Application, Results, compile_in, write
+from support.streams.application import Application, Results, compile_in, create_topics, write
 from support.streams.pipelines import Expected, Input, inputs
 
 from minikafka.cli.local_cluster import LocalCluster
-from minikafka.client.blocking import Producer
+from minikafka.client.blocking import Admin, Producer
 
 ROUNDS = int(os.environ.get("MINIKAFKA_STREAMS", "2"))
 SEED = int(os.environ.get("MINIKAFKA_STREAMS_SEED", "1"))
@@ -55,8 +55,10 @@ def until(results: Results, application: Application, reached: Callable[[], bool
 def test_each_record_counts_once(three: LocalCluster, tmp_path: Path, name: str, command: list[str]) -> None:
     random = Random(SEED)
     given: list[Input] = []
+    with Admin(three.bootstrap) as admin:
+        create_topics(admin, name, replicas=3)
     with (
-        Application(command, tmp_path, three, name, "exactly_once_v2", COMMIT_MS) as application,
+        Application(command, tmp_path, three.bootstrap, name, "exactly_once_v2", COMMIT_MS) as application,
         Producer(three.bootstrap, delivery_timeout_ms=int(PATIENCE_S * 1000)) as producer,
     ):
         results = Results(three.bootstrap, name)
@@ -86,8 +88,10 @@ def test_at_least_once_is_not_exactly_once(
 ) -> None:
     given = inputs(0, STEPS, Random(SEED))
     expected = Expected(given)
+    with Admin(three.bootstrap) as admin:
+        create_topics(admin, name, replicas=3)
     with (
-        Application(command, tmp_path, three, name, "at_least_once", NEVER_MS) as application,
+        Application(command, tmp_path, three.bootstrap, name, "at_least_once", NEVER_MS) as application,
         Producer(three.bootstrap) as producer,
     ):
         results = Results(three.bootstrap, name)

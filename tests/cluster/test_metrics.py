@@ -181,6 +181,7 @@ def _has_readers(scraped: dict[str, dict[Labels, float]]) -> bool:
 
 
 def test_the_page_has_each_metric_and_no_other(three: LocalCluster) -> None:
+    _use_quotas(three)
     labels_of: dict[str, set[str]] = {}
     for node_id in three.node_ids:
         for name, samples in scrape(three, node_id).items():
@@ -190,6 +191,26 @@ def test_the_page_has_each_metric_and_no_other(three: LocalCluster) -> None:
     assert described.pop("python_info") == {"…"}
     del labels_of["python_info"]
     assert described == labels_of
+
+
+def _use_quotas(cluster: LocalCluster) -> None:
+    """Sets quotas that throttle nobody, and uses each: the nodes show those that are used."""
+    throttle_times = {f"kafka_server_{quota}_throttle_time" for quota in ("produce", "fetch", "request")}
+    unused = {"producer_byte_rate": 1e9, "consumer_byte_rate": 1e9, "request_percentage": 1e6}
+    with Admin(cluster.bootstrap) as admin:
+        admin.alter_client_quotas({"client-id": None}, set=unused)
+        admin.create_topics([NewTopic("of-quotas", assignments={0: [1]})])
+    with (
+        Producer(cluster.bootstrap) as producer,
+        Consumer("of-quotas", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer,
+    ):
+
+        def all_are_shown() -> bool:
+            producer.send("of-quotas", b"value").result()
+            assert next(iter(consumer)).value == b"value"
+            return throttle_times <= {*scrape(cluster, 1)}
+
+        eventually(all_are_shown, timeout_s=PATIENCE_S)
 
 
 def _is_of_summary(name: str, labels_of: Collection[str]) -> bool:

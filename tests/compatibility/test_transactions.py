@@ -10,58 +10,16 @@ import confluent_kafka as ck
 import kafka
 import pytest
 from aiokafka.errors import ProducerFenced
-from support.clients import WAIT_S, connect, eventually
+from support.clients import WAIT_S, Transactions, connect, eventually
 from support.node import ServerProcess
 
-PRODUCERS = ["confluent-kafka", "kafka-python", "aiokafka"]
-Transactions = list[tuple[list[bytes], bool]]
-"""(values, whether to commit) for each transaction."""
+PRODUCERS = ["confluent-kafka", "kafka-python", "aiokafka", "minikafka"]
 
 
-def produce_with_confluent(bootstrap: str, transactional_id: str, topic: str, transactions: Transactions) -> None:
-    producer = ck.Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0})
-    producer.init_transactions(WAIT_S)
-    for values, commits in transactions:
-        producer.begin_transaction()
-        for number, value in enumerate(values):
-            producer.produce(topic, value, partition=number % 2)
-        producer.flush(WAIT_S)
-        (producer.commit_transaction if commits else producer.abort_transaction)(WAIT_S)
-
-
-def produce_with_kafka_python(bootstrap: str, transactional_id: str, topic: str, transactions: Transactions) -> None:
-    producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
-    try:
-        producer.init_transactions()
-        for values, commits in transactions:
-            producer.begin_transaction()
-            for number, value in enumerate(values):
-                producer.send(topic, value, partition=number % 2)
-            producer.flush()
-            (producer.commit_transaction if commits else producer.abort_transaction)()
-    finally:
-        producer.close()
-
-
-def produce_with_aiokafka(bootstrap: str, transactional_id: str, topic: str, transactions: Transactions) -> None:
-    async def produce() -> None:
-        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
-        async with producer:
-            for values, commits in transactions:
-                await producer.begin_transaction()
-                for number, value in enumerate(values):
-                    await producer.send(topic, value, partition=number % 2)
-                await producer.flush()
-                await (producer.commit_transaction if commits else producer.abort_transaction)()
-
-    asyncio.run(produce())
-
-
-PRODUCE: dict[str, Callable[[str, str, str, Transactions], None]] = {
-    "confluent-kafka": produce_with_confluent,
-    "kafka-python": produce_with_kafka_python,
-    "aiokafka": produce_with_aiokafka,
-}
+def transact(client: str, bootstrap: str, topic: str, transactions: Transactions) -> None:
+    """Transactions of a new producer; the topic's name is the transactional id."""
+    with connect(client, bootstrap) as connected:
+        connected.transact(topic, topic, transactions)
 
 
 def read_with_confluent(bootstrap: str, topic: str) -> list[bytes]:
@@ -143,7 +101,7 @@ def pair(node: ServerProcess, name: str) -> str:
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_committed_records_are_read_and_aborted_ones_are_not(node: ServerProcess, pair: str, producer: str) -> None:
     transactions = [([b"%d %d" % (number, one) for one in range(4)], number % 3 != 1) for number in range(7)]
-    PRODUCE[producer](node.bootstrap, pair, pair, transactions)
+    transact(producer, node.bootstrap, pair, transactions)
     expected = sorted(value for values, commits in transactions if commits for value in values)
     for name, read in READ.items():
         assert sorted(read(node.bootstrap, pair)) == expected, name
@@ -170,7 +128,7 @@ def fence_confluent(bootstrap: str, topic: str) -> None:
     old.begin_transaction()
     old.produce(topic, b"never", partition=0)
     old.flush(WAIT_S)
-    produce_with_confluent(bootstrap, topic, topic, [([b"new"], True)])
+    transact("confluent-kafka", bootstrap, topic, [([b"new"], True)])
     with pytest.raises(ck.KafkaException) as caught:
         old.commit_transaction(WAIT_S)
     error = caught.value.args[0]
@@ -183,7 +141,7 @@ def fence_kafka_python(bootstrap: str, topic: str) -> None:
         old.init_transactions()
         old.begin_transaction()
         old.send(topic, b"never", partition=0).get(WAIT_S)
-        produce_with_kafka_python(bootstrap, topic, topic, [([b"new"], True)])
+        transact("kafka-python", bootstrap, topic, [([b"new"], True)])
         with pytest.raises(kafka.errors.ProducerFencedError):
             old.commit_transaction()
     finally:
@@ -196,7 +154,7 @@ def fence_aiokafka(bootstrap: str, topic: str) -> None:
         await old.start()
         await old.begin_transaction()
         await old.send_and_wait(topic, b"never", partition=0)
-        await asyncio.to_thread(produce_with_aiokafka, bootstrap, topic, topic, [([b"new"], True)])
+        await asyncio.to_thread(transact, "aiokafka", bootstrap, topic, [([b"new"], True)])
         with pytest.raises(ProducerFenced):
             await old.commit_transaction()
         await old.stop()
@@ -211,7 +169,7 @@ FENCE: dict[str, Callable[[str, str], None]] = {
 }
 
 
-@pytest.mark.parametrize("producer", PRODUCERS)
+@pytest.mark.parametrize("producer", FENCE)
 def test_a_new_producer_fences_the_old_one_of_each_client(node: ServerProcess, pair: str, producer: str) -> None:
     """The old one is told so in its client's own words, and what it has written is aborted."""
     FENCE[producer](node.bootstrap, pair)

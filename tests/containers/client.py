@@ -1,14 +1,15 @@
 """Produces or reads with confluent-kafka, on this machine or in a container.
 
-    python client.py BOOTSTRAP write|read TOPIC
+    python client.py SETTINGS write|read TOPIC
 
-`write` prints the values that were acknowledged, `read` all values of the topic.
+The settings are librdkafka's, as JSON. `write` prints the values that were acknowledged, `read` all of the topic.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 
 import confluent_kafka as ck
 
@@ -17,7 +18,7 @@ TIMEOUT_S = 60
 SUBSCRIBER = {"group.id": "unused", "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
 
 
-def write(bootstrap: str, topic: str) -> list[str]:
+def write(settings: Mapping[str, str], topic: str) -> list[str]:
     """Produce records with acks=all; those that were acknowledged, sorted."""
     written: list[str] = []
 
@@ -25,16 +26,16 @@ def write(bootstrap: str, topic: str) -> list[str]:
         if error is None:
             written.append(message.value().decode())
 
-    producer = ck.Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    producer = ck.Producer({**settings, "acks": "all", "log_level": 0})
     for number in range(RECORDS):
         producer.produce(topic, b"value %d" % number, on_delivery=delivered)
     producer.flush(TIMEOUT_S)
     return sorted(written)
 
 
-def read(bootstrap: str, topic: str) -> list[str]:
+def read(settings: Mapping[str, str], topic: str) -> list[str]:
     """All values of a topic, sorted."""
-    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "enable.partition.eof": True, **SUBSCRIBER})
+    consumer = ck.Consumer({**settings, "enable.partition.eof": True, **SUBSCRIBER})
     partitions = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
     consumer.assign([ck.TopicPartition(topic, index, 0) for index in partitions])
     left, values = set(partitions), list[str]()
@@ -52,4 +53,4 @@ def read(bootstrap: str, topic: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"write": write, "read": read}[sys.argv[2]](sys.argv[1], sys.argv[3])))
+    print(json.dumps({"write": write, "read": read}[sys.argv[2]](json.loads(sys.argv[1]), sys.argv[3])))

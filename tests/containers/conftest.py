@@ -23,9 +23,9 @@ def image() -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(image: None) -> Iterator[ComposeCluster]:
-    """The three brokers, running, with empty volumes."""
-    made = ComposeCluster(PROJECT, PORT)
+def cluster(image: None, request: pytest.FixtureRequest) -> Iterator[ComposeCluster]:
+    """The three brokers, running, with empty volumes; the parameter says whether they are secured."""
+    made = ComposeCluster(PROJECT, PORT, is_secured=getattr(request, "param", False))
     made.down(volumes=True)
     try:
         made.up()

@@ -13,6 +13,7 @@ from containers.client import RECORDS, read, write
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
 AS_SAFE_AS_POSSIBLE = ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true"]
+HERE = {"bootstrap.servers": "localhost:9092"}
 Run = Callable[..., str]
 
 
@@ -33,19 +34,19 @@ def run(image: None) -> Iterator[Run]:
 def test_a_producer_on_the_host_needs_no_option_but_the_port(run: Run) -> None:
     name = run("--publish", "9092:9092")
     wait_healthy(name)
-    assert len(write("localhost:9092", "events")) == RECORDS
+    assert len(write(HERE, "events")) == RECORDS
 
 
 def test_data_survive_a_restart_which_is_a_clean_shutdown_of_a_user_without_rights(run: Run) -> None:
     name = run("--publish", "9092:9092", *AS_SAFE_AS_POSSIBLE)
     wait_healthy(name)
     assert docker("exec", name, "id", "-u") == "1000"
-    written = write("localhost:9092", "events")
+    written = write(HERE, "events")
     docker("stop", "--time", "30", name)
     assert docker("inspect", "--format", "{{.State.ExitCode}}", name) == "0", logs(name)
     docker("start", name)
     wait_healthy(name)
-    assert read("localhost:9092", "events") == written
+    assert read(HERE, "events") == written
 
 
 def test_variables_of_kafkas_image(run: Run) -> None:
@@ -65,7 +66,7 @@ def test_variables_of_kafkas_image(run: Run) -> None:
     }
     options = [word for name, value in settings.items() for word in ("--env", f"{name}={value}")]
     wait_healthy(run("--publish", "9192:9192", *options))
-    assert len(write("localhost:9192", "events")) == RECORDS
+    assert len(write({"bootstrap.servers": "localhost:9192"}, "events")) == RECORDS
     metadata = ck.Producer({"bootstrap.servers": "localhost:9192"}).list_topics("events", 30)
     assert metadata.cluster_id == "5L6g3nShT-eMCtK--X86sw"
     assert [(one.id, one.host, one.port) for one in metadata.brokers.values()] == [(7, "localhost", 9192)]

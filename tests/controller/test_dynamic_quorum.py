@@ -13,7 +13,7 @@ from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minikafka.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.disks.memory_disk import MemoryDisk
 
 
@@ -161,7 +161,7 @@ def test_the_voters_survive_a_restart_of_all_nodes_and_a_snapshot() -> None:
         for number in range(30):
             assert await create(cluster[1], f"topic-{number}") == [0]
         await cluster.agree()
-        assert cluster[1]._stored.latest_snapshot() is not None
+        assert cluster[1].stored.latest_snapshot() is not None
         await cluster.start(3)
         await until_all_know(cluster, 1, 2)
         await cluster.kill(1, 2, 3)

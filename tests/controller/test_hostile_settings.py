@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ from support.quorum import Controllers, create, register, run
 
 from minikafka.controller.direct_requests import DirectRequests
 from minikafka.controller.failures import FAILURES
+from minikafka.controller.security.access import UNRESTRICTED
 from minikafka.protocol.message import decode, encode
 from minikafka.storage.disks.memory_disk import MemoryDisk
 
@@ -112,7 +114,7 @@ def test_every_setting_and_value_is_answered_as_by_kafka() -> None:
         failed = FAILURES.total()
         direct = DirectRequests(controller, controller._static, Random(0))
         await in_process(controller.handle, checking(AT_BROKERS))
-        await in_process(direct.handle, checking(AT_CONTROLLERS))
+        await in_process(partial(direct.handle, access=UNRESTRICTED), checking(AT_CONTROLLERS))
         assert FAILURES.total() == failed
 
     with_controller(MemoryDisk(Random(0)), use, **KAFKAS)

@@ -4,6 +4,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import trio.testing
 from support import controllers
 from support.controllers import create, image_of, with_controller
 from support.quorum import first_of
@@ -14,7 +15,7 @@ from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.quorum_controller import QuorumController
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record as LogRecord
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, write_properties
 from minikafka.storage.disks.disk import RealDisk
 from minikafka.storage.disks.memory_disk import MemoryDisk
@@ -158,8 +159,12 @@ def test_a_damaged_snapshot_stops_the_start() -> None:
 
 
 def test_a_log_that_ends_before_its_snapshot_restarts_after_it() -> None:
+    async def two_topics_in_a_snapshot(controller: QuorumController) -> None:
+        await _two_topics(controller)
+        await trio.testing.wait_all_tasks_blocked()  # The snapshot is written in steps.
+
     disk = MemoryDisk(Random(0))
-    with_controller(disk, _two_topics, metadata_log_max_record_bytes_between_snapshots="1")
+    with_controller(disk, two_topics_in_a_snapshot, metadata_log_max_record_bytes_between_snapshots="1")
     for name in disk.list(DIRECTORY):
         if not name.endswith(".checkpoint"):
             disk.remove(f"{DIRECTORY}/{name}")

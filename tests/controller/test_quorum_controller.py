@@ -1,8 +1,10 @@
 """Clusters of controllers with memory disks and network: elections, decisions, failed nodes and networks."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
+import structlog.testing
 import trio
 from support.controllers import make_slow
 from support.quorum import Controllers, create, register, run
@@ -129,9 +131,9 @@ def test_many_requests_without_a_majority_are_tried_rarely(monkeypatch: pytest.M
     """Each request of a client that gives up is followed by another one: a hundred of them wait after a while."""
     attempt, attempts = QuorumController._attempt, list[object]()
 
-    async def counted(controller: QuorumController, request: object, version: int) -> tuple[object, int]:
+    async def counted(controller: QuorumController, request: object, *more: Any) -> tuple[object, int]:
         attempts.append(request)
-        return await attempt(controller, request, version)
+        return await attempt(controller, request, *more)
 
     async def scenario(cluster: Controllers) -> None:
         await cluster.start(1)
@@ -177,7 +179,7 @@ def test_a_node_far_behind_gets_a_snapshot_and_its_subscribers_the_difference() 
             await create(cluster[leader], f"topic-{number}")
         cluster.network.heal()
         await cluster.agree()
-        assert cluster[away]._stored.latest_snapshot() is not None
+        assert cluster[away].stored.latest_snapshot() is not None
         assert tuple(records_of(cluster[away].image)) == tuple(records_of(cluster[leader].image))
         assert any(isinstance(record, RemoveTopic) for record in received)
         assert {record.name for record in received if isinstance(record, TopicRecord)} >= {"stays", "topic-39"}
@@ -259,6 +261,25 @@ def test_a_broker_with_the_id_of_a_voter_does_not_become_the_voter(*, is_up: boo
         with trio.fail_after(10):
             await cluster.running[2].ended.wait()
         assert "a different node.id" in cluster.running[2].failure
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("ids", [(1, 2), (1, 2, 3)], ids=["two servers", "three servers"])
+def test_two_new_nodes_of_one_id_say_so(ids: tuple[int, ...]) -> None:
+    """Of a copied configuration. Nothing but the processes tells them apart: neither has a cluster or directory id."""
+
+    async def scenario(cluster: Controllers) -> None:
+        cluster.mistaken_ids = {2: 1}
+        servers = ",".join(f"node-{node_id}:9093" for node_id in ids)
+        with structlog.testing.capture_logs() as logs:
+            await cluster.start(*ids, controller_quorum_voters="", controller_quorum_bootstrap_servers=servers)
+            await trio.sleep(10)
+        said = [one["reason"] for one in logs if one["event"] == "peer handshake refused"]
+        assert set(said) == {"two nodes have node.id=1: each needs a different node.id"}
+        ended = [one for one in cluster.running.values() if one.ended.is_set()]
+        assert bool(ended) == (len(ids) == 2)
+        assert all("two nodes have node.id=1" in one.failure for one in ended)
 
     run(scenario)
 

@@ -25,6 +25,7 @@ from minikafka.broker.connections.long_polls import COPIED_SIZE_BYTES_MAX
 from minikafka.broker.connections.transport import PIECE_SIZE_BYTES_MIN, SENDFILE_SIZE_BYTES_MIN
 from minikafka.broker.coordinator.groups.offsets.request_parts import PARTITIONS_AT_ONCE
 from minikafka.broker.metrics.http_server import HEAD_SIZE_BYTES_MAX
+from minikafka.broker.node.descriptors import STRANGERS_MAX
 from minikafka.broker.node.log_writer import SIZE_MAX
 from minikafka.broker.node.step_watch import BUDGET_S
 from minikafka.broker.partitions.batch_validation import AT_ONCE_SIZE_BYTES, Rules, decompressed_size_bytes_max
@@ -33,11 +34,14 @@ from minikafka.broker.partitions.large_batches import AT_ONCE
 from minikafka.broker.telemetry.clients import CLIENTS_MAX
 from minikafka.broker.telemetry.otlp import FIELDS_MAX, POINTS_MAX
 from minikafka.broker.telemetry.pushed import SAMPLES_MAX
+from minikafka.controller.active.forwarded_requests import ELEMENTS_MAX as FORWARDED_ELEMENTS_MAX
+from minikafka.controller.active.request_queue import BATCH_SIZE_BYTES_MAX
 from minikafka.controller.decisions.decision import RECORDS_MAX
 from minikafka.controller.patterns import BRANCHES_MAX, COSTLY_MAX, DEPTH_MAX, OPTIONAL_MAX, REPEATED_MAX
 from minikafka.controller.quorum.handshake import HANDSHAKE_SIZE_MAX
+from minikafka.controller.quorum.peer_frames import ITEMS_SIZE_MAX
 from minikafka.controller.quorum.peers import FRAME_SIZE_MAX
-from minikafka.controller.quorum.strangers import STRANGERS_MAX
+from minikafka.controller.quorum.strangers import STRANGERS_MIN
 from minikafka.controller.raft.raft import EPOCH_ADOPTED_MAX, EPOCHS_AHEAD_MAX
 from minikafka.protocol.settings.registry import NODE_SETTINGS, TOPIC_SETTINGS
 
@@ -75,9 +79,12 @@ MIB = 1 << 20
         f"{FIELDS_MAX:,} protobuf fields, {POINTS_MAX:,} values",
         f"32 MiB and {SAMPLES_MAX:,}, with the names",
         f"{CLIENTS_MAX:,} clients",
-        f"have said nothing yet | {STRANGERS_MAX} |",
+        f"shaken hands yet | a sixteenth of the descriptors, {STRANGERS_MIN} at least and {STRANGERS_MAX} at most |",
         f"handshake at the controller listener | {HANDSHAKE_SIZE_MAX >> 10} KiB |",
+        f"records that a request makes | {BATCH_SIZE_BYTES_MAX // MIB} MiB together",
         f"a node that has shaken hands | {FRAME_SIZE_MAX // MIB} MiB |",
+        f"records, snapshots and forwarded requests | {ITEMS_SIZE_MAX >> 10} KiB |",
+        f"a broker forwards to the controller | {FORWARDED_ELEMENTS_MAX:,} elements",
         f"up to epoch 2^{EPOCH_ADOPTED_MAX.bit_length() - 1}; beyond it {EPOCHS_AHEAD_MAX:,} |",
         f"head of a request to the metrics listener | {HEAD_SIZE_BYTES_MAX >> 10} KiB |",
     ],

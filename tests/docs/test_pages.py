@@ -12,9 +12,11 @@ import click
 import pytest
 from support.pages import DOCS, ROOT, RUN, blocks, pages, prose, slug
 
+from minikafka.broker.settings.own_settings import OWN_SETTINGS
 from minikafka.broker.settings.properties_file import read_properties
+from minikafka.broker.settings.sasl_settings import is_sasl_setting_of_listeners
 from minikafka.cli.main import cli
-from minikafka.protocol.settings.registry import NODE_SETTINGS
+from minikafka.protocol.settings.registry import STATIC_SETTINGS, listener_base_name
 
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages()}
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -77,7 +79,9 @@ def test_data_is_well_formed(page: Path) -> None:
         if one.language == "json":
             json.loads(one.text)
         elif one.language == "properties":
-            unknown = [name for name in read_properties(one.text.encode()) if name not in NODE_SETTINGS]
+            names = [name for name in read_properties(one.text.encode()) if not is_sasl_setting_of_listeners(name)]
+            names = [listener_base_name(name) or name for name in names]
+            unknown = [name for name in names if name not in {**STATIC_SETTINGS, **OWN_SETTINGS}]
             assert unknown == [], one.place
 
 

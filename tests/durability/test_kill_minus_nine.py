@@ -96,7 +96,7 @@ class LedgerLoad(Load):
 class ConfluentLoad(LedgerLoad):
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
-        self._producer = Librdkafka(bootstrap)
+        self._producer = Librdkafka(**{"bootstrap.servers": bootstrap})
 
     def send_to(self, partition: int, value: Value) -> None:
         self._producer.produce(TOPIC, value, partition=partition, on_delivery=self._hear)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 from collections.abc import Callable
 
 import crc32c
@@ -14,7 +15,12 @@ from support.clients_raw import RawConnection
 from support.node import ServerProcess
 from support.raw_produce import produce, writable_topics
 
-from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minikafka.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from minikafka.protocol.records.compression import Codec, compress
 from minikafka.protocol.records.record import Record
 
@@ -30,22 +36,28 @@ RECORDS = MANY[:5]
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
+CLAIMS_MS = {"claims-far": 50 * 60_000, "claims-near": 3 * 60_000, "claims-early": -60 * 60_000}
+"""By topic, how much later the largest timestamp is by the header of a batch than by its records."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def topic(node: ServerProcess) -> str:
     """Waits until the topic can be written."""
-    writable_topics(node, {TOPIC: {}, BOMBS: {}}, RECORDS[0])
+    writable_topics(node, {name: {} for name in (TOPIC, BOMBS, *CLAIMS_MS)}, RECORDS[0])
     return TOPIC
 
 
 def end_offset(node: ServerProcess) -> int:
-    ask = ListOffsetsRequest(
-        replica_id=-1,
-        topics=[
-            ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
-        ],
-    )
+    return listed(node, TOPIC, timestamp=-1).offset
+
+
+def listed(node: ServerProcess, topic: str, timestamp: int) -> ListOffsetsPartitionResponse:
+    """What ListOffsets answers for the first partition of a topic."""
+    partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    ask = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])])
     with RawConnection(node.address) as connection:
-        return connection.ask(ask, 5).topics[0].partitions[0].offset
+        found: ListOffsetsPartitionResponse = connection.ask(ask, 7).topics[0].partitions[0]
+        return found
 
 
 def sealed(batch: bytearray) -> bytes:
@@ -103,6 +115,20 @@ def test_a_batch_with_a_bad_crc_is_corrupt(node: ServerProcess, position: int) -
 )
 def test_a_batch_with_a_wrong_count_is_refused(node: ServerProcess, field: str, position: int, value: int) -> None:
     assert refused(node, lying(field, position, value)) in {INVALID_RECORD, CORRUPT_MESSAGE}
+
+
+@pytest.mark.parametrize("name", CLAIMS_MS)
+def test_the_largest_timestamp_is_that_of_the_records(node: ServerProcess, name: str) -> None:
+    """Of a batch of more records than are checked one by one. Consumers look for times, and retention goes by them."""
+    now_ms = int(time.time() * 1000)
+    records = [Record(number, now_ms + number, b"k", b"v", ()) for number in range(66)]
+    latest = records[-1].timestamp
+    batch = encode_batch(records, max_timestamp=latest + CLAIMS_MS[name])
+    assert produce(node, name, batch) == NONE
+    found = listed(node, name, timestamp=-3)
+    assert (found.timestamp, found.offset) == (latest, len(records))  # after the record of the fixture
+    assert listed(node, name, timestamp=latest).offset == len(records)
+    assert listed(node, name, timestamp=latest + 1).offset == -1
 
 
 @pytest.mark.parametrize("length", [0, -1, 48, 2**31 - 1, 60])

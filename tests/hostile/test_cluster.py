@@ -17,7 +17,7 @@ import pytest
 from support.clients_raw import RawConnection, frame, growth_bytes, resident_bytes
 from support.clusters import active_controller, check_nobody_crashed
 from support.grammar import Grammar
-from support.storm import mutated, storm
+from support.storm import mutated, rounds_for, storm
 
 from minikafka.broker.apis.forwarded import FORWARDED
 from minikafka.cli.local_cluster import LocalCluster
@@ -171,12 +171,9 @@ def test_what_attacks_took_is_given_back(cluster: LocalCluster) -> None:
     rounds = count()
 
     def attack_all(minutes: float) -> None:
-        deadline = time.monotonic() + minutes * 60
-        for number in rounds:
+        for number in rounds_for(minutes, rounds):
             for name in ATTACKS:
                 attack(cluster, name, number, ROUND)
-            if time.monotonic() >= deadline:
-                return
 
     attack_all(MINUTES / 4)
     before = processes(cluster)

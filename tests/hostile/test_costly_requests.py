@@ -171,6 +171,23 @@ def test_a_pattern_that_takes_long_to_compile_is_refused_in_a_short_step(node: S
     assert error == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["", "{number}"])
+def test_stores_of_many_brokers_are_looked_at_in_steps(node: ServerProcess, name: str) -> None:
+    if isinstance(node, Oracle) and not name:
+        pytest.skip("Apache Kafka answers after a minute")
+
+    def altered(number: int) -> AlterConfigsResource:
+        config = AlterableConfig(name="ssl.keystore.location", config_operation=0, value="/missing")
+        return AlterConfigsResource(
+            resource_type=4, resource_name=name.format(number=number + 1000), configs=[config]
+        )
+
+    with RawConnection(node.address) as connection:
+        request = IncrementalAlterConfigsRequest(resources=list(map(altered, range(3000))), validate_only=True)
+        assert len(connection.ask(request, 1).responses) == 3000
+
+
 def test_offsets_of_many_partitions_are_answered(node: ServerProcess) -> None:
     topics = [OffsetFetchRequestTopics(name="missing", partition_indexes=list(range(ELEMENTS_MAX - 10)))]
     groups = [OffsetFetchRequestGroup(group_id="unknown-group", topics=topics)]

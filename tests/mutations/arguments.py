@@ -82,8 +82,8 @@ MUTATIONS = (
     Mutation(
         "an argument that send() does not have is lost without a word",
         "client/producer/producer.py",
-        "        if unknown:\n",
-        "        if False:\n",
+        "        if unknown:\n            refuse(\"send\", ",
+        "        if False:\n            refuse(\"send\", ",
         ("tests/client/test_unknown_arguments.py",),
         seeds=TEST_ONLY,
     ),

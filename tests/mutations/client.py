@@ -152,7 +152,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a client at a controller's address speaks of versions",
-        "client/connections/connection.py",
+        "client/connections/broker_offer.py",
         "if api.key == _METADATA_KEY and high < 0 and _BROKER",
         "if api.key == _METADATA_KEY and high > 0 and _BROKER",
         ("tests/client/connections/test_connection.py::test_a_controller_is_named_as_such",),

@@ -452,6 +452,13 @@ MUTATIONS = (
         ("tests/cli/test_outputs.py::test_a_failure_is_one_though_nobody_reads_of_it",),
     ),
     Mutation(
+        "a forked process that leaves the block of a LocalCluster kills the nodes of its parent",
+        "cli/local_cluster.py",
+        "        if os.getpid() == self._entered_by:\n",
+        "        if True:\n",
+        ("tests/cli/commands/test_cluster.py::test_a_forked_process_that_leaves_the_block_leaves_the_nodes",),
+    ),
+    Mutation(
         "a LocalCluster that cannot start leaves its nodes and files",
         "cli/local_cluster.py",
         "            self.kill()\n            if not self.was_ready:\n                self.take_back()\n",

@@ -135,7 +135,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the checkpoint of the cleaner survives a truncation",
-        "storage/directories/data_directory.py",
+        "storage/directories/directory_checkpoints.py",
         "        self.lower_cleaner_offset(key, recovery_point)\n",
         "",
         (f"{_STORIES}::test_what_replaces_truncated_records_is_cleaned_too",),

@@ -200,8 +200,8 @@ MUTATIONS = (
     Mutation(
         "the active controller does not tell its decisions which broker is its own",
         "controller/active/active_controller.py",
-        "_now_ms(), self._controllers(), self._own_epoch()",
-        "_now_ms(), self._controllers(), -1",
+        "own_epoch=self._own_epoch(),",
+        "own_epoch=-1,",
         ("tests/controller/test_lone_controller.py",),
         seeds=TEST_ONLY,
     ),

@@ -208,10 +208,11 @@ MUTATIONS = (
     Mutation(
         "a directory that fails at start does not count as an unclean shutdown",
         "storage/directories/log_failures.py",
-        "all(directory.failure is None and directory.clean for directory in directories)\n"
-        "        epochs = {directory.broker_epoch for directory in directories}\n",
-        "all(directory.clean for directory in directories if directory.failure is None)\n"
-        "        epochs = {directory.broker_epoch for directory in directories if directory.failure is None}\n",
+        "all(directory.failure is None and directory.shutdown.was_clean for directory in directories)\n"
+        "        epochs = {directory.shutdown.broker_epoch for directory in directories}\n",
+        "all(directory.shutdown.was_clean for directory in directories if directory.failure is None)\n"
+        "        healthy = [directory for directory in directories if directory.failure is None]\n"
+        "        epochs = {directory.shutdown.broker_epoch for directory in healthy}\n",
         (_AT_START,),
         seeds=STORY_ONLY,
     ),
@@ -313,9 +314,9 @@ MUTATIONS = (
     ),
     Mutation(
         "what was flushed of a copy that is not open is forgotten",
-        "storage/directories/data_directory.py",
-        "(key in self.unopened or self._disk.exists(",
-        "(self._disk.exists(",
+        "storage/directories/directory_checkpoints.py",
+        "key in self._unopened or self._disk.exists(",
+        "self._disk.exists(",
         (_MOVES,),
         seeds=TEST_ONLY,
     ),

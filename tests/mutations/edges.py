@@ -12,7 +12,7 @@ _FLUSHED = "tests/storage/test_flushed_once.py"
 _MOVES = "tests/simulation/test_move_stories.py"
 _TURNS = "tests/storage/disks/test_flush_turns.py"
 _FROZEN = "tests/storage/test_frozen_producers.py"
-_DIRECTORY = "storage/directories/data_directory.py"
+_CHECKPOINT = "storage/directories/offset_checkpoint.py"
 _THREADS = "tests/storage/disks/test_disk.py::test_what_needs_threads_is_done_without_them"
 _BATCHES = "tests/broker/partitions/test_batch_validation.py"
 
@@ -197,25 +197,25 @@ MUTATIONS = (
     ),
     Mutation(
         "a checkpoint that could not be written is taken for written",
-        _DIRECTORY,
-        "        if self._prepared.get(name) == offsets == self._written.get(name):\n",
-        "        if self._prepared.get(name) == offsets:\n",
+        _CHECKPOINT,
+        "        if self._prepared == offsets == self._written:\n",
+        "        if self._prepared == offsets:\n",
         (f"{_IN_THREADS}::test_a_checkpoint_that_could_not_be_written_is_written_the_next_time",),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "a checkpoint that was prepared earlier replaces a newer one",
-        _DIRECTORY,
-        "            if number < self._newest.get(name, 0):\n",
+        _CHECKPOINT,
+        "            if number < self._newest:\n",
         "            if number < 0:\n",
         (f"{_IN_THREADS}::test_a_checkpoint_that_a_thread_writes_late_does_not_replace_a_newer_one",),
         seeds=TEST_ONLY,
     ),
     Mutation(
         "a log that is made anew is not forgotten by a checkpoint that a thread is about to write",
-        _DIRECTORY,
-        " or key in self._prepared.get(name, ()):",
-        ":",
+        _CHECKPOINT,
+        " or key in (self._prepared or ())\n",
+        "\n",
         (f"{_IN_THREADS}::test_a_log_that_is_made_anew_is_forgotten_also_by_a_checkpoint_that_waits_for_its_thread",),
         seeds=TEST_ONLY,
     ),
@@ -269,9 +269,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a large message to or from a fast peer is moved in one step",
-        "broker/connections/transport.py",
-        "        self._in_step_bytes += count\n",
-        "        self._in_step_bytes += 0\n",
+        "broker/connections/socket_moves.py",
+        "                self._in_step_bytes += count\n",
+        "                self._in_step_bytes += 0\n",
         ("tests/broker/connections/test_transport.py",),
         seeds=TEST_ONLY,
     ),

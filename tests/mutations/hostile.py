@@ -5,6 +5,7 @@ from mutations import Mutation
 _APPLIED = "tests/broker/partitions/test_metadata_not_applied.py"
 _CONTROLLER = "controller/quorum_controller.py"
 _FORWARDED = "controller/active/forwarded_requests.py"
+_TERM = "tests/controller/active/test_leadership_term.py"
 _REQUESTS = "tests/controller/test_hostile_requests.py"
 _SETTINGS = "tests/controller/test_hostile_settings.py"
 _RESPONSES = "tests/controller/quorum/test_raft_responses.py"
@@ -12,10 +13,101 @@ _VALUES = "protocol/settings/value_types.py"
 
 MUTATIONS = (
     Mutation(
+        "the largest timestamp that a large batch claims is believed",
+        "broker/partitions/batch_validation.py",
+        "    if count > bound and not _is_believed(batch, scanned, rules):\n",
+        "    if False:\n",
+        ("tests/broker/partitions/test_batch_validation.py",),
+    ),
+    Mutation(
+        "a large batch may claim that its largest timestamp is before those of its records",
+        "broker/partitions/batch_validation.py",
+        "or 0 <= above_ms <= BELIEVED_MS_MAX",
+        "or above_ms <= BELIEVED_MS_MAX",
+        ("tests/broker/partitions/test_batch_validation.py",),
+    ),
+    Mutation(
+        "many usual Produce requests are answered without a pause",
+        "broker/apis/usual_produce.py",
+        "            large_batches.end(began)\n",
+        "            pass\n",
+        ("tests/broker/apis/test_usual_produce.py",),
+    ),
+    Mutation(
+        "the shortcut for usual requests asks nobody who may write",
+        "broker/apis/usual_produce.py",
+        "if self._authorizer is not None and not self._may_write(",
+        "if self._authorizer is None and not self._may_write(",
+        ("tests/broker/apis/test_usual_produce.py",),
+    ),
+    Mutation(
+        "the shortcut for usual requests lets those write who may read",
+        "broker/apis/usual_produce.py",
+        "            AclOperation.WRITE,\n",
+        "            AclOperation.READ,\n",
+        ("tests/broker/apis/test_usual_produce.py",),
+    ),
+    Mutation(
+        "the shortcut for usual requests takes clients of one name for one, wherever they are",
+        "broker/apis/usual_produce.py",
+        "            client.client_host,\n",
+        '            "10.0.0.1",\n',
+        ("tests/broker/apis/test_usual_produce.py",),
+    ),
+    Mutation(
+        "a denial is logged twice if a usual request was expected",
+        "broker/apis/usual_produce.py",
+        "            log_denied=False,\n",
+        "            log_denied=True,\n",
+        ("tests/broker/apis/test_usual_produce.py",),
+    ),
+    Mutation(
+        "a frame of a node is decoded whatever it takes in memory",
+        "controller/quorum/peer_frames.py",
+        "        check_items(data, ITEMS_SIZE_MAX)\n",
+        "",
+        ("tests/controller/quorum/test_frame_items.py",),
+    ),
+    Mutation(
+        "what the arrays of a frame announce is not counted",
+        "controller/quorum/frame_items.py",
+        "            announced += entries\n",
+        "",
+        ("tests/controller/quorum/test_frame_items.py",),
+    ),
+    Mutation(
+        "byte strings count towards what a frame may have",
+        "controller/quorum/frame_items.py",
+        "        return 1 + width, length, 0\n",
+        "        return 1 + width + length, 0, 0\n",
+        ("tests/controller/quorum/test_frame_items.py",),
+    ),
+    Mutation(
+        "a connection between nodes keeps its last frame",
+        "controller/quorum/peer_connection.py",
+        "                del frame  # It",
+        "                pass  # It",
+        ("tests/controller/quorum/test_peers.py",),
+    ),
+    Mutation(
+        "a forwarded request has elements without bound",
+        "controller/active/forwarded_requests.py",
+        "data, elements_max=ELEMENTS_MAX)",
+        "data)",
+        ("tests/controller/active/test_forwarded_requests.py",),
+    ),
+    Mutation(
+        "a large forwarded request is decoded in one step of the loop",
+        "controller/active/forwarded_requests.py",
+        "len(data) > SIZE_BYTES_AT_ONCE:",
+        "len(data) > 1 << 40:",
+        ("tests/controller/active/test_forwarded_requests.py",),
+    ),
+    Mutation(
         "a bug in a forwarded request ends the active controller",
         _FORWARDED,
-        "    except Exception:\n        api =",
-        "    except ZeroDivisionError:\n        api =",
+        "        except Exception:\n            api =",
+        "        except ZeroDivisionError:\n            api =",
         (_REQUESTS,),
     ),
     Mutation(
@@ -31,6 +123,35 @@ MUTATIONS = (
         "lost += isinstance(error, ReceiverLost)",
         "lost += not error.certain",
         (_REQUESTS,),
+    ),
+    Mutation(
+        "a decision is applied before it is encoded",
+        "controller/active/request_queue.py",
+        "                    size_bytes_max = BATCH_SIZE_BYTES_MAX",
+        "                    yield from applying(image, made.records)\n"
+        "                    size_bytes_max = BATCH_SIZE_BYTES_MAX",
+        (_TERM,),
+    ),
+    Mutation(
+        "the bytes of a decision are not limited",
+        "controller/metadata/metadata_log.py",
+        "size_bytes > size_bytes_max:",
+        "False:",
+        (_TERM,),
+    ),
+    Mutation(
+        "the bytes of a controller's own decisions are limited",
+        "controller/active/request_queue.py",
+        " if len(made.records) <= RECORDS_MAX else None",
+        "",
+        (_TERM,),
+    ),
+    Mutation(
+        "the bytes of one write are not limited",
+        "controller/active/request_queue.py",
+        " or size_bytes >= BATCH_SIZE_BYTES_MAX",
+        "",
+        (_TERM,),
     ),
     Mutation(
         "a bug in a decision ends the task that decides",
@@ -63,8 +184,8 @@ MUTATIONS = (
     Mutation(
         "a stored limit of connections that is no number ends the brokers that read it",
         "broker/node/runtime_settings.py",
-        "contextlib.suppress(NotOfType)",
-        "contextlib.suppress(KeyError)",
+        "contextlib.suppress(NotOfType):  # a controller",
+        "contextlib.suppress(KeyError):  # a controller",
         ("tests/broker/node/test_runtime_settings.py",),
     ),
     Mutation(
@@ -209,5 +330,19 @@ MUTATIONS = (
         "        return (-UNBOUNDED, UNBOUNDED) if allowed else (UNBOUNDED, -UNBOUNDED)\n",
         "        return (earliest - base, latest - base) if allowed else (UNBOUNDED, -UNBOUNDED)\n",
         ("tests/broker/partitions/test_batch_validation.py::test_a_batch_that_claims_log_append_time",),
+    ),
+    Mutation(
+        "a crowd takes the places of others at the metrics listener",
+        "broker/metrics/http_server.py",
+        "        scope = next(scope for scope, address in self._open.items() if address == crowded)\n",
+        "        scope = next(scope for scope, address in self._open.items() if bool(address) == bool(crowded))\n",
+        ("tests/broker/metrics/test_http_server.py",),
+    ),
+    Mutation(
+        "each connection that lacks memory writes a trace",
+        "broker/connections/connection.py",
+        "        except (OSError, MemoryError) as error:\n            self.log_closed(str(error) or \"no memory\"",
+        "        except OSError as error:\n            self.log_closed(str(error) or \"no memory\"",
+        ("tests/broker/connections/test_connection.py",),
     ),
 )

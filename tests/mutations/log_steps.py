@@ -3,6 +3,7 @@
 from mutations import TEST_ONLY, Mutation
 
 _REPLAY = "tests/broker/coordinator/test_replay.py"
+_UNREADABLE = "tests/broker/coordinator/test_unreadable_records.py"
 _FOLLOWING = "tests/broker/replication/test_follower_fetch_state.py"
 
 MUTATIONS = (
@@ -58,14 +59,49 @@ MUTATIONS = (
     Mutation(
         "one-record batches of a coordinator's log are applied in one step",
         "broker/coordinator/replay.py",
-        "        if pauses.is_due(items=BATCH_WORK):\n",
+        "        if replayed.pauses.is_due(items=BATCH_WORK):\n",
         "        if Pauses(WORK_AT_ONCE).is_due(items=batch.record_count):\n",
         (_REPLAY,),
     ),
     Mutation(
-        "the records of a large batch of a coordinator's log are decoded at once",
+        "a record that cannot be read replaces the readable one of its key",
         "broker/coordinator/replay.py",
-        "if batch.record_count <= SLICE_RECORDS:",
+        "        if unreadable:\n",
+        "        if not unreadable:\n",
+        (_UNREADABLE,),
+    ),
+    Mutation(
+        "a record that cannot be read is taken for the reason to stop a load",
+        "broker/coordinator/replay.py",
+        "            self.skipped.add(record.offset, str(error))\n            return False\n",
+        "            self.skipped.add(record.offset, str(error))\n            raise\n",
+        (_UNREADABLE,),
+    ),
+    Mutation(
+        "a transaction whose markers no partition takes is loaded",
+        "broker/coordinator/transactions/transaction_records.py",
+        "    _check_markers(value)\n",
+        "",
+        (_UNREADABLE,),
+    ),
+    Mutation(
+        "a member of a classic group keeps protocols without the selected one",
+        "broker/coordinator/groups/state/classic_member.py",
+        "        if selected not in self.protocol_names or ",
+        "        if ",
+        (_UNREADABLE,),
+    ),
+    Mutation(
+        "a leader that is no member is loaded with its group",
+        "broker/coordinator/groups/state/classic_group.py",
+        "value.leader if value.leader in self.members else next(iter(self.members), None)",
+        "value.leader",
+        (_UNREADABLE,),
+    ),
+    Mutation(
+        "the records of a large batch of a coordinator's log are decoded at once",
+        "protocol/records/large_batch.py",
+        "if batch.record_count <= count_max:",
         "if batch.record_count >= 0:",
         (_REPLAY,),
     ),

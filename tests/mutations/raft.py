@@ -383,8 +383,8 @@ MUTATIONS = (
     Mutation(
         "a request that is refused again and again fills the log",
         "controller/quorum/raft_events.py",
-        '(log.debug if is_repeated else log.error)("malformed raft request"',
-        'log.error("malformed raft request"',
+        'if not self._is_repeated("request", node, str(error)) and self._malformed_lines.admits():',
+        "if self._malformed_lines.admits():",
         ("tests/controller/quorum/test_raft_responses.py",),
         seeds=TEST_ONLY,
     ),
@@ -399,9 +399,25 @@ MUTATIONS = (
     Mutation(
         "a second controller of the same id joins by its bootstrap servers",
         "controller/quorum/handshake.py",
-        "is_itself = own.directory_id == other.directory_id and (own.to, other.to) == (None, None)",
-        "is_itself = (own.to, other.to) == (None, None)",
+        "(own.directory_id, own.incarnation) == (other.directory_id, other.incarnation)",
+        "own.incarnation == other.incarnation",
         ("tests/controller/quorum/test_handshake.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "two new nodes of one id that find each other wait for ever",
+        "controller/quorum/handshake.py",
+        "(own.directory_id, own.incarnation) == (other.directory_id, other.incarnation)",
+        "own.directory_id == other.directory_id",
+        ("tests/controller/quorum/test_handshake.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a node that looks for the voters does not say which process it is",
+        "controller/quorum/membership.py",
+        "            incarnation=self._incarnation,\n",
+        "",
+        ("tests/controller/test_quorum_controller.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(

@@ -21,7 +21,8 @@ ROOMS = ("broker", "cli", "client", "controller", "protocol", "spark_connector",
 LISTS = (
     "raft", "replication", "decisions", "nodes", "coordination", "transactions", "waiting", "steps", "directories",
     "compaction", "groups", "edges", "client", "client_lives", "command_line", "spark_sink", "membership",
-    "positions", "bounded", "hostile", "arguments", "log_steps", "sending", "leaving",
+    "positions", "bounded", "quotas", "hostile", "arguments", "log_steps", "sending", "leaving", "sasl", "tokens",
+    "tls", "client_security", "authorization", "checks", "strangers", "large_records",
 )  # fmt: skip
 TIMEOUT_S, BASELINE_TIMEOUT_S = 300, 1800
 TESTS_FAILED = 1

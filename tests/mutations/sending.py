@@ -8,9 +8,17 @@ MUTATIONS = (
     Mutation(
         "with acks=0 records leave buffer_memory though the socket has not accepted them",
         "client/connections/connection.py",
-        "        if not is_answered and not self._stream.is_full:\n",
-        "        if not is_answered:\n",
+        "        if pending.response is None and not self._stream.is_full:\n",
+        "        if pending.response is None:\n",
         (_FULL, "tests/client/connections/test_connection.py"),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "with acks=0 records count as sent that a socket did not accept before it failed",
+        "client/connections/trio_socket.py",
+        "        return bool(self._out) or not self._is_open\n",
+        "        return bool(self._out)\n",
+        ("tests/client/connections/test_trio_socket.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(

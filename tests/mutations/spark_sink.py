@@ -11,6 +11,8 @@ _EMPTY = "tests/spark/test_empty_responses.py"
 _SINK_TASKS = "tests/spark/test_sink_tasks.py"
 _ODD = "tests/spark/test_odd_metadata.py"
 _TOGETHER = "tests/spark/test_atomic_writes.py"
+_ATTEMPTS = "tests/spark/test_task_attempts.py"
+_WRITERS = "spark_connector/sink/writers.py"
 
 MUTATIONS = (
     Mutation(
@@ -101,8 +103,8 @@ MUTATIONS = (
     Mutation(
         "a task without rows does not wait for the end of the transaction before",
         "spark_connector/sink/task_transaction.py",
-        "if state.transaction_state.startswith(ENDING):",
-        "if state.transaction_state == ENDING:",
+        "state.transaction_state.startswith(ENDING):",
+        "state.transaction_state == ENDING:",
         ("tests/spark/test_sink_tasks.py::test_a_task_without_rows_waits_for_the_end_of_the_transaction_before",),
     ),
     Mutation(
@@ -162,6 +164,54 @@ MUTATIONS = (
         '        elif options.replay_check != "none":\n',
         "        elif False:\n",
         (f"{_TOGETHER}::test_a_driver_of_before_doubles_nothing_that_tasks_have_written_since",),
+    ),
+    Mutation(
+        "all attempts of a task in a batch write have one transactional id",
+        _WRITERS,
+        "write_for_driver(options, write, context.taskAttemptId(), iterator)",
+        "write_for_driver(options, write, context.partitionId(), iterator)",
+        (f"{_ATTEMPTS}::test_an_attempt_that_begins_after_another_has_ended_fences_nothing[minikafka]",),
+    ),
+    Mutation(
+        "the driver of a batch write leaves the transactions open of attempts that Spark does not report",
+        _WRITERS,
+        "            end_attempts(self._options, self._write, messages)\n",
+        "            pass\n",
+        (f"{_ATTEMPTS}::test_the_attempt_that_spark_reports_is_committed[minikafka]",),
+    ),
+    Mutation(
+        "the driver of a batch write that fails leaves the transactions open of attempts that it does not know",
+        _WRITERS,
+        "        if self._by_attempts:\n            end_attempts(self._options, self._write)\n        elif",
+        "        if",
+        (f"{_ATTEMPTS}::test_a_write_that_fails_ends_the_attempts_that_spark_does_not_report[minikafka]",),
+    ),
+    Mutation(
+        "an attempt of a task writes after the driver has ended the write",
+        _TASKS,
+        "        if Transaction(brokers, write.transactional_id(DRIVER)).has_begun:\n",
+        "        if False:\n",
+        (f"{_ATTEMPTS}::test_an_attempt_that_begins_after_the_driver_has_ended_the_write_writes_nothing",),
+    ),
+    Mutation(
+        "an attempt of a task looks whether the driver has ended the write before it can be listed",
+        _TASKS,
+        "        transaction.begin(options.transaction_timeout_ms or DRIVER_TIMEOUT_MS)\n        if "
+        "Transaction(brokers, write.transactional_id(DRIVER)).has_begun:\n",
+        "        is_over = Transaction(brokers, write.transactional_id(DRIVER)).has_begun\n"
+        "        transaction.begin(options.transaction_timeout_ms or DRIVER_TIMEOUT_MS)\n        if is_over:\n",
+        (f"{_ATTEMPTS}::test_an_attempt_that_stalls_before_its_first_request_writes_nothing[minikafka]",),
+    ),
+    Mutation(
+        "the driver of a batch write lists attempts before it ends the write for later ones",
+        _DRIVER,
+        "    fence(brokers, [mine], timeout_ms)\n"
+        "    kept = {mine, *(one.transactional_id for one in results if one is not None)}\n"
+        "    fence(brokers, [one for one in transactional_ids(brokers, write.name) if one not in kept], timeout_ms)\n",
+        "    kept = {mine, *(one.transactional_id for one in results if one is not None)}\n"
+        "    fence(brokers, [one for one in transactional_ids(brokers, write.name) if one not in kept], timeout_ms)\n"
+        "    fence(brokers, [mine], timeout_ms)\n",
+        (f"{_ATTEMPTS}::test_an_attempt_that_begins_while_the_driver_commits_changes_nothing",),
     ),
     Mutation(
         "the sink waits once for each task of a cluster that is gone",

@@ -208,20 +208,6 @@ MUTATIONS = (
         (f"{_RECORDS}::test_very_much_is_described_in_steps_between_which_it_may_change",),
     ),
     Mutation(
-        "the records of many small decisions are encoded in one step",
-        "controller/metadata/metadata_log.py",
-        "    count = 0\n    for records in decisions:\n",
-        "    for records in decisions:\n        count = 0\n",
-        (f"{_RECORDS}::test_records_are_encoded_in_steps",),
-    ),
-    Mutation(
-        "the records of a large decision are encoded in one step",
-        "controller/metadata/metadata_log.py",
-        "            if count % RECORDS_IN_A_STEP == 0:\n                yield\n",
-        "",
-        (f"{_RECORDS}::test_records_are_encoded_in_steps",),
-    ),
-    Mutation(
         "a decision is written in a term that ended while it was encoded",
         "controller/active/leadership_term.py",
         "            written = not self._ended and ",
@@ -315,7 +301,7 @@ MUTATIONS = (
     Mutation(
         "a record of a coordinator's log keeps the place of the first one of its key",
         "broker/coordinator/replay.py",
-        "            last.pop(record.key, None)\n",
+        "                    self.last.pop(record.key, None)\n",
         "",
         ("tests/broker/coordinator/test_replay.py::test_the_order_of_the_last_records_is_kept",),
     ),
@@ -469,16 +455,16 @@ MUTATIONS = (
     ),
     Mutation(
         "a checkpoint that is prepared in steps has what a log had before it was made anew",
-        "storage/directories/data_directory.py",
+        "storage/directories/offset_checkpoint.py",
         "            forgotten.add(key)\n",
         "            pass\n",
         ("tests/storage/test_steps.py",),
     ),
     Mutation(
         "a checkpoint that was prepared slowly replaces a newer one",
-        "storage/directories/data_directory.py",
-        "        return partial(self._write, name, number, offsets)\n",
-        "        return partial(self._write, name, self._number + 1, offsets)\n",
+        "storage/directories/offset_checkpoint.py",
+        "        return partial(self._write, number, offsets)\n",
+        "        return partial(self._write, self._number + 1, offsets)\n",
         ("tests/storage/test_steps.py",),
     ),
     Mutation(

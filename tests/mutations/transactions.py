@@ -195,8 +195,8 @@ MUTATIONS = (
     Mutation(
         "a new group coordinator takes the offsets of an open transaction for committed",
         "broker/coordinator/replay.py",
-        "    producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER\n",
-        "    producer_id = NO_PRODUCER\n",
+        "        producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER\n",
+        "        producer_id = NO_PRODUCER\n",
         (f"{_STEPS}::test_a_group_coordinator_dies_with_offsets_that_are_pending",),
         seeds=8,
     ),
@@ -264,12 +264,36 @@ MUTATIONS = (
     Mutation(
         "a record of another thread that is refused while EndTxn is under way makes the outcome an abort",
         "client/producer/transaction_state.py",
-        "        if not self.ending:\n",
-        "        if True:\n",
+        "        elif not self.ending:\n",
+        "        else:\n",
         (
             "tests/client/producer/test_refused_in_transactions.py"
             "::test_a_commit_of_which_the_coordinator_may_know_goes_on",
         ),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an async transaction is committed without a record that `send` has refused",
+        "client/producer/refused_records.py",
+        "        transaction.refused(error)\n",
+        "        pass\n",
+        ("tests/client/producer/test_refused_in_transactions.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a producer that lacks a right for all topics may begin again",
+        "client/producer/transaction_state.py",
+        "        if isinstance(error, KafkaError) and error.code in _FATAL_FOR_BATCHES:\n",
+        "        if False:\n",
+        ("tests/client/producer/test_refused_in_transactions.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an impossible name does not fail a blocking producer's transaction",
+        "client/blocking/producer.py",
+        "            with refusing(producer._accumulator.transaction):\n",
+        "            if True:\n",
+        ("tests/client/producer/test_refused_in_transactions.py",),
         seeds=TEST_ONLY,
     ),
 )

@@ -148,7 +148,7 @@ MUTATIONS = (
     Mutation(
         "offsets are committed for the present generation, whatever they were taken with",
         "client/consumer/record_owners.py",
-        "        return min((self._taken_by.get(tp, group.member) for tp in positions), default=group.member)\n",
+        "        return min((taken_by.get(tp, group.member) for tp in positions), default=group.member)\n",
         "        return group.member\n",
         ("tests/client/groups/test_commits.py",),
     ),
@@ -233,5 +233,32 @@ MUTATIONS = (
         "        remove_member(builder, group, request.member_id)\n",
         "        group.remove(request.member_id)\n",
         (f"{_MEMBERS_SIZE}::test_the_waiting_requests_of_a_member_that_is_refused_are_answered",),
+    ),
+    Mutation(
+        "the partitions of a pattern are looked for once for each topic",
+        "client/consumer/subscription.py",
+        "        found: dict[str, list[TopicPartition]] = {name: [] for name in names}\n"
+        "        for tp in states:\n            if tp.topic in found:\n                found[tp.topic].append(tp)\n",
+        "        found = {name: [tp for tp in states if tp.topic == name] for name in names}\n",
+        ("tests/client/consumer/test_many_topics.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "trio ends the generator of a loop that was left",
+        "client/going_on.py",
+        "        sys.set_asyncgen_hooks(firstiter=None, finalizer=None)\n",
+        "",
+        ("tests/client/consumer/test_going_on.py",),
+        TEST_ONLY,
+    ),
+    Mutation(
+        "whether a topic is assigned is looked up for each, though it exists",
+        "client/consumer/missing_offsets.py",
+        "        return isinstance(error, UnknownTopicOrPartitionError) and any(\n"
+        "            tp.topic == topic for tp in self._fetcher.states\n        )\n",
+        "        is_assigned = any([tp.topic == topic for tp in self._fetcher.states])\n"
+        "        return is_assigned and isinstance(error, UnknownTopicOrPartitionError)\n",
+        ("tests/client/consumer/test_many_topics.py",),
+        TEST_ONLY,
     ),
 )

@@ -12,7 +12,6 @@ import pytest
 from support.installs import SUBPACKAGES, Environment, build, copied
 
 import minikafka
-from minikafka import client
 
 pytestmark = pytest.mark.slow
 LOCATE = """
@@ -118,14 +117,3 @@ def test_a_wheel_has_no_modules_of_an_earlier_build(tmp_path: Path) -> None:
     (first,), (second,) = ((tmp_path / name).glob("*.whl") for name in ("first", "second"))
     assert "minikafka/storage/removed_since.py" in zipfile.ZipFile(first).namelist()
     assert "minikafka/storage/removed_since.py" not in zipfile.ZipFile(second).namelist()
-
-
-def test_public_names_are_those_of_the_client() -> None:
-    assert set(minikafka.__all__) == {*client.__all__, "__version__"}
-    assert all(getattr(minikafka, name) is getattr(client, name) for name in client.__all__)
-    assert set(minikafka.__all__) <= set(dir(minikafka))
-
-
-def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="'minikafka' has no attribute 'Producr'"):
-        minikafka.Producr  # noqa: B018

@@ -49,7 +49,7 @@ class CommittedMetadata:
 
     def _compare(self, name: str, controller: QuorumController, offset: int) -> None:
         """The epoch of the last record before this offset, unless a snapshot has replaced it."""
-        log = controller._stored._log
+        log = controller.stored._log
         if offset > log.end_offset:
             self._note(f"{name} leads and has records up to offset {log.end_offset}; {offset} was committed")
             return

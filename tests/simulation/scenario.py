@@ -16,6 +16,7 @@ from chaos.workload.plan import Plan
 from chaos.workload.process import ClientProcess, Program
 from chaos.workload.programs import members, programs
 from chaos.workload.replica_logs import replica_log
+from support.logins import Logins
 
 from minikafka.broker.node.node import Node
 from minikafka.client.connections.seams import Seams
@@ -23,6 +24,7 @@ from minikafka.protocol.names import TopicPartition
 from simulation.faults.chaos import Chaos
 from simulation.faults.table import fault_of
 from simulation.faults.voters import settle
+from simulation.guards import Guards, logins, secure_settings
 from simulation.invariants import broken_at_rest
 from simulation.metadata_checks import CommittedMetadata
 from simulation.partition_checks import PartitionStates
@@ -37,6 +39,8 @@ FINAL_MAX_S = 300.0
 REST_MAX_S = 60.0
 SETTLE_MAX_S = 60.0
 PACE_S = 0.6
+REFUSALS = ("AuthorizationFailedError", "AuthenticationFailedError")
+"""How the names of errors end that an allowed client never meets."""
 
 
 class Failure(AssertionError):
@@ -92,7 +96,12 @@ class Scenario:
         self.schedule = schedule
         self.world = World(schedule.seed)
         self.cluster = Cluster(self.world)
-        lay_out(self.cluster, schedule.layout, dict(schedule.settings), schedule.quorum)
+        settings = dict(schedule.settings) | (secure_settings() if schedule.secured else {})
+        lay_out(self.cluster, schedule.layout, settings, schedule.quorum)
+        bootstrap = self.cluster.bootstrap_servers
+        self.guards: Guards | None = None
+        if schedule.secured:
+            self.cluster.users, self.guards = logins(bootstrap), Guards(bootstrap.split(","))
         self.chaos = Chaos(self.cluster, durable=schedule.durable, tolerates_loss=schedule.replicas == 3)
         self.metadata, self.partitions = CommittedMetadata(self.cluster), PartitionStates(self.cluster)
         self.recorder = Recorder(lambda: int(self.world.now * 1e9))
@@ -134,6 +143,8 @@ class Scenario:
         if not self.world.run_until(START_MAX_S, lambda: all(host.ready for host in hosts)):
             waiting = [f"{host.name} {host.refused}" for host in hosts if not host.ready]
             raise Failure("the cluster does not start", ", ".join(waiting))
+        if self.guards:
+            self._run_to_its_end(self._start_client("users", self.guards.begin), "the users cannot be made")
         first = self._start_client("first", create_topics)
         self._run_to_its_end(first, "the topics cannot be created")
 
@@ -152,6 +163,9 @@ class Scenario:
         for group, count in self.schedule.groups:
             for number in range(count):
                 self._keep_running(f"member-{group}-{number}", members(self.plan)[f"member of {group}"])
+        if self.guards:
+            self._keep_running("guard", self.guards.watch)
+            self._keep_running("changer", self.guards.change)
         began = self.world.now
         for fault in self.schedule.faults:
             self.world.at(began + fault.at_s, self._inject, fault)
@@ -182,7 +196,7 @@ class Scenario:
                 self.recorder,
                 self.world.random(f"program {incarnation}"),
                 seams,
-                self.cluster.bootstrap_servers,
+                self.cluster.logins,
                 self.plan,
                 pace_s=PACE_S,
             )
@@ -206,6 +220,8 @@ class Scenario:
         async def last(process: ClientProcess) -> None:
             await final_reading(process, groups=groups)
 
+        if self.guards:
+            self._run_to_its_end(self._start_client("settling", self.guards.settle), "changes are not in force")
         self._run_to_its_end(self._start_client("last", last), "the final reading does not end")
         if self.schedule.quorum != FIXED:
             self._settle_voters()
@@ -238,7 +254,7 @@ class Scenario:
 
     def _read_replicas(self) -> None:
         """Record the logs of all replicas, under names that no client uses: a topic may have been created again."""
-        process = ClientProcess("replicas", self.recorder, Random(0), Seams(), "", self.plan)
+        process = ClientProcess("replicas", self.recorder, Random(0), Seams(), Logins.open(""), self.plan)
         for host in self.cluster.hosts.values():
             for partition in host.node.parts.partitions if isinstance(host.node, Node) else ():
                 topic, index = partition.topic_partition
@@ -264,6 +280,8 @@ class Scenario:
             raise Failure("a bug was met", bug)
 
     def _judge(self) -> None:
+        if refused := [key for key in self.plan.coverage if key.endswith(REFUSALS)]:
+            raise Failure("the workload was refused", ", ".join(refused))
         tombstones_go = DELETE_RETENTION in dict(self.schedule.settings)
         anomalies = check(
             self.recorder.events,

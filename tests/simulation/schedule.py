@@ -62,6 +62,7 @@ RARE_SETTINGS: dict[str, tuple[int, ...]] = {
 }
 """Values that lead to code which the defaults seldom reach."""
 RARE_SHARE = 0.25
+SECURED_SHARE = 0.25
 
 OFTEN_COMPACTED = {"log.roll.ms": (1000, 3000), "log.cleaner.min.cleanable.ratio": (0.01,)}
 """With them the cleaner is at work more often: only whole segments are cleaned."""
@@ -117,6 +118,7 @@ class Schedule:
         settings: Of every node.
         durable: Each batch is synced before it is acknowledged.
         transaction_versions: The level of transaction.version at first, and levels that an administrator sets.
+        secured: All log in, and ACLs decide (`simulation.guards`).
         quorum: How the voters are named: see `world/quorums.py`.
         programs: Each runs in a machine of its own.
         groups: The number of members of each group.
@@ -133,6 +135,7 @@ class Schedule:
     faults: tuple[FaultAt, ...]
     transaction_versions: tuple[int, ...] = (2,)
     quorum: str = FIXED
+    secured: bool = False
 
     @property
     def brokers(self) -> int:
@@ -165,7 +168,7 @@ class Schedule:
     def describe(self) -> list[str]:
         """Lines for a report."""
         return [
-            f"layout {self.layout}, voters {self.quorum}",
+            f"layout {self.layout}, voters {self.quorum}{', secured' if self.secured else ''}",
             f"{'synced' if self.durable else 'not synced'} before acknowledged",
             f"faults for {self.lasts_s:g} s",
             f"transaction.version {', '.join(map(str, self.transaction_versions))}",
@@ -198,7 +201,8 @@ def draw(seed: int, kinds: Sequence[str] = ()) -> Schedule:
         faults=_faults(random, [*kinds] or drawn, lasts_s),
         transaction_versions=_transaction_versions(seed),
     )
-    return _with_voters(schedule, kinds)
+    secured = Random(f"{seed}/security").random() < SECURED_SHARE
+    return replace(_with_voters(schedule, kinds), secured=secured)
 
 
 def _with_voters(schedule: Schedule, kinds: Sequence[str]) -> Schedule:

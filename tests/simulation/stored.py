@@ -6,6 +6,7 @@ What a number means changes with the code that draws from it. So a schedule that
     seed = 123
     layout = "3"
     quorum = "fixed"
+    secured = true
     durable = false
     transaction_versions = [2]
     lasts_s = 4.2
@@ -46,6 +47,7 @@ def to_toml(schedule: Schedule, found: str) -> str:
         f"seed = {schedule.seed}",
         f"layout = {_quoted(schedule.layout)}",
         f"quorum = {_quoted(schedule.quorum)}",
+        *(["secured = true"] if schedule.secured else []),
         f"durable = {str(schedule.durable).lower()}",
         f"transaction_versions = {list(schedule.transaction_versions)}",
         f"lasts_s = {float(schedule.lasts_s)}",
@@ -78,6 +80,7 @@ def from_toml(text: str) -> Schedule:
         tuple(map(_fault, given["faults"])),
         tuple(given.get("transaction_versions", (2,))),
         given.get("quorum", FIXED),
+        given.get("secured", False),
     )
 
 

@@ -115,7 +115,7 @@ def clean(story: Story, node_id: int = 1) -> None:
     story.do(Table().writing(story, {"last": "record of its segment"}))
     log = story.replica(node_id, TOPIC).log
     parts = story.node(node_id).parts
-    offsets = next(one.cleaner_offsets for one in parts.logs.directories if AIRPORTS in one.logs)
+    offsets = next(one.checkpoints.cleaner_offsets.offsets for one in parts.logs.directories if AIRPORTS in one.logs)
     story.until(lambda: offsets.get(AIRPORTS, 0) >= log.segments.bases[-1] or gives_up(story))
     assert not gives_up(story), "the cleaner gives up a log that is not damaged"
 

@@ -110,7 +110,7 @@ def test_a_cluster_starts_again_from_snapshots(tell: Tell, end: str) -> None:
         story.produce(TOPIC, f"value {number}")
     story.wait(10)
     epoch = story.state(TOPIC).leader_epoch
-    assert all(one._stored.latest_snapshot() is not None for one in story.controllers.values())
+    assert all(one.stored.latest_snapshot() is not None for one in story.controllers.values())
     if end == "clean":
         story.restart(1, 2, CONTROLLER)
     else:

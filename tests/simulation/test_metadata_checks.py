@@ -17,14 +17,14 @@ class FakeController:
     committed_offset: int
     leader_epoch: int
     is_active: bool = False
-    _stored: Any = field(init=False)
+    stored: Any = field(init=False)
     _static: Any = field(init=False)
     leader_id: int = field(init=False)
 
     def __post_init__(self) -> None:
         epochs = SimpleNamespace(epoch_of=lambda offset: self.log[offset])
         self.leader_id, self._static = 1 if self.is_active else -1, SimpleNamespace(node_id=1)
-        self._stored = SimpleNamespace(_log=SimpleNamespace(epochs=epochs, start_offset=0, end_offset=len(self.log)))
+        self.stored = SimpleNamespace(_log=SimpleNamespace(epochs=epochs, start_offset=0, end_offset=len(self.log)))
 
 
 def watch(*states: dict[str, FakeController]) -> str:

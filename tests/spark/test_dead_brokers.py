@@ -13,9 +13,11 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from minikafka.protocol.errors import RequestTimedOutError
+from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.brokers import sockets
 from minikafka.spark_connector.options.sink_options import parse_sink
 from minikafka.spark_connector.sink.driver_commits import abort_all
+from minikafka.spark_connector.sink.sink_tasks import TaskResult
 from minikafka.spark_connector.sink.writers import BatchWriter, StreamWriter
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", StringType())])
@@ -61,7 +63,8 @@ def test_a_write_is_refused_on_the_driver_before_any_task(
 
 def test_an_abort_waits_for_one_time_out_not_for_one_of_each_task(clock: Clock, dead: str) -> None:
     """The cluster may also be gone in the middle of a write."""
-    began_s = clock.now_s
+    began_s, places = clock.now_s, [TopicPartition("t", 0)]
+    results = [TaskResult(transactional_id=f"write-{task}", partitions=places) for task in range(TASKS)]
     with pytest.raises(RequestTimedOutError, match=f"cannot connect to {dead}"):
-        abort_all(parse_sink({"kafka.bootstrap.servers": dead, "topic": "t"}), [None] * TASKS, "write")
+        abort_all(parse_sink({"kafka.bootstrap.servers": dead, "topic": "t"}), results)
     assert clock.now_s - began_s <= 60

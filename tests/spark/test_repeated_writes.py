@@ -56,7 +56,7 @@ def test_fewer_tasks_are_refused_before_anything_is_doubled(server: ServerProces
     words = r"micro-batch 1 of fewer .* committed 12 rows in tasks 2, 3, .* has its rows in tasks 0, 1.*'atomic'"
     with pytest.raises(NotRepeated, match=words):
         commit_once(chosen, again)
-    abort_all(chosen, again, None)
+    abort_all(chosen, again)
     there = sorted([*range(ROWS), *share(2, 4), *share(3, 4)])
     assert numbers(read_committed(server.bootstrap, "fewer")) == there
     as_before = run(chosen, Write("fewer", 1, "third"), 4)
@@ -81,7 +81,7 @@ def test_more_tasks_are_refused_before_anything_is_doubled(server: ServerProcess
     others = run(chosen, write, 4, [0, 2, 3])
     with pytest.raises(NotRepeated, match="task 1 of more has committed micro-batch 0 before"):
         run(chosen, write, 4, [1])
-    abort_all(chosen, [others[0], None, *others[1:]], None)
+    abort_all(chosen, [others[0], None, *others[1:]])
     assert numbers(read_committed(server.bootstrap, "more")) == list(share(1, 2))
 
 
@@ -109,7 +109,7 @@ def test_a_commit_that_has_not_reached_its_marker_counts_as_an_earlier_attempt(
     again = run(chosen, Write("decided", 0, "after"), 4, [0, 2, 3])
     assert listed == 3
     assert all(one.transactional_id for one in again), "they wait for the driver"
-    abort_all(chosen, again, None)
+    abort_all(chosen, again)
     assert numbers(read_committed(node.bootstrap, "decided")) == list(share(1, 2))
 
 

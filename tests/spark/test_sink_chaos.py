@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from support.bank.ledger import read_ledger
 from support.clusters import heal, make
 from support.ended_transactions import left_open
+from support.logins import Login
 from support.oracle import java
 from support.spark_audit import MicroBatchAudit, SinkAuditor, rows_of, value_of
 from support.spark_cluster import EXECUTORS, speculative_attempts
@@ -143,7 +144,7 @@ class Copying:
         return max((int(one.name) + 1 for one in (self.checkpoint / "commits").glob("[0-9]*")), default=0)
 
     def read(self, isolation: str = "read_committed") -> Counter[tuple[int, int]]:
-        return rows_of(read_ledger(self.cluster.bootstrap, self.target, PARTITIONS, isolation))
+        return rows_of(read_ledger(Login.of(self.cluster.bootstrap), self.target, PARTITIONS, isolation))
 
     def finish(self) -> None:
         """Waits for all records."""
@@ -169,7 +170,7 @@ def test_records_are_delivered_under_chaos(cluster: LocalCluster, tmp_path: Path
     audit = MicroBatchAudit(copying.checkpoint, once=delivery != "at_least_once", whole=delivery == "atomic")
     faults = Faults(cluster, driver, copying.checkpoint, Random(SEED))
     try:
-        with SinkAuditor(cluster.bootstrap, copying.target, PARTITIONS, audit) as auditor:
+        with SinkAuditor(Login.of(cluster.bootstrap), copying.target, PARTITIONS, audit) as auditor:
             while committed() < BATCHES:
                 copying.source.send()
                 wanted = committed() + BATCHES_A_ROUND

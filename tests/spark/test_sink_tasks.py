@@ -210,11 +210,11 @@ def test_each_lost_request_is_repeated(node: NodeProcess, monkeypatch: pytest.Mo
 
 def test_what_waits_for_the_driver_is_not_visible(node: NodeProcess) -> None:
     name = topic(node, "waits")
-    result = write_for_driver(options(node, name), "waits-0", rows(range(10)))
+    result = write_for_driver(options(node, name), Write("waits", -1), 0, rows(range(10)))
     assert result.transactional_id == "waits-0"
     assert result.rows == 10
     assert read_committed(node.bootstrap, name) == []
-    assert write_for_driver(options(node, name), "waits-1", rows()).transactional_id is None
+    assert write_for_driver(options(node, name), Write("waits", -1), 1, rows()).transactional_id is None
 
 
 @pytest.mark.parametrize(

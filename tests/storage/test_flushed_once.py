@@ -210,7 +210,7 @@ def survived_the_stop(prepare: Callable[[Log], None], seed: str, operation: int)
     disk.crash()
     again = manager_of(disk)
     assert again.failures.clean or not stopped
-    points = {key: again.directories[0].recovery_points.get(key, 0) for key in keys}
+    points = {key: again.directories[0].checkpoints.recovery_points.offsets.get(key, 0) for key in keys}
     logs = {key: again.create(key, topic_id=TOPIC_ID) for key in keys}
     for key, log in logs.items():
         assert points[key] <= log.end_offset

@@ -15,9 +15,10 @@ from support.logs import SMALL, Clock, append, make_batch
 
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import batches
-from minikafka.storage.directories import data_directory
-from minikafka.storage.directories.data_directory import DataDirectory, Prepared
+from minikafka.storage.directories import offset_checkpoint
+from minikafka.storage.directories.data_directory import DataDirectory
 from minikafka.storage.directories.log_manager import LogManager
+from minikafka.storage.directories.offset_checkpoint import Prepared
 from minikafka.storage.disks import checkpoint_files
 from minikafka.storage.disks.checkpoint_files import read_offsets
 from minikafka.storage.disks.disk import MemoryDisk, RealDisk
@@ -157,10 +158,10 @@ def test_a_checkpoint_that_could_not_be_written_is_written_the_next_time(monkeyp
     directory, found = manager.directories[0], dict.fromkeys(KEYS, 1)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_files, "write_offsets", _raise_full)
-        write = at_once(directory.prepare_high_watermarks(found))
+        write = at_once(directory.checkpoints.prepare_high_watermarks(found))
         with pytest.raises(OSError, match="full"):
             write()
-    at_once(directory.prepare_high_watermarks(found))()
+    at_once(directory.checkpoints.prepare_high_watermarks(found))()
     assert read_offsets(disk, "/data/replication-offset-checkpoint") == dict.fromkeys(KEYS, 1)
 
 
@@ -175,7 +176,7 @@ def test_a_checkpoint_that_a_thread_writes_late_does_not_replace_a_newer_one() -
     for value in (b"a", b"b", b"c"):
         append(log, value)
     log.flush()
-    late = at_once(directory.prepare_recovery_points())
+    late = at_once(directory.checkpoints.prepare_recovery_points())
     log.truncate_to(1)
     assert read_offsets(disk, RECOVERY_POINTS) == {KEYS[0]: 1}
     late()
@@ -189,7 +190,7 @@ def test_a_checkpoint_that_is_prepared_in_steps_knows_what_happens_meanwhile(
     monkeypatch: pytest.MonkeyPatch, name: str, meanwhile: str, pause: int
 ) -> None:
     """As one that is prepared before, or after. A log that is made anew has nothing of the former one."""
-    monkeypatch.setattr(data_directory, "LOGS_AT_ONCE", 1)
+    monkeypatch.setattr(offset_checkpoint, "LOGS_AT_ONCE", 1)
     disk, clock = SlowDisk(), Clock()
     manager, directory, file, prepare = _with_offsets(disk, clock, name)
     preparing = prepare(2)
@@ -208,7 +209,8 @@ def test_a_checkpoint_that_is_prepared_in_steps_knows_what_happens_meanwhile(
     expected = {"nothing": (2,), "prepared again": (1,)}.get(meanwhile, (None, 0))
     assert found.get(KEYS[0]) in expected
     assert found[KEYS[1]] == (1 if meanwhile == "prepared again" and name != "recovery points" else 2)
-    assert not directory._collections
+    for checkpoint in directory.checkpoints._all():
+        assert not checkpoint._collections
 
 
 def _with_offsets(
@@ -217,6 +219,7 @@ def _with_offsets(
     """Logs with two records, the name of a checkpoint, and what prepares it, with a given offset if it has one."""
     manager = manage(disk, clock)
     directory = manager.directories[0]
+    checkpoints = directory.checkpoints
     for key in KEYS[:2]:
         log = manager.create(key)
         for value in (b"a", b"b"):
@@ -225,20 +228,20 @@ def _with_offsets(
     disk.armed = False
 
     def cleaner_offsets(offset: int) -> Prepared:
-        directory.cleaner_offsets.update(dict.fromkeys(KEYS[:2], offset))
-        return directory.prepare_cleaner_offset(KEYS[1], offset)
+        checkpoints.cleaner_offsets.offsets.update(dict.fromkeys(KEYS[:2], offset))
+        return checkpoints.prepare_cleaner_offset(KEYS[1], offset)
 
     def start_offsets(offset: int) -> Prepared:
         for key in KEYS[:2]:
             manager.logs[key].state.start_offset = offset
-        return directory.prepare_start_offsets()
+        return checkpoints.prepare_start_offsets()
 
     file, prepare = {
-        "recovery points": ("recovery-point-offset-checkpoint", lambda _: directory.prepare_recovery_points()),
+        "recovery points": ("recovery-point-offset-checkpoint", lambda _: checkpoints.prepare_recovery_points()),
         "start offsets": ("log-start-offset-checkpoint", start_offsets),
         "high watermarks": (
             "replication-offset-checkpoint",
-            lambda offset: directory.prepare_high_watermarks(dict.fromkeys(KEYS[:2], offset)),
+            lambda offset: checkpoints.prepare_high_watermarks(dict.fromkeys(KEYS[:2], offset)),
         ),
         "cleaner offsets": ("cleaner-offset-checkpoint", cleaner_offsets),
     }[name]
@@ -251,7 +254,7 @@ def test_a_log_that_is_made_anew_is_forgotten_also_by_a_checkpoint_that_waits_fo
     log, directory = manager.create(KEYS[0]), manager.directories[0]
     append(log, b"a", b"b")
     log.flush()
-    late = at_once(directory.prepare_recovery_points())
+    late = at_once(directory.checkpoints.prepare_recovery_points())
     manager.delete(KEYS[0])
     manager.create(KEYS[0])
     late()

@@ -11,9 +11,9 @@ import trio
 from support.logs import SMALL, Clock, memory_disk
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.directories.data_directory import DataDirectory
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.directories.log_upkeep import LOGS_AT_ONCE, LogUpkeep
+from minikafka.storage.directories.offset_checkpoint import OffsetCheckpoint
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import LogContext
 
@@ -69,13 +69,13 @@ def test_no_step_looks_at_all_logs(
 def test_each_checkpoint_is_gathered_in_a_step_of_its_own(manager: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if nothing has changed, and no thread writes it."""
     steps = Steps()
-    gather = DataDirectory._prepare
+    gather = OffsetCheckpoint.prepare
 
-    def counted(directory: DataDirectory, *args: Any) -> object:
+    def counted(checkpoint: OffsetCheckpoint, *args: Any) -> object:
         steps.looks[-1] += 1
-        return gather(directory, *args)
+        return gather(checkpoint, *args)
 
-    monkeypatch.setattr(DataDirectory, "_prepare", counted)
+    monkeypatch.setattr(OffsetCheckpoint, "prepare", counted)
     for _ in range(2):
         trio.run(manager.upkeep.write_checkpoints_async, instruments=[steps])
     assert (sum(steps.looks), max(steps.looks)) == (4, 1)

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.storage.waits import IN_TASK, Offered, Rest, Several, begin, completed, in_task, offered
+from minikafka.storage.waits import IN_TASK, Offered, Rest, Several, begin, completed, in_task, offered, watched
 
 
 async def at_once() -> str:
@@ -194,3 +194,33 @@ def test_several_that_are_not_awaited_to_the_end_end_with_the_block() -> None:
         assert seen == ["begun", "ended"]
 
     in_trio(body)
+
+
+def watching(seen: list[str]) -> Any:
+    return watched(waits(seen), lambda: seen.append("waits"), lambda: seen.append("resumes"))
+
+
+def test_each_wait_of_a_watched_coroutine_is_reported() -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        assert await completed(begin(watching(seen))) == "done"
+
+    in_trio(main)
+    assert seen == ["begun", "waits", "resumes", "in a task", "waits", "resumes", "waits", "resumes", "ended"]
+
+
+def test_a_watched_coroutine_is_cancelled_and_closed_as_another() -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        with trio.move_on_after(0.5) as scope:
+            await watching(seen)
+        assert scope.cancelled_caught
+
+    in_trio(main)
+    assert seen == ["begun", "in a task", "waits", "resumes", "ended"]
+    seen.clear()
+    rest = begin(watching(seen))
+    rest.close()
+    assert seen == ["begun", "waits", "resumes", "ended"]

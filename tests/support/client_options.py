@@ -7,7 +7,8 @@ import textwrap
 from dataclasses import Field, fields
 from pathlib import Path
 
-from minikafka.client.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions, kafka_name
+from minikafka.client.option_checks import kafka_name
+from minikafka.client.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS, PAGE = ROOT / "client/arguments.py", ROOT / "docs/reference/options.md"
@@ -23,11 +24,18 @@ _TITLES = {
     "Producer": "Producer",
     "Consumer": "Consumer",
 }
+_ELSEWHERE = {
+    "option_checks": {"Deserializer", "Serializer", "SecurityProtocol", "TokenProvider"},
+    "security.sasl_login": {"SaslMechanism"},
+    "security.security_options": {"EndpointIdentification", "StoreType", "TlsVersion"},
+}
+"""Types that are not declared in `options.py`, by module."""
 _HEAD = '''\
 """The keyword arguments of Producer, Consumer and Admin for type checkers (`**options: Unpack[ProducerArguments]`).
 
-Made by `make pages` from the dataclasses in `options.py`, where an option's default, bounds and meaning are declared; a
-test holds the two equal. `bootstrap_servers` is missing because the constructors declare it themselves.
+Made by `make pages` from the dataclasses in `options.py` and `security/security_options.py`, where an option's default,
+bounds and meaning are declared; a test holds them equal. `bootstrap_servers` is missing: the constructors declare
+it themselves.
 """
 
 from __future__ import annotations
@@ -47,8 +55,8 @@ same. A value that is not allowed raises `InvalidOption`.
 
 
 def own(kind: type[ClientOptions]) -> list[Field[object]]:
-    """The options that a class declares itself, or declares anew with another default."""
-    return [one for one in fields(kind) if one.name in kind.__annotations__]
+    """The options that a class declares itself, or declares anew with another default; of every client, all."""
+    return [one for one in fields(kind) if one.name in kind.__annotations__ or kind is ClientOptions]
 
 
 def default_of(one: Field[object]) -> str:
@@ -82,10 +90,15 @@ def arguments() -> str:
             docstring = textwrap.indent(f'"""{wrapped}"""', "    ")
             classes += f"\n    {one.name}: {one.type}\n{docstring}\n"
     own_names = names - {"Sequence", "Assignor", "ConsumerInterceptor", "ProducerInterceptor", "None"}
-    checks = sorted(own_names & {"Deserializer", "Serializer", "SecurityProtocol"})
-    rest = "".join(f"    {name},\n" for name in sorted(own_names - set(checks)))
-    imports = f"from minikafka.client.option_checks import {', '.join(checks)}\n"
-    return f"{_HEAD}{imports}from minikafka.client.options import (\n{rest})\n{classes}"
+    imports = ""
+    for module, names_there in _ELSEWHERE.items():
+        listed = sorted(own_names & names_there)
+        own_names -= names_there
+        imports += f"from minikafka.client.{module} import {', '.join(listed)}\n"
+        if module == "option_checks":
+            imports += "from minikafka.client.options import (\n{rest})\n"
+    rest = "".join(f"    {name},\n" for name in sorted(own_names))
+    return f"{_HEAD}{imports.format(rest=rest)}{classes}"
 
 
 def page() -> str:

@@ -40,6 +40,8 @@ WAIT_S = 60.0
 Closable = TypeVar("Closable", bound="Reader")
 Value = TypeVar("Value")
 Headers = tuple[tuple[str, bytes | None], ...]
+Transactions = Sequence[tuple[Sequence[bytes], bool]]
+"""(values, whether to commit) for each transaction."""
 
 
 class Refused(Exception):
@@ -115,13 +117,18 @@ class Member(Reader, Protocol):
 
 
 class Client(ABC):
-    """One client library, connected to one cluster."""
+    """One client library, connected to one cluster.
+
+    Args:
+        options: further options of the library, such as those of security.
+    """
 
     name: str
     writes_null_headers = True
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, options: Mapping[str, Any]) -> None:
         self.bootstrap = bootstrap
+        self.options = options
 
     @property
     @abstractmethod
@@ -163,6 +170,10 @@ class Client(ABC):
         """Produces all records and waits for delivery; returns (partition, offset) in the order of `records`."""
 
     @abstractmethod
+    def transact(self, transactional_id: str, topic: str, transactions: Transactions) -> None:
+        """Writes the values of each transaction to two partitions in turn, and commits or aborts it."""
+
+    @abstractmethod
     def reader(self, topic: str, *, partition: int = 0, start: Start = EARLIEST) -> Reader: ...
 
     @abstractmethod
@@ -202,11 +213,11 @@ class Client(ABC):
         self.close()
 
 
-def connect(name: str, bootstrap: str) -> Client:
-    """The adapter of that name; skips the test if its package is not installed."""
+def connect(name: str, bootstrap: str, **options: Any) -> Client:
+    """The adapter of that name, with options of its library; skips the test if its package is not installed."""
     package, module, class_name = ADAPTERS[name]
     pytest.importorskip(package)
-    return getattr(importlib.import_module(module), class_name)(bootstrap)
+    return getattr(importlib.import_module(module), class_name)(bootstrap, options)
 
 
 @contextmanager

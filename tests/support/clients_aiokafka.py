@@ -14,7 +14,7 @@ from aiokafka import errors
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from support.clients import EARLIEST, WAIT_S, Client, Outgoing, Received, Refused, Start
+from support.clients import EARLIEST, WAIT_S, Client, Outgoing, Received, Refused, Start, Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,8 @@ class AiokafkaClient(Client):
 
     name = "aiokafka"
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
+    def __init__(self, bootstrap: str, options: Mapping[str, Any]) -> None:
+        super().__init__(bootstrap, {"bootstrap_servers": bootstrap, **options})
         self._loop = LoopThread()
 
     @property
@@ -105,6 +105,9 @@ class AiokafkaClient(Client):
         }
         return self._loop.run(self._produce(topic, records, settings))
 
+    def transact(self, transactional_id: str, topic: str, transactions: Transactions) -> None:
+        self._loop.run(self._transact(transactional_id, topic, transactions))
+
     def reader(self, topic: str, *, partition: int = 0, start: Start = EARLIEST) -> AiokafkaReader:
         return AiokafkaReader(self._loop, self._loop.run(self._assigned(topic, partition, start)))
 
@@ -152,7 +155,7 @@ class AiokafkaClient(Client):
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         async def ask() -> Any:
-            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+            admin = AIOKafkaAdminClient(**self.options)
             try:
                 await admin.start()
                 return await getattr(admin, method)(*arguments)
@@ -164,7 +167,7 @@ class AiokafkaClient(Client):
     async def _produce(
         self, topic: str, records: Sequence[Outgoing], settings: dict[str, Any]
     ) -> list[tuple[int, int]]:
-        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=self.bootstrap, **settings)
+        producer = aiokafka.AIOKafkaProducer(**self.options, **settings)
         await producer.start()
         try:
             futures = [await producer.send(topic, **_arguments(record)) for record in records]
@@ -173,10 +176,20 @@ class AiokafkaClient(Client):
             await producer.stop()
         return [(answer.partition, answer.offset) if answer else (-1, -1) for answer in answers]
 
+    async def _transact(self, transactional_id: str, topic: str, transactions: Transactions) -> None:
+        producer = aiokafka.AIOKafkaProducer(**self.options, transactional_id=transactional_id)
+        async with producer:
+            for values, commits in transactions:
+                await producer.begin_transaction()
+                for number, value in enumerate(values):
+                    await producer.send(topic, value, partition=number % 2)
+                await producer.flush()
+                await (producer.commit_transaction if commits else producer.abort_transaction)()
+
     async def _started(self, *topics: str, **settings: Any) -> aiokafka.AIOKafkaConsumer:
         consumer = aiokafka.AIOKafkaConsumer(
             *topics,
-            bootstrap_servers=self.bootstrap,
+            **self.options,
             enable_auto_commit=False,
             fetch_max_wait_ms=100,
             **settings,

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from support.clients import CODECS, EARLIEST, WAIT_S, Client, Outgoing, Received, Refused, Start
+from support.clients import CODECS, EARLIEST, WAIT_S, Client, Outgoing, Received, Refused, Start, Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +31,9 @@ class ConfluentClient(Client):
 
     name = "confluent-kafka"
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    def __init__(self, bootstrap: str, options: Mapping[str, Any]) -> None:
+        super().__init__(bootstrap, {"bootstrap.servers": bootstrap, **QUIET, **options})
+        self._admin = AdminClient(self.options)
 
     @property
     def codecs(self) -> tuple[str, ...]:
@@ -80,13 +80,12 @@ class ConfluentClient(Client):
         size_bytes_max: int = 1 << 20,
     ) -> list[tuple[int, int]]:
         producer = ck.Producer({
-            "bootstrap.servers": self.bootstrap,
+            **self.options,
             "compression.type": codec,
             "enable.idempotence": idempotent,
             "acks": acks,
             "linger.ms": 5,
             "message.max.bytes": size_bytes_max,
-            **QUIET,
         })
         answers: list[tuple[Any, Any]] = [(None, None)] * len(records)
         for index, record in enumerate(records):
@@ -99,8 +98,19 @@ class ConfluentClient(Client):
                 raise Refused(error.code(), error.str())
         return [(message.partition(), message.offset()) for _, message in answers]
 
+    def transact(self, transactional_id: str, topic: str, transactions: Transactions) -> None:
+        producer = ck.Producer({**self.options, "transactional.id": transactional_id})
+        with _refusals():
+            producer.init_transactions(WAIT_S)
+            for values, commits in transactions:
+                producer.begin_transaction()
+                for number, value in enumerate(values):
+                    producer.produce(topic, value, partition=number % 2)
+                producer.flush(WAIT_S)
+                (producer.commit_transaction if commits else producer.abort_transaction)(WAIT_S)
+
     def reader(self, topic: str, *, partition: int = 0, start: Start = EARLIEST) -> ConfluentReader:
-        consumer = self._consumer(group="unused")
+        consumer = self._consumer()
         consumer.assign([ck.TopicPartition(topic, partition, self._position(topic, partition, start))])
         return ConfluentReader(consumer)
 
@@ -108,8 +118,8 @@ class ConfluentClient(Client):
         self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 30_000
     ) -> ConfluentReader:
         consumer = self._consumer(
-            group=group,
             **{
+                "group.id": group,
                 "auto.offset.reset": reset,
                 "session.timeout.ms": session_timeout_ms,
                 "heartbeat.interval.ms": 300,
@@ -119,7 +129,7 @@ class ConfluentClient(Client):
         return ConfluentReader(consumer)
 
     def offsets(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        consumer = self._consumer(group="unused")
+        consumer = self._consumer()
         with _refusals():
             earliest, latest = consumer.get_watermark_offsets(
                 ck.TopicPartition(topic, partition), timeout=WAIT_S
@@ -128,7 +138,7 @@ class ConfluentClient(Client):
         return earliest, latest
 
     def offset_for_time(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
-        consumer = self._consumer(group="unused")
+        consumer = self._consumer()
         with _refusals():
             [found] = consumer.offsets_for_times(
                 [ck.TopicPartition(topic, partition, timestamp_ms)], timeout=WAIT_S
@@ -146,13 +156,12 @@ class ConfluentClient(Client):
     def close(self) -> None:
         pass
 
-    def _consumer(self, group: str, **settings: object) -> ck.Consumer:
+    def _consumer(self, **settings: object) -> ck.Consumer:
         return ck.Consumer({
-            "bootstrap.servers": self.bootstrap,
-            "group.id": group,
+            "group.id": "unused",
+            **self.options,
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 100,
-            **QUIET,
             **settings,
         })
 

@@ -11,7 +11,7 @@ from kafka import codec as codecs
 from kafka import errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from support.clients import EARLIEST, WAIT_S, Client, Outgoing, Received, Refused, Start
+from support.clients import EARLIEST, WAIT_S, Client, Outgoing, Received, Refused, Start, Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +23,9 @@ class KafkaPythonClient(Client):
     name = "kafka-python"
     writes_null_headers = False
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
-        self._admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
+    def __init__(self, bootstrap: str, options: Mapping[str, Any]) -> None:
+        super().__init__(bootstrap, {"bootstrap_servers": bootstrap, **options})
+        self._admin = kafka.KafkaAdminClient(**self.options)
 
     @property
     def codecs(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class KafkaPythonClient(Client):
         size_bytes_max: int = 1 << 20,
     ) -> list[tuple[int, int]]:
         producer = kafka.KafkaProducer(
-            bootstrap_servers=self.bootstrap,
+            **self.options,
             compression_type=None if codec == "none" else codec,
             enable_idempotence=idempotent,
             acks=acks,
@@ -95,6 +95,20 @@ class KafkaPythonClient(Client):
         finally:
             producer.close(WAIT_S)
         return [(answer.partition, answer.offset) for answer in answers]
+
+    def transact(self, transactional_id: str, topic: str, transactions: Transactions) -> None:
+        producer = kafka.KafkaProducer(**self.options, transactional_id=transactional_id)
+        try:
+            with _refusals():
+                producer.init_transactions()
+                for values, commits in transactions:
+                    producer.begin_transaction()
+                    for number, value in enumerate(values):
+                        producer.send(topic, value, partition=number % 2)
+                    producer.flush()
+                    (producer.commit_transaction if commits else producer.abort_transaction)()
+        finally:
+            producer.close()
 
     def reader(self, topic: str, *, partition: int = 0, start: Start = EARLIEST) -> KafkaPythonReader:
         consumer, place = self._consumer(), kafka.TopicPartition(topic, partition)
@@ -147,7 +161,7 @@ class KafkaPythonClient(Client):
 
     def _consumer(self, **settings: Any) -> kafka.KafkaConsumer:
         return kafka.KafkaConsumer(
-            bootstrap_servers=self.bootstrap, enable_auto_commit=False, fetch_max_wait_ms=100, **settings
+            **self.options, enable_auto_commit=False, fetch_max_wait_ms=100, **settings
         )
 
     @contextmanager

@@ -10,7 +10,7 @@ from minikafka.client import NewTopic
 from minikafka.client.blocking import Admin, Consumer, Producer
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
-from support.clients import CODECS, EARLIEST, WAIT_S, Client, Outgoing, Received, Refused, Start
+from support.clients import CODECS, EARLIEST, WAIT_S, Client, Outgoing, Received, Refused, Start, Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +21,9 @@ class MinikafkaClient(Client):
 
     name = "minikafka"
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
-        self._admin = Admin(bootstrap)
+    def __init__(self, bootstrap: str, options: Mapping[str, Any]) -> None:
+        super().__init__(bootstrap, {"bootstrap_servers": bootstrap, **options})
+        self._admin = Admin(**self.options)
         self._admin.__enter__()
 
     @property
@@ -69,7 +69,7 @@ class MinikafkaClient(Client):
         size_bytes_max: int = 1 << 20,
     ) -> list[tuple[int, int]]:
         producer = Producer(
-            self.bootstrap,
+            **self.options,
             compression_type=codec,
             enable_idempotence=idempotent,
             acks=acks,
@@ -79,6 +79,14 @@ class MinikafkaClient(Client):
             deliveries = [producer.send(topic, record.value, **_arguments(record)) for record in records]
             answers = [delivery.result(WAIT_S * 1000) for delivery in deliveries]
         return [(answer.partition, answer.offset) for answer in answers]
+
+    def transact(self, transactional_id: str, topic: str, transactions: Transactions) -> None:
+        with _refusals(), Producer(**self.options, transactional_id=transactional_id) as producer:
+            for values, commits in transactions:
+                producer.begin()
+                for number, value in enumerate(values):
+                    producer.send(topic, value, partition=number % 2)
+                (producer.commit if commits else producer.abort)()
 
     def reader(self, topic: str, *, partition: int = 0, start: Start = EARLIEST) -> MinikafkaReader:
         place = TopicPartition(topic, partition)
@@ -104,12 +112,12 @@ class MinikafkaClient(Client):
 
     def offsets(self, topic: str, partition: int = 0) -> tuple[int, int]:
         place = TopicPartition(topic, partition)
-        with _refusals(), Consumer(bootstrap_servers=self.bootstrap) as consumer:
+        with _refusals(), Consumer(**self.options) as consumer:
             return consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
 
     def offset_for_time(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
         place = TopicPartition(topic, partition)
-        with _refusals(), Consumer(bootstrap_servers=self.bootstrap) as consumer:
+        with _refusals(), Consumer(**self.options) as consumer:
             found = consumer.offsets_for_times({place: timestamp_ms})[place]
         return found.offset if found else None
 
@@ -130,7 +138,7 @@ class MinikafkaClient(Client):
 
     def _opened(self, *topics: str, **options: Any) -> Consumer:
         consumer = Consumer(
-            *topics, bootstrap_servers=self.bootstrap, enable_auto_commit=False, fetch_max_wait_ms=100, **options
+            *topics, **self.options, enable_auto_commit=False, fetch_max_wait_ms=100, **options
         )
         consumer.__enter__()
         return consumer

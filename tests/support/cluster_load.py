@@ -23,6 +23,7 @@ from minikafka.client.blocking import Admin, Consumer, Producer
 from minikafka.protocol.names import TopicPartition
 from support.clients import eventually
 from support.load import SETTLE_S, Librdkafka, Load
+from support.logins import Login
 
 KEYS = 12
 DELIVERY_TIMEOUT_MS = 60_000
@@ -103,12 +104,18 @@ def _number(value: bytes) -> int:
     return int(value.rpartition(b" ")[2])
 
 
-def read_back(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
+def login_of(where: str | Login) -> Login:
+    """How clients reach a cluster that is named by its address, or by a login."""
+    return where if isinstance(where, Login) else Login.of(where)
+
+
+def read_back(where: str | Login, topic: str) -> dict[int, list[bytes]]:
     """The values of each partition from offset 0; offsets must have no gap."""
-    with Admin(bootstrap) as admin:
+    options = login_of(where).minikafka
+    with Admin(**options) as admin:
         partitions = [TopicPartition(topic, one.index) for one in admin.describe_topic(topic).partitions]
     found: dict[int, list[bytes]] = {tp.partition: [] for tp in partitions}
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+    with Consumer(**options, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
         deadline = time.monotonic() + READ_TIMEOUT_S
@@ -123,9 +130,9 @@ def read_back(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
 class ClusterLoad(Load):
     """A producer whose values are `key number`."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, where: str | Login, topic: str) -> None:
         super().__init__()
-        self.bootstrap = bootstrap
+        self.login = login_of(where)
         self.topic = topic
         self.ledger = Ledger()
 
@@ -149,13 +156,13 @@ class ClusterLoad(Load):
 class ConfluentLoad(ClusterLoad):
     """librdkafka with short timeouts."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        super().__init__(bootstrap, topic)
+    def __init__(self, where: str | Login, topic: str) -> None:
+        super().__init__(where, topic)
         self._producer = self._made()
 
     def _made(self) -> Librdkafka:
         patience = {"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "socket.timeout.ms": 1000}
-        return Librdkafka(self.bootstrap, **patience)
+        return Librdkafka(**self.login.confluent, **patience)
 
     def send_keyed(self, key: bytes, value: bytes) -> None:
         self._producer.produce(self.topic, value, key=key, on_delivery=self._hear)
@@ -177,15 +184,15 @@ class DefaultLibrdkafkaLoad(ConfluentLoad):
     """librdkafka with its defaults, but idempotent: its times of reconnecting and of asking for metadata, too."""
 
     def _made(self) -> Librdkafka:
-        return Librdkafka(self.bootstrap, quick=False)
+        return Librdkafka(**self.login.confluent, quick=False)
 
 
 class MinikafkaLoad(ClusterLoad):
     """The minikafka client."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        super().__init__(bootstrap, topic)
-        self._producer = Producer(bootstrap, linger_ms=1, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
+    def __init__(self, where: str | Login, topic: str) -> None:
+        super().__init__(where, topic)
+        self._producer = Producer(**self.login.minikafka, linger_ms=1, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
 
     def begin(self) -> None:
         self._producer.__enter__()
@@ -220,6 +227,6 @@ WITH_DEFAULTS: dict[str, type[ClusterLoad]] = {
 }
 
 
-def load(client: str, bootstrap: str, topic: str) -> ClusterLoad:
+def load(client: str, where: str | Login, topic: str) -> ClusterLoad:
     """Create a producer of the named client."""
-    return {**LOADS, **WITH_DEFAULTS}[client](bootstrap, topic)
+    return {**LOADS, **WITH_DEFAULTS}[client](where, topic)

@@ -57,13 +57,13 @@ def heal(cluster: LocalCluster) -> None:
     brokers = cluster.broker_ids
     eventually(lambda: all(_known(cluster, node_id) == brokers for node_id in brokers), timeout_s=PATIENCE_S)
     cluster.wait_in_sync()
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(cluster.bootstrap, **cluster.admin_options) as admin:
         admin.elect_leaders()
 
 
 def _known(cluster: LocalCluster, node_id: int) -> list[int]:
     """The unfenced brokers in the metadata of one node."""
-    with Admin(cluster.address(node_id)) as admin:
+    with Admin(cluster.address(node_id), **cluster.admin_options) as admin:
         return sorted(broker.node_id for broker in admin.describe_cluster().brokers)
 
 
@@ -87,7 +87,7 @@ class Topic:
         self.cluster = cluster
         self.name = name
         self.asked = cluster.broker_ids
-        with Admin(cluster.bootstrap) as admin:
+        with Admin(cluster.bootstrap, **cluster.admin_options) as admin:
             assignments = dict(enumerate(replicas))
             new = NewTopic(name, assignments=assignments, configs={"min.insync.replicas": "2", **(configs or {})})
             error = admin.create_topics([new])[name]
@@ -172,6 +172,6 @@ class Topic:
 
 def active_controller(cluster: LocalCluster) -> int:
     """The leader of the quorum."""
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(cluster.bootstrap, **cluster.admin_options) as admin:
         found: int = admin.describe_quorum().leader_id
         return found

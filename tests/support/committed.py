@@ -9,6 +9,7 @@ import confluent_kafka as ck
 
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.protocol.names import TopicPartition
+from support.logins import Logins
 
 PATIENCE_S = 90
 WAIT_S = 10
@@ -18,7 +19,7 @@ def until_no_transaction_is_open(cluster: LocalCluster, partitions: Iterable[Top
     """The last stable offset reaches the end: what killed programs left open times out."""
     committed, plain = (
         ck.Consumer({
-            "bootstrap.servers": cluster.bootstrap, "group.id": "unused", "log_level": 0, "isolation.level": level,
+            **Logins.of(cluster).load.confluent, "group.id": "unused", "log_level": 0, "isolation.level": level,
         })
         for level in ("read_committed", "read_uncommitted")
     )  # fmt: skip

@@ -80,7 +80,7 @@ class Cleaned:
 
     @property
     def clean_offset(self) -> int:
-        return self.manager.directories[0].cleaner_offsets.get(KEY, -1)
+        return self.manager.directories[0].checkpoints.cleaner_offsets.offsets.get(KEY, -1)
 
     def clean(self) -> int:
         """Flushes and cleans until nothing is due; returns the number of cleanings."""

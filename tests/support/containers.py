@@ -1,4 +1,7 @@
-"""Containers of the image `minikafka`, for tests: the cluster of docker-compose.yml, and what an engine is told."""
+"""Containers of the image `minikafka`, for tests: the cluster of docker-compose.yml, and what an engine is told.
+
+With docker-compose.secure.yml as well it is a cluster with TLS, SASL and ACLs.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,16 @@ from pathlib import Path
 
 from chaos.nemesis import CLOCKS, DISKS, LINKS
 
+from minikafka.broker.settings.properties_file import read_properties
+from support.logins import Login
+
 ROOT = Path(__file__).resolve().parents[2]
 SET_UP = ROOT / "docker" / "set_up.py"
 IMAGE = "minikafka"
 START_S = 120
 NODES = (1, 2, 3)
+FILE, SECURE_FILE = "docker-compose.yml", "docker-compose.secure.yml"
+OF_CLIENTS = "/mnt/shared/config/secure"
 PAUSE_ATTEMPTS = 10
 
 
@@ -70,10 +78,14 @@ class ComposeCluster:
     """The three brokers of docker-compose.yml, under a project name and on ports of its own.
 
     Nodes are killed, paused and stopped by id, as in `LocalCluster`.
+
+    Args:
+        is_secured: Whether the cluster is that of docker-compose.secure.yml.
     """
 
-    def __init__(self, project: str, first_port: int) -> None:
+    def __init__(self, project: str, first_port: int, *, is_secured: bool = False) -> None:
         self.project = project
+        self.is_secured = is_secured
         self.ports = {node_id: first_port + node_id - 1 for node_id in NODES}
         self.node_ids = list(NODES)
         no_tool = "not with containers"
@@ -89,6 +101,11 @@ class ComposeCluster:
         """The address of one broker on this machine."""
         return f"localhost:{self.ports[node_id]}"
 
+    def login(self, user: str = "client") -> Login:
+        """How a user gets in from this machine: that of `client.properties`, or of `admin.properties`."""
+        given = docker("exec", self.container(1), "cat", f"{OF_CLIENTS}/{user}.properties") if self.is_secured else ""
+        return Login.of(self.bootstrap, read_properties(given.encode()))
+
     def network(self, name: str) -> str:
         """The engine's name of a network of the file."""
         return f"{self.project}_{name}"
@@ -98,18 +115,25 @@ class ComposeCluster:
         command = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
         ports = {f"PORT_{node_id}": str(port) for node_id, port in self.ports.items()}
         environment: Mapping[str, str] = {**os.environ, **ports, "MINIKAFKA_IMAGE": IMAGE}
-        full = [*command, "--project-name", self.project, "--file", str(ROOT / "docker-compose.yml"), *words]
+        files = [word for name in (FILE, SECURE_FILE)[: 1 + self.is_secured] for word in ("--file", str(ROOT / name))]
+        full = [*command, "--project-name", self.project, *files, *words]
         ran = subprocess.run(full, env=environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
 
     def up(self) -> None:
-        """Create and start all containers, and wait until they are healthy."""
+        """Create and start all containers, and wait until they are healthy, and until clients can log in."""
         self.compose("up", "--detach", "--no-build")
-        project = f"label=com.docker.compose.project={self.project}"
-        for node_id in NODES:
-            service = f"label=com.docker.compose.service=broker-{node_id}"
-            self._containers[node_id] = docker("ps", "--all", "--quiet", "--filter", project, "--filter", service)
+        self._containers = {node_id: self._of_service(f"broker-{node_id}") for node_id in NODES}
         wait_healthy(*self._containers.values())
+        if self.is_secured:
+            maker = self._of_service("users")
+            assert docker("wait", maker) == "0", logs(maker)
+
+    def _of_service(self, name: str) -> str:
+        """The container of a service of the files."""
+        labels = (f"project={self.project}", f"service={name}")
+        filters = [word for label in labels for word in ("--filter", f"label=com.docker.compose.{label}")]
+        return docker("ps", "--all", "--quiet", *filters)
 
     def down(self, *, volumes: bool) -> None:
         """Remove containers and networks, and the volumes if wanted."""

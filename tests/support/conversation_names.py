@@ -22,10 +22,15 @@ _BOUND = frozenset(
     (
         "topic_id", "producer_id", "member_id", "session_id", "directory_id", "replica_directory_id",
         "cluster_id", "member_ids", "client_instance_id", "subscription_id",
+        "token_id", "hmac",
     )
 )
 _CLOCKS = frozenset(
-    ("log_append_time_ms", "timestamp", "last_timestamp", "transaction_start_time_ms", "start_timestamp")
+    (
+        *("log_append_time_ms", "timestamp", "last_timestamp", "transaction_start_time_ms", "start_timestamp"),
+        *("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"),
+        *("issue_timestamp", "expiry_timestamp", "max_timestamp"),
+    )
 )
 _NONE = (-1, 0, "", None, "00000000-0000-0000-0000-000000000000")
 _VARIABLE = re.compile(r"\$[a-z_]+\.\d+")
@@ -104,7 +109,8 @@ class Names:
     def _differs_from_run_to_run(self, field: str, value: Any) -> bool:
         if value in _NONE or value in self._said:
             return False
-        return field in _BOUND or (field == "leader" and isinstance(value, str))
+        of_an_acl = field == "resource_name" and value in self._values.values()
+        return field in _BOUND or (field == "leader" and isinstance(value, str)) or of_an_acl
 
     def _bind(self, field: str, value: Any) -> str:
         field = {"member_ids": "member_id", "leader": "member_id"}.get(field, field)

@@ -327,9 +327,16 @@ def _of_all_topics(api: str, version: int, body: dict[str, Any]) -> bool:
     return body.get("topics", []) is None or (version == 0 and not body.get("topics"))
 
 
-def use_up_producer_id_zero(address: tuple[str, int]) -> None:
-    """Allocates producer id 0 of a new node, which a conversation cannot distinguish from a missing one."""
+def use_up_producer_id_zero(address: tuple[str, int], *, by_admin: bool = False) -> None:
+    """Allocates producer id 0 of a new node, which a conversation cannot distinguish from a missing one.
+
+    Args:
+        by_admin: whether to log in first, as the user `admin` with the password `admin-secret`.
+    """
     connection = Connection(address)
+    if by_admin:
+        connection.ask("SaslHandshake", 1, {"mechanism": "PLAIN"})
+        connection.ask("SaslAuthenticate", 2, {"auth_bytes": "\0admin\0admin-secret"})
     deadline = time.monotonic() + ANSWER_TIMEOUT_S
     while time.monotonic() < deadline:
         connection.send("InitProducerId", 1, {"transactional_id": None, "transaction_timeout_ms": 1000})

@@ -11,6 +11,7 @@ from minikafka.broker.settings.node_config import load_config
 from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.clusters.cluster_layout import HOST, NodeLayout, properties, properties_text
 from minikafka.cli.local_cluster import LocalCluster, free_port
+from minikafka.controller.metadata.formatted_levels import Formatted
 from minikafka.protocol.names import uuid_text
 from minikafka.storage.directories.directory_ids import new_directory_id
 from minikafka.storage.disks.checkpoint_files import META_PROPERTIES
@@ -67,7 +68,7 @@ class DynamicCluster(LocalCluster):
             RealDisk(),
             config,
             CLUSTER_ID,
-            levels=feature_levels(None, {}, voters=how, fixed=False),
+            formatted=Formatted(feature_levels(None, {}, voters=how, fixed=False)),
             voters=first_voters(config, how, generator),
             ignore_formatted=False,
             now_ms=1_700_000_000_000,

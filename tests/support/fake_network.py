@@ -18,6 +18,7 @@ from typing import Any
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.stream import Receiver
 from minikafka.protocol.apis import APIS
+from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.headers import parse_request_header, response_parts
 from minikafka.protocol.message import decode
@@ -29,6 +30,7 @@ from minikafka.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from minikafka.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 Handler = Callable[[Any, int], Any]
 
@@ -49,8 +51,9 @@ class FakeStream:
     def __init__(self, receiver: Receiver, broker: FakeBroker) -> None:
         self.receiver = receiver
         self.open = True
-        self.turns: deque[list[bytes]] = deque()
-        """Of the requests without a response, in order: the response, once it is known."""
+        self.is_busy = False
+        self.waiting: deque[bytearray] = deque()
+        """The requests that a broker `in_order` handles when the one before is answered."""
         self.is_full = False
         self._broker = broker
         self._frames = FrameReader(1 << 30)
@@ -71,13 +74,18 @@ class FakeStream:
             self.receiver.on_frame(frame)
 
 
+def _no_logins(request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
+    """As a listener of protocol PLAINTEXT answers."""
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+
 class FakeBroker:
     """One scripted broker.
 
     Attributes:
         requests: all requests, in order.
         alive: whether it accepts connections.
-        in_order: whether the responses on a connection have the order of the requests also if some come later.
+        in_order: whether the requests of a connection are handled one after the other, also if some are answered later.
     """
 
     def __init__(self, network: FakeNetwork, node_id: int, host: str, port: int, handlers: dict[Any, Handler]) -> None:
@@ -85,6 +93,7 @@ class FakeBroker:
         self.handlers: dict[Any, Handler] = {
             ApiVersionsRequest: network.api_versions,
             MetadataRequest: network.metadata,
+            SaslHandshakeRequest: _no_logins,
             **handlers,
         }
         self.requests: list[Any] = []
@@ -93,12 +102,14 @@ class FakeBroker:
         self.in_order = False
 
     def serve(self, frame: bytearray, stream: FakeStream) -> None:
+        if self.in_order and stream.is_busy:
+            stream.waiting.append(frame)
+            return
+        stream.is_busy = True
         header, offset = parse_request_header(frame)
         api = APIS[header.api_key]
         request = decode(api.request, header.api_version, frame, offset)
         self.requests.append(request)
-        turn: list[bytes] = []
-        stream.turns.append(turn)
         try:
             answer = self.handlers[api.request](request, header.api_version)
         except HangUp:
@@ -108,24 +119,26 @@ class FakeBroker:
         def say(message: Any) -> None:
             if stream.open:
                 parts = response_parts(message, header.api_version, header.correlation_id)
-                turn.append(b"".join(bytes(part) for part in parts))
-                if not self.in_order:
-                    stream.turns = deque([turn])
-                while stream.turns and stream.turns[0]:
-                    stream.say(stream.turns.popleft()[0])
+                stream.say(b"".join(bytes(part) for part in parts))
+                self._go_on(stream)
 
         if isinstance(answer, Later):
             answer.answer = say
         elif answer is not None:
             say(answer)
         else:
-            stream.turns = deque(one for one in stream.turns if one is not turn)
+            self._go_on(stream)
+
+    def _go_on(self, stream: FakeStream) -> None:
+        stream.is_busy = False
+        if stream.waiting:
+            self.serve(stream.waiting.popleft(), stream)
 
     def hang_up(self, *streams: FakeStream) -> None:
         """Close the given connections, or all."""
         for stream in streams or tuple(self.streams):
             if stream.open:
-                stream.open = False
+                stream.open, stream.is_full = False, True
                 stream.receiver.on_lost("the broker closed the connection")
 
     def die(self) -> None:

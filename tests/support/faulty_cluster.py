@@ -18,12 +18,13 @@ from typing import Any, Self
 
 from chaos.nemesis import CLOCKS, DISKS, LINKS, NETWORK
 
-from minikafka.cli.clusters.cluster_layout import with_settings
+from minikafka.cli.clusters.cluster_layout import HOST, with_settings
 from minikafka.cli.local_cluster import LocalCluster
 from support import skewed_node
 from support.clusters import COMMON
 from support.networks import CLIENTS, Network, why_no_network
 from support.oracle_cluster import OracleCluster
+from support.secured_clusters import RESERVED, add_load_user, secure
 
 DISK_MIB = 512
 SPARED_BYTES = 4 << 20
@@ -33,12 +34,20 @@ SPARED_BYTES = 4 << 20
 class FaultyCluster(LocalCluster):
     """Three nodes, each a broker and a controller. To be used as a context.
 
+    Args:
+        secured: TLS, SASL and ACLs (`support.secured_clusters`).
+
     Attributes:
         cannot: The kinds of faults that are not possible, by `chaos.nemesis`, with the reason.
     """
 
-    def __init__(self, directory: Path, *, settings: Mapping[str, object] | None = None, **rest: Any) -> None:
-        super().__init__(directory, brokers=3, settings={**COMMON, **(settings or {})}, **rest)
+    def __init__(
+        self, directory: Path, *, settings: Mapping[str, object] | None = None, secured: bool = False, **rest: Any
+    ) -> None:
+        reserved = RESERVED if secured else {}
+        given = {**COMMON, **(settings or {}), **reserved.get("settings", {})}
+        super().__init__(directory, brokers=3, **{**reserved, **rest, "settings": given})
+        self._secured = secured
         self.cannot: dict[str, str] = {}
         self._network: Network | None = None
         self._ahead_s: dict[int, int] = {}
@@ -48,7 +57,12 @@ class FaultyCluster(LocalCluster):
         try:
             self._make_disks()
             self._make_network()
-            return super().__enter__()
+            if self._secured:
+                secure(self, {node_id: self._host(node_id) for node_id in self.node_ids})
+            super().__enter__()
+            if self._secured:
+                add_load_user(self)
+            return self
         except BaseException:
             self._close()
             raise
@@ -67,8 +81,10 @@ class FaultyCluster(LocalCluster):
     # -- processes -------------------------------------------------------------------------------------------------
 
     def address(self, node_id: int) -> str:
-        host = self._network.address(node_id) if self._network else "127.0.0.1"
-        return f"{host}:{self.nodes[node_id].port}"
+        return f"{self._host(node_id)}:{self.nodes[node_id].port}"
+
+    def _host(self, node_id: int) -> str:
+        return self._network.address(node_id) if self._network else HOST
 
     def data(self, node_id: int) -> Path:
         disk = self._disk(node_id)

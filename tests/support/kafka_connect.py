@@ -1,4 +1,4 @@
-"""Kafka Connect: a worker of distributed mode as a process, with its REST interface.
+"""Kafka Connect: a worker as a process, and the REST interface of one of distributed mode.
 
 Connect keeps its connectors, offsets and states in compacted topics, and its workers are a consumer group with a
 protocol of their own. With `exactly.once.source.support` (KIP-618) the leader of the workers and each source task write
@@ -12,10 +12,11 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minikafka.cli.local_cluster import LocalCluster, free_port
+from minikafka.cli.local_cluster import free_port
 from support.java_programs import JARS, JVM
 from support.oracle import KAFKA, java
 
@@ -30,33 +31,39 @@ class Worker:
 
     Args:
         folder: For its configuration and its output.
-        name: The group of the workers, and the prefix of their topics.
+        settings: Those of the worker: `distributed`, or its own for one of standalone mode.
+        connectors: The settings of the connectors of a worker of standalone mode; none: of distributed mode.
+        options: Further options of the JVM.
     """
 
-    def __init__(self, folder: Path, cluster: LocalCluster, name: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, object],
+        connectors: Sequence[Mapping[str, object]] = (),
+        options: Sequence[str] = (),
+    ) -> None:
         self._folder = folder
+        self._options = options
         self._port = free_port(lambda base: [base])
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
-        topics = {f"{kind}.storage.topic": f"{name}-{kind}" for kind in ("offset", "config", "status")}
-        replicas = {f"{kind}.storage.replication.factor": 3 for kind in ("offset", "config", "status")}
-        settings: dict[str, object] = {
-            "bootstrap.servers": cluster.bootstrap, "group.id": name, **topics, **replicas,
-            "offset.storage.partitions": 3, "status.storage.partitions": 3,
-            "key.converter": CONVERTER, "value.converter": CONVERTER,
-            "exactly.once.source.support": "enabled", "connector.client.config.override.policy": "All",
-            "listeners": f"http://127.0.0.1:{self._port}", "offset.flush.interval.ms": 500,
-            "scheduled.rebalance.max.delay.ms": 0,
-        }  # fmt: skip
-        lines = "".join(f"{key}={value}\n" for key, value in settings.items())
-        (folder / "worker.properties").write_text(lines)
+        files = [folder / "worker.properties", *(folder / f"connector-{i}.properties" for i in range(len(connectors)))]
+        for file, given in zip(files, [self._with_place(settings), *connectors], strict=True):
+            file.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+        self._words = [f"org.apache.kafka.connect.cli.Connect{'Standalone' if connectors else 'Distributed'}"]
+        self._words += map(str, files)
+
+    def _with_place(self, settings: Mapping[str, object]) -> dict[str, object]:
+        return {"key.converter": CONVERTER, "value.converter": CONVERTER, "offset.flush.interval.ms": 500,
+                "listeners": f"http://127.0.0.1:{self._port}", **settings}  # fmt: skip
 
     def start(self) -> None:
         """Start a process; it serves requests some seconds later."""
         self.starts += 1
         quiet = f"-Dlog4j2.configurationFile={KAFKA.parent / 'log4j2-quiet.properties'}"
-        command = [str(java()), *JVM, "-Xmx256m", quiet, "-cp", f"{JARS}/*"]
-        command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(self._folder / "worker.properties")]
+        command = [str(java()), *JVM, "-Xmx256m", quiet, *self._options, "-cp", f"{JARS}/*"]
+        command += self._words
         with (self._folder / f"worker-{self.starts}.log").open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -105,3 +112,20 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+
+def distributed(bootstrap: str, name: str) -> dict[str, object]:
+    """The settings of a worker of distributed mode on three nodes.
+
+    Args:
+        name: The group of the workers, and the prefix of their topics.
+    """
+    kinds = ("offset", "config", "status")
+    return {
+        "bootstrap.servers": bootstrap, "group.id": name,
+        **{f"{kind}.storage.topic": f"{name}-{kind}" for kind in kinds},
+        **{f"{kind}.storage.replication.factor": 3 for kind in kinds},
+        "offset.storage.partitions": 3, "status.storage.partitions": 3,
+        "exactly.once.source.support": "enabled", "connector.client.config.override.policy": "All",
+        "scheduled.rebalance.max.delay.ms": 0,
+    }  # fmt: skip

@@ -50,10 +50,9 @@ class Librdkafka:
 
     QUICK: ClassVar[dict[str, object]] = {"linger.ms": 1, "reconnect.backoff.max.ms": 200}
 
-    def __init__(self, bootstrap: str, *, quick: bool = True, **options: object) -> None:
+    def __init__(self, *, quick: bool = True, **options: object) -> None:
         confluent_kafka = pytest.importorskip("confluent_kafka")
         self._producer: Any = confluent_kafka.Producer({
-            "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
             "acks": "all",
             "log_level": 0,

@@ -20,7 +20,8 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
@@ -193,6 +194,18 @@ class NodeProcess(ServerProcess):
         place = ["--port", str(self.port), "--data-dir", str(self.data_dir)]
         server = [sys.executable, "-m", "minikafka.cli.main", "server"]
         return [*server, *place, *config, *settings, *self._arguments]
+
+
+@contextlib.contextmanager
+def started_together(nodes: Collection[NodeProcess]) -> Iterator[None]:
+    """Starts nodes at the same time, since those of a quorum wait for each other; kills them at the end."""
+    try:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(NodeProcess.start, nodes))
+        yield
+    finally:
+        for node in nodes:
+            node.kill()
 
 
 def _address_said(line: str) -> tuple[str, int]:

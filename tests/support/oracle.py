@@ -102,6 +102,7 @@ class Oracle(ServerProcess):
         settings: node settings by Kafka's names; used at the first start of a directory.
         port: the client port; the controller listens 100 above. 0: the port of an existing directory, or a free pair.
         before: words that precede the command, instead of those of `quick_java`.
+        options: further options of the JVM.
     """
 
     _last_signal = signal.SIGTERM  # kafka.py then stops its node; after SIGKILL the JVM would keep running
@@ -114,16 +115,19 @@ class Oracle(ServerProcess):
         port: int = 0,
         start_timeout_s: float = 110,
         before: tuple[str, ...] = (),
+        options: tuple[str, ...] = (),
     ) -> None:
-        port = port or _port_of(data_dir) or _free_port()
+        port = port or _port_of(data_dir) or free_ports()
         super().__init__(data_dir, port=port, start_timeout_s=start_timeout_s)
         self.settings = dict(settings or {})
         self._before = before
+        self._options = ("env", f"JAVA_TOOL_OPTIONS={' '.join(options)}") if options else ()
 
     def command(self) -> list[str]:
         settings = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
         words = ["cluster", "--port", str(self.port), "--data-dir", str(self.data_dir), *settings]
-        return [*self._before, sys.executable, str(KAFKA), *words] if self._before else kafka(*words)
+        quick = [*self._before, sys.executable, str(KAFKA), *words] if self._before else kafka(*words)
+        return [*self._options, *quick]
 
     @property
     def logs(self) -> Path:
@@ -168,13 +172,13 @@ def _port_of(data_dir: Path) -> int:
     return int(found[1]) if found else 0
 
 
-def _free_port() -> int:
-    """A port whose controller port is free as well."""
+def free_ports(count: int = 1) -> int:
+    """The first of free ports in a row; the controller port, 100 above it, is free as well."""
     for _ in range(100):
-        with contextlib.suppress(OSError), socket.socket() as client, socket.socket() as controller:
+        with contextlib.suppress(OSError), contextlib.ExitStack() as sockets:
             port = random.randrange(*PORTS)
-            client.bind(("127.0.0.1", port))
-            controller.bind(("127.0.0.1", port + 100))
+            for number in (*range(port, port + count), port + 100):
+                sockets.enter_context(socket.socket()).bind(("127.0.0.1", number))
             return port
 
-    raise OSError("no free pair of ports")
+    raise OSError("no free ports")

@@ -28,7 +28,7 @@ from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.names import uuid_text
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.disks.checkpoint_files import write_properties
 from minikafka.storage.disks.memory_disk import MemoryDisk
 from support.memory_network import MemoryNetwork
@@ -66,6 +66,7 @@ class Controllers:
         self._voters = range(1, voters + 1)
         self._dynamic = dynamic
         self.ports: dict[int, int] = {}
+        self.mistaken_ids: dict[int, int] = {}
         self._seed = seed
 
     async def start(self, *node_ids: int, **given: str) -> None:
@@ -73,7 +74,8 @@ class Controllers:
         for node_id in node_ids:
             self._seed += 1
             disk = self.disk(node_id)
-            static = StaticSettings(node_id, {**self._settings(node_id), **self.given, **_names(given)})
+            own_id = self.mistaken_ids.get(node_id, node_id)
+            static = StaticSettings(own_id, {**self._settings(own_id), **self.given, **_names(given)})
             is_controller = (node_id in self._voters or self._dynamic) and node_id not in self.brokers
             port = self.ports.get(node_id, 9093)
             controller = QuorumController(

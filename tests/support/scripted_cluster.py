@@ -164,7 +164,8 @@ class ScriptedCluster(FakeNetwork):
         given = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 1_000, **options}
         if given.get("group_protocol") != "consumer":
             given.setdefault("heartbeat_interval_ms", 100)
-        return Consumer(*topics, bootstrap_servers="a:1", seams=self.seams(), **given)
+        given.setdefault("seams", self.seams())
+        return Consumer(*topics, bootstrap_servers="a:1", **given)
 
     def of(self, kind: Any) -> list[Any]:
         """The requests of a kind that were received."""

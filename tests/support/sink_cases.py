@@ -244,7 +244,7 @@ def options() -> Iterator[Write]:
     yield Write("option acks 0", options={"kafka.acks": "0"}, ours="without acknowledgements records may be lost",
                 differs="a write that may lose records is refused")  # fmt: skip
     yield Write("option security.protocol", options={"kafka.security.protocol": "NONE"},
-                ours="kafka.security.protocol is NONE, but only PLAINTEXT is supported")  # fmt: skip
+                ours=r"kafka\(security_protocol='NONE'\): must be one of 'PLAINTEXT', 'SSL', ")  # fmt: skip
     for name in ("partitioner.class", "interceptor.classes"):
         yield Write(f"option {name} unknown", options={f"kafka.{name}": "no.such.Class"},
                     ours=f"Kafka option '{name}' is not supported: it names (a class|classes) of Java")  # fmt: skip

@@ -129,7 +129,7 @@ def as_spark_calls(writer: Any, batch: Any) -> None:
 def task_context(query: str | None = None) -> Any:
     """What a writer sees of its task: that it is the first, and of the first micro-batch of a query."""
     properties = {"sql.streaming.queryId": query, "spark.jobGroup.id": query, "streaming.sql.batchId": "0"}
-    return SimpleNamespace(partitionId=lambda: 0, getLocalProperty=properties.get)
+    return SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 0, getLocalProperty=properties.get)
 
 
 def written(bootstrap: str, folder: Path, writes: Sequence[Write]) -> dict[str, Outcome]:

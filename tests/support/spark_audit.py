@@ -9,6 +9,7 @@ from pathlib import Path
 
 from support.bank.ledger import Auditor
 from support.bank.transfers import Torn
+from support.logins import Login
 
 Row = tuple[int, int]
 """The partition and the offset of a record in the source topic, which its value also has."""
@@ -79,6 +80,6 @@ class MicroBatchAudit:
 class SinkAuditor(Auditor):
     """Takes snapshots of the target until the block is left."""
 
-    def __init__(self, bootstrap: str, target: str, partitions: int, audit: MicroBatchAudit) -> None:
-        super().__init__(bootstrap, target, partitions)
+    def __init__(self, login: Login, target: str, partitions: int, audit: MicroBatchAudit) -> None:
+        super().__init__(login, target, partitions)
         self.audit = audit

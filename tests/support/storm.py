@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import selectors
 import socket
+import ssl
 import struct
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -26,6 +28,17 @@ INTERESTING = [
 VARINTS = [b"\x00", b"\x01", b"\x7f", b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\xff" * 10, b"\x80" * 12]
 
 Mutation = Callable[[bytearray, random.Random], None]
+Prepare = Callable[[socket.socket], socket.socket]
+"""Makes of a connected socket one that speaks TLS, or that has logged in."""
+
+
+def rounds_for(minutes: float, numbers: Iterator[int]) -> Iterator[int]:
+    """The numbers of rounds, at least one, until the minutes are over."""
+    deadline = time.monotonic() + minutes * 60
+    for number in numbers:
+        yield number
+        if time.monotonic() >= deadline:
+            return
 
 
 def flip_bits(body: bytearray, dice: random.Random) -> None:
@@ -88,11 +101,14 @@ class Outcome:
 class Storm:
     """Connections, each with one request in flight, which has its size in front."""
 
-    def __init__(self, address: tuple[str, int], requests: Iterator[bytes], connections: int) -> None:
+    def __init__(
+        self, address: tuple[str, int], requests: Iterator[bytes], connections: int, prepare: Prepare
+    ) -> None:
         self.outcome = Outcome()
         self._address = address
         self._requests = requests
         self._connections = connections
+        self._prepare = prepare
         self._selector = selectors.DefaultSelector()
         self._waiting: dict[Slot, int] = {}  # and how many had been heard of when they began to; oldest first
 
@@ -132,7 +148,7 @@ class Storm:
         if slot is None or not slot.tell(request):
             if slot is not None:
                 self._dropped(slot)
-            slot = Slot(self._address)
+            slot = Slot(self._address, self._prepare)
             self._selector.register(slot, selectors.EVENT_READ, slot)
             slot.tell(request)
         self._waiting.pop(slot, None)
@@ -147,8 +163,8 @@ class Storm:
 class Slot:
     """A connection with one request in flight."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, timeout=TIMEOUT_S)
+    def __init__(self, address: tuple[str, int], prepare: Prepare) -> None:
+        self._socket = prepare(socket.create_connection(address, timeout=TIMEOUT_S))
         self._received = bytearray()
         self.fileno = self._socket.fileno
         self.close = self._socket.close
@@ -159,7 +175,7 @@ class Slot:
         self._socket.settimeout(TIMEOUT_S)
         try:
             self._socket.sendall(request)
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             return False
         finally:
             self._socket.setblocking(False)
@@ -167,15 +183,24 @@ class Slot:
 
     def hear(self) -> tuple[bool, bool]:
         """Whether the connection was closed, and whether the response is complete."""
+        chunk = b"none yet"
         try:
-            chunk = self._socket.recv(1 << 16)
-        except ConnectionError:
+            while chunk:  # TLS may have read more than it was asked for.
+                chunk = self._socket.recv(1 << 16)
+                self._received += chunk
+        except (BlockingIOError, ssl.SSLWantReadError):
+            pass
+        except (ConnectionError, ssl.SSLError):
             return True, False
-        self._received += chunk
         whole = len(self._received) >= 4 and len(self._received) >= 4 + struct.unpack_from(">i", self._received)[0]
         return not chunk, whole
 
 
-def storm(address: tuple[str, int], requests: Iterator[bytes], connections: int = CONNECTIONS) -> Outcome:
+def storm(
+    address: tuple[str, int],
+    requests: Iterator[bytes],
+    connections: int = CONNECTIONS,
+    prepare: Prepare = lambda raw: raw,
+) -> Outcome:
     """Sends every request, and waits until it is answered, disconnected, or counts as waiting."""
-    return Storm(address, requests, connections).run()
+    return Storm(address, requests, connections, prepare).run()

@@ -10,6 +10,7 @@ from minikafka.broker.coordinator.groups.consumer.subscription_changes import ne
 from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
+from minikafka.controller.security.access import Access
 from support.coordinator_bench import GROUP, NO_DELAY, Bench
 
 
@@ -36,7 +37,7 @@ class TopicsBench(Bench):
     def new_state(self) -> GroupShard:
         return GroupShard(self.settings, self.random, self.image, resolve_patterns=self._resolve)
 
-    def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
+    def _resolve(self, group_id: str, patterns: frozenset[str], access: Access) -> None:
         assert group_id == GROUP
         if self.resolved is None:
             found = {one: matching(one, self.image.topics) for one in patterns}

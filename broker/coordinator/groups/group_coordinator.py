@@ -42,6 +42,8 @@ from minikafka.broker.coordinator.groups.state.classic_member import Caller, joi
 from minikafka.broker.coordinator.groups.state.consumer_member import heartbeat_size_bytes
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, partition_for
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.security.access import Access
+from minikafka.protocol.acl_codes import AclOperation, AclResourceType
 from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError
 from minikafka.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from minikafka.protocol.messages.consumer_group_heartbeat import (
@@ -203,13 +205,16 @@ class GroupCoordinator:
             lambda error: DescribedConsumerGroup(group_id=group_id, error_code=error),
         )
 
-    def _start_resolving(self, partition: int, group_id: str, patterns: frozenset[str]) -> None:
-        """Find the topics of a group's regular expressions, one time after the other."""
+    def _start_resolving(self, partition: int, group_id: str, patterns: frozenset[str], access: Access) -> None:
+        """Find the topics of a group's regular expressions, one time after the other.
+
+        As in Kafka, these are the topics that the member whose heartbeat begins the search may describe.
+        """
         if group_id not in self._resolving:
             self._resolving.add(group_id)
-            self.runtime.start_soon(partition, self._resolve, partition, group_id, patterns)
+            self.runtime.start_soon(partition, self._resolve, partition, group_id, patterns, access)
 
-    async def _resolve(self, partition: int, group_id: str, patterns: frozenset[str]) -> None:
+    async def _resolve(self, partition: int, group_id: str, patterns: frozenset[str], access: Access) -> None:
         def write(builder: DecisionBuilder, ticket: Ticket) -> None:
             group = builder.state.consumer_groups.get(group_id)
             if group is not None:
@@ -218,7 +223,8 @@ class GroupCoordinator:
 
         try:
             seen = newest_topic(self._image)
-            found = await in_steps(resolve(sorted(patterns), list(self._image.topics)))
+            names = await _described(list(self._image.topics), access)
+            found = await in_steps(resolve(sorted(patterns), names))
             await self._submit_to_partition(partition, write, lambda error: None)
         finally:
             self._resolving.discard(group_id)
@@ -440,3 +446,15 @@ def _fetch_error(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
     if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         error = ErrorCode(NotCoordinatorError.code)
     return OffsetFetchResponseGroup(group_id=group_id, error_code=error)
+
+
+async def _described(names: list[str], access: Access) -> list[str]:
+    """Return the topics that a client may describe."""
+    if access.is_open:
+        return names
+    pause, described = Pauses(), list[str]()
+    for name in names:
+        await pause()
+        if access.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, name, log_denied=False):
+            described.append(name)
+    return described

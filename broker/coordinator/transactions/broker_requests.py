@@ -80,6 +80,7 @@ class BrokerConnections:
                 seams=self._seams,
                 task_group=self.nursery,
                 timeout_ms=min(CONNECTION_TIMEOUT_MS, self._timeout_ms),
+                security=self._seams.security,
             )
             self._connections[node_id] = connection
         return await connection.request(message, timeout_ms=self._timeout_ms)

@@ -12,11 +12,21 @@ import struct
 from functools import lru_cache
 from itertools import groupby
 
-from minikafka.broker.coordinator.transactions.transaction import EMPTY, Transaction, TransactionState
+from minikafka.broker.coordinator.transactions.transaction import (
+    EMPTY,
+    IDLE,
+    NONE,
+    ONGOING,
+    PREPARED,
+    Transaction,
+    TransactionState,
+)
 from minikafka.protocol.message import MalformedMessage, decode, encode
 from minikafka.protocol.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from minikafka.protocol.names import TopicPartition
 
+RECORDED = (*IDLE, ONGOING, *PREPARED)
+"""The states that coordinators write: an id that is dead is a tombstone, and no epoch is fenced in the log."""
 KEY_VERSION = 0
 VALUE_VERSION_MAX = 1
 KEPT_MAX, KEPT_LENGTH_MAX, KEPT_PARTITIONS_MAX = 1_024, 256, 16
@@ -39,7 +49,7 @@ def decode_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | N
     """Decode a record; None for an unknown type.
 
     Raises:
-        MalformedMessage: The record has a known type and cannot be decoded.
+        MalformedMessage: The record has a known type and cannot be decoded, or no coordinator writes such a state.
     """
     if _version(key) != KEY_VERSION:
         return None
@@ -103,17 +113,16 @@ def _encoded_tags(previous_producer_id: int, next_producer_id: int, client_versi
 
 
 def _transaction(value: TransactionLogValue) -> Transaction:
-    try:
-        state = TransactionState(value.transaction_status)
-    except ValueError:
-        raise MalformedMessage(f"a transaction has the unknown state {value.transaction_status}") from None
+    if value.transaction_status not in RECORDED:
+        raise MalformedMessage(f"no record has the state {value.transaction_status} of a transaction")
+    _check_markers(value)
     return Transaction(
         producer_id=value.producer_id,
         timeout_ms=value.transaction_timeout_ms,
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
         producer_epoch=value.producer_epoch,
-        state=state,
+        state=TransactionState(value.transaction_status),
         partitions=frozenset(
             TopicPartition(one.topic, index)
             for one in value.transaction_partitions or ()
@@ -123,6 +132,20 @@ def _transaction(value: TransactionLogValue) -> Transaction:
         last_update_ms=value.transaction_last_update_timestamp_ms,
         client_version=value.client_transaction_version,
     )
+
+
+def _check_markers(value: TransactionLogValue) -> None:
+    """Check what the transaction's markers consist of. No partition's leader takes impossible ones.
+
+    Raises:
+        MalformedMessage: The completion of the transaction would never end.
+    """
+    if value.producer_id < 0 or value.producer_epoch < 0 or value.client_transaction_version < 0:
+        raise MalformedMessage("a transaction has an impossible producer id, epoch or version")
+    if value.next_producer_id < NONE or value.previous_producer_id < NONE:
+        raise MalformedMessage("a transaction has an impossible next or previous producer id")
+    if any(min(one.partition_ids, default=0) < 0 for one in value.transaction_partitions or ()):
+        raise MalformedMessage("a transaction has a partition of a negative number")
 
 
 def _version(data: bytes) -> int:

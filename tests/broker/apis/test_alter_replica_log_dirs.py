@@ -8,6 +8,7 @@ from typing import Any, cast
 import trio
 
 from minikafka.broker.apis.alter_replica_log_dirs import handle
+from minikafka.controller.security.access import UNRESTRICTED
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -26,7 +27,7 @@ def test_the_last_directory_of_a_partition_counts() -> None:
         return ErrorCode.NONE if key.partition else ErrorCode.LOG_DIR_NOT_FOUND
 
     replicas = SimpleNamespace(moves=SimpleNamespace(request=request))
-    context = SimpleNamespace(services=SimpleNamespace(replicas=replicas))
+    context = SimpleNamespace(services=SimpleNamespace(replicas=replicas), access=UNRESTRICTED)
     topics = [
         AlterReplicaLogDirTopic(name="a", partitions=[0, 1, 0]),
         AlterReplicaLogDirTopic(name="b", partitions=[1]),

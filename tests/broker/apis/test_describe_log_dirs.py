@@ -11,6 +11,7 @@ import trio
 from support.logs import PARTITION, Clock, memory_disk
 
 from minikafka.broker.apis.describe_log_dirs import handle
+from minikafka.controller.security.access import UNRESTRICTED
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from minikafka.protocol.names import TopicPartition
@@ -25,7 +26,8 @@ def a_directory(path: str, sizes: tuple[int, int] | None = (2, 1)) -> Any:
 
 def services_of(directories: list[Any], partitions: Any) -> Any:
     logs = SimpleNamespace(directories=directories)
-    return SimpleNamespace(services=SimpleNamespace(replicas=SimpleNamespace(logs=logs), partitions=partitions))
+    services = SimpleNamespace(replicas=SimpleNamespace(logs=logs), partitions=partitions)
+    return SimpleNamespace(services=services, access=UNRESTRICTED)
 
 
 def described(held_by: str, *directories: Any) -> dict[str, tuple[int, list[str]]]:

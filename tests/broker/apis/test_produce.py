@@ -13,6 +13,7 @@ from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.traffic import Traffic
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionRecord, TopicRecord
+from minikafka.controller.security.access import UNRESTRICTED
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.names import TopicPartition
@@ -51,7 +52,7 @@ def test_records_of_a_topic_made_anew_are_not_appended_to_its_predecessor(
     partitions, replica = Partitions(image), Replica(held)
     partitions.add(cast(Any, replica))
     services = SimpleNamespace(partitions=partitions, image=image, now_ms=lambda: 0)
-    context = SimpleNamespace(services=services, version=VERSION_BY_ID, client_id="a client")
+    context = SimpleNamespace(services=services, version=VERSION_BY_ID, client_id="a client", access=UNRESTRICTED)
     data = PartitionProduceData(index=0, records=memoryview(encode_batch([Record(0, 0, None, b"one")])))
     request = ProduceRequest(
         acks=1, timeout_ms=1000, topic_data=[TopicProduceData(topic_id=NEW, partition_data=[data])]

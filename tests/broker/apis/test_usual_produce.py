@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Awaitable, Iterable
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,13 +21,18 @@ from minikafka.broker.apis import produce
 from minikafka.broker.apis.usual_produce import FIRST_FLEXIBLE, KEY, SHAPES_MAX, UsualProduce, _records_in
 from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
-from minikafka.broker.connections.request_steps import Authorizer
 from minikafka.broker.connections.routes import routes_of
+from minikafka.broker.partitions.large_batches import AT_ONCE_S, LargeBatches
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.controller.metadata.acl import Acl
 from minikafka.controller.metadata.image import Image, PartitionState
-from minikafka.controller.metadata.records import PartitionRecord, TopicRecord
+from minikafka.controller.metadata.records import PartitionRecord, RemoveAcl, TopicRecord
+from minikafka.controller.security.access import Authorizer, Principal
+from minikafka.controller.security.standard_authorizer import StandardAuthorizer
+from minikafka.protocol.acl_codes import AclOperation, AclPermission, AclResourceType, PatternType
 from minikafka.protocol.codec.varint import uvarint
+from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.produce import (
@@ -47,6 +53,7 @@ NOW_MS = 1_700_000_000_000
 TOPIC, TOPIC_ID = "orders", bytes([7] * 16)
 CLIENT = ConnectionInfo("PLAINTEXT", "10.0.0.1", "10.0.0.2", 9092)
 LATEST = 13
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 async def awaited(answer: Awaitable[Answer]) -> Answer:
@@ -83,7 +90,7 @@ class World:
         self.partition.become(self.image.topics[TOPIC].partitions[0])
         self.partitions.add(self.partition)
         services = cast(Any, SimpleNamespace(partitions=self.partitions, image=self.image, now_ms=self.now_ms))
-        self.shortcut = UsualProduce(services)
+        self.shortcut = UsualProduce(services, authorizer)
         self.answered = 0
         self.dispatcher: Dispatcher[Any] = Dispatcher(
             services,
@@ -96,19 +103,19 @@ class World:
     def now_ms(self) -> int:
         return NOW_MS
 
-    def _shortcut(self, frame: bytearray) -> list[Any] | None:
+    def _shortcut(self, frame: bytearray, client: ConnectionInfo) -> list[Any] | None:
         before = bytes(frame)
-        parts = self.shortcut.answer(frame)
+        parts = self.shortcut.answer(frame, client)
         if parts is None:
             assert frame == before, "a frame that the shortcut left was changed"
         else:
             self.answered += 1
         return parts
 
-    def answer(self, frame: bytes) -> bytes | str:
+    def answer(self, frame: bytes, client: ConnectionInfo = CLIENT) -> bytes | str:
         """The response, or what else becomes of the request."""
         try:
-            answer = self.dispatcher.answer_now(bytearray(frame), CLIENT, None)
+            answer = self.dispatcher.answer_now(bytearray(frame), client, None)
             if isinstance(answer, Rest):
                 answer = trio.run(awaited, answer, clock=trio.testing.MockClock(autojump_threshold=0))
         except (MalformedMessage, Disconnect) as error:
@@ -281,6 +288,17 @@ def test_all_but_the_first_of_usual_requests_take_the_shortcut(version: int, ack
     assert world.answered == len(sizes) - 1
 
 
+def test_many_usual_requests_let_other_tasks_run_after_some_milliseconds() -> None:
+    """With a clock with which each append takes more than half of the time that appends may take in a row."""
+    world = World(shortcut=True)
+    times = (0.6 * AT_ONCE_S * call for call in count())
+    world.partitions.large_batches = LargeBatches(lambda: next(times))
+    for number in range(9):
+        assert isinstance(world.answer(frame(correlation_id=number)), bytes)
+    assert world.answered == 4  # every second one, as the others wait
+    assert world.log.end_offset == 9
+
+
 def test_a_batch_that_is_sent_again_has_the_response_to_the_first() -> None:
     shortened, general = World(shortcut=True), World(shortcut=False)
     batch = encode_batch(records_of(2), producer_id=5, producer_epoch=0, base_sequence=0)
@@ -346,8 +364,8 @@ def test_a_disk_that_fails_gives_the_error_of_the_general_path(code: int) -> Non
 def test_requests_of_many_shapes_take_bounded_memory() -> None:
     world = World(shortcut=True)
     for number in range(SHAPES_MAX + 10):
-        world.shortcut.answer(bytearray(frame(client=f"client {number}")))
-    world.shortcut.answer(bytearray(frame(client="x" * 10_000)))
+        world.shortcut.answer(bytearray(frame(client=f"client {number}")), CLIENT)
+    world.shortcut.answer(bytearray(frame(client="x" * 10_000)), CLIENT)
     long = frame(8, client="y") + bytes(10_000)
     assert world.answer(long) == World(shortcut=False).answer(long)
     shapes = world.shortcut._shapes
@@ -355,18 +373,60 @@ def test_requests_of_many_shapes_take_bounded_memory() -> None:
     assert max(len(key) + len(shape.tail if shape else b"") for key, shape in shapes.items()) < 1000
 
 
-class Everybody:
-    """An authorizer that allows everything, and counts."""
-
-    asked = 0
-
-    def authorize(self, request: Any, context: Any) -> None:
-        self.asked += 1
+def client_of(name: str, host: str = "10.0.0.1") -> ConnectionInfo:
+    return ConnectionInfo("TLS", host, principal=Principal("User", name))
 
 
-def test_with_an_authorizer_each_request_passes_all_steps() -> None:
-    authorizer = Everybody()
-    world = World(shortcut=True, authorizer=authorizer)
-    for _ in range(3):
-        world.answer(frame())
-    assert (authorizer.asked, world.answered) == (3, 0)
+class Acls:
+    """The topic's ACLs, by which both worlds decide: the one with the shortcut and the one without."""
+
+    def __init__(self, **allowed: str) -> None:
+        self.denials: list[str] = []
+        log = cast(Any, SimpleNamespace(denied=lambda who, *_: self.denials.append(who)))
+        self.authorizer = StandardAuthorizer(frozenset(), open_without_acls=False, levels={"root": "INFO"}, log=log)
+        for name, host in allowed.items():
+            self.authorizer.add(acl_of(f"User:{name}", host))
+        self.shortened = World(shortcut=True, authorizer=self.authorizer)
+        self.general = World(shortcut=False, authorizer=self.authorizer)
+
+    def error_of(self, client: ConnectionInfo, version: int) -> int:
+        """The error of a Produce, which is the same with the shortcut and without it."""
+        answer = self.shortened.answer(frame(version), client)
+        assert answer == self.general.answer(frame(version), client)
+        _, response = decode_response(ProduceResponse, version, bytearray(cast(bytes, answer)[4:]))
+        return response.responses[0].partition_responses[0].error_code
+
+
+def acl_of(principal: str, host: str, operation: AclOperation = AclOperation.WRITE) -> Acl:
+    return Acl(AclResourceType.TOPIC, TOPIC, PatternType.LITERAL, principal, host, operation, AclPermission.ALLOW)
+
+
+@pytest.mark.parametrize("version", [9, LATEST])
+def test_each_client_is_asked_about_whoever_sent_such_a_request_first(version: int) -> None:
+    acls = Acls(alice="*")
+    alice, eve = client_of("alice"), client_of("eve")
+    assert [acls.error_of(client, version) for client in (alice, alice, eve, alice)] == [0, 0, DENIED, 0]
+    assert acls.shortened.answered == 2
+    assert acls.denials == ["User:eve"] * 2  # one of each world
+    assert acls.shortened.log.end_offset == 3
+
+
+def test_a_client_at_another_address_is_another_client() -> None:
+    acls = Acls(alice="10.0.0.1")
+    here, elsewhere = client_of("alice"), client_of("alice", "10.0.0.9")
+    assert [acls.error_of(client, 9) for client in (here, here, elsewhere, here)] == [0, 0, DENIED, 0]
+
+
+def test_other_operations_do_not_allow_to_write() -> None:
+    acls = Acls(alice="*")
+    acls.authorizer.add(acl_of("User:eve", "*", AclOperation.READ))
+    assert [acls.error_of(client_of(name), 9) for name in ("alice", "eve", "eve")] == [0, DENIED, DENIED]
+
+
+def test_an_acl_that_is_removed_ends_the_short_way() -> None:
+    acls, alice = Acls(alice="*"), client_of("alice")
+    assert [acls.error_of(alice, 9) for _ in range(3)] == [0, 0, 0]
+    trio.run(acls.authorizer.apply, [RemoveAcl(acl_of("User:alice", "*"))])
+    assert acls.error_of(alice, 9) == DENIED
+    assert acls.shortened.answered == 2
+    assert acls.shortened.content() == acls.general.content()

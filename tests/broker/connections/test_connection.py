@@ -1,25 +1,36 @@
 """A connection on a stream in memory: order, coalescing, muting, fairness, and what ends it."""
 
 import itertools
-import math
-import socket
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
 
 import pytest
+import structlog
 import trio
 import trio.testing
+from support import echoes
+from support.echoes import (
+    ECHO,
+    FAILING,
+    PARKED,
+    WAITING,
+    Connect,
+    Echo,
+    connected,
+    connected_by_epoll,
+    connected_by_tcp,
+    connected_by_tls,
+    framed,
+    read_frame,
+)
 
 from minikafka.broker.connections import exchange as exchange_module
 from minikafka.broker.connections.connection import Connection
-from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
-from minikafka.broker.connections.ready_sockets import ReadySockets, Turn
-from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
-from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport, StreamTransport, Transport
-from minikafka.storage.waits import Begun, begin, in_task
+from minikafka.broker.connections.long_polls import Parked, Receiver
+from minikafka.broker.connections.ready_sockets import Turn
+from minikafka.broker.connections.request_context import Answer, ConnectionInfo
+from minikafka.controller.line_rate import LINES_MAX, LineRate
+from minikafka.storage.waits import Begun
 
-WAITING, ECHO, FAILING, PARKED = b"\x00\x01", b"\x00\x02", b"\x00\x03", b"\x00\x04"
-NEVER = LongPoll([], 1, math.inf, lambda in_time: None, lambda times: None)
 TIMEOUT_S = 30
 
 
@@ -30,6 +41,7 @@ class NarrowTransport:
     peer_port = 0
     local_port = 9092
     progress = 0
+    handshake = None
 
     def __init__(self, requests: Sequence[bytes]) -> None:
         self._unread = [b"".join(map(framed, requests))]
@@ -70,115 +82,13 @@ class NarrowTransport:
         pass
 
 
-class Echo:
-    """Echoes frames; frames of key 1 wait for `released`, frames of key 3 disconnect.
-
-    Frames of key 4 are parked where they may be: their responses are what the test delivers. `at_once` gives for each
-    request in turn whether it is answered at once, unless it waits.
-    """
-
-    at_once = itertools.cycle([True])
-
-    def __init__(self) -> None:
-        self.receivers: list[Receiver] = []
-        self.polls = LongPolls()
-        self.released = trio.Event()
-        self.seen: list[bytes] = []
-        self.throttle_ms = 0
-
-    def answer_now(
-        self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
-    ) -> Begun[Answer] | Parked:
-        if bytes(frame[:2]) == PARKED and receiver is not None:
-            self.receivers.append(receiver)
-            return self.polls.park(frame, receiver, NEVER, list)
-        if bytes(frame[:2]) == WAITING or not next(self.at_once):
-            return begin(self.answer(frame, connection))
-        self.seen.append(bytes(frame))
-        if bytes(frame[:2]) == FAILING:
-            raise Disconnect("asked to")
-        return [framed(bytes(frame))], self.throttle_ms
-
-    async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
-        await in_task()
-        self.seen.append(bytes(frame))
-        if bytes(frame[:2]) == WAITING:
-            await self.released.wait()
-        if bytes(frame[:2]) == FAILING:
-            raise Disconnect("asked to")
-        return [framed(bytes(frame))], self.throttle_ms
-
-
-Client = tuple[trio.abc.Stream, Echo, Connection]
-Connect = Callable[[], AbstractAsyncContextManager[Client]]
-
-
-def framed(body: bytes) -> bytes:
-    return len(body).to_bytes(4, "big") + body
-
-
-@asynccontextmanager
-async def connected() -> AsyncIterator[Client]:
-    """A client connected by a stream in memory."""
-    ours, theirs = trio.testing.memory_stream_pair()
-    async with serving(ours, StreamTransport(theirs, "127.0.0.1", "127.0.0.1", 9092)) as client:
-        yield client
-
-
-@asynccontextmanager
-async def connected_by_tcp() -> AsyncIterator[Client]:
-    """A client connected by a socket."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        ours = await trio.open_tcp_stream("127.0.0.1", server.getsockname()[1])
-        transport = SocketTransport(server.accept()[0], memoryview(bytearray(SCRATCH_SIZE_BYTES)))
-        async with ours, serving(ours, transport) as client:
-            yield client
-
-
-@asynccontextmanager
-async def connected_by_epoll() -> AsyncIterator[Client]:
-    """A client connected by a socket, which is watched together with others."""
-    ready = ReadySockets()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        ours = await trio.open_tcp_stream("127.0.0.1", server.getsockname()[1])
-        transport = SocketTransport(server.accept()[0], memoryview(bytearray(SCRATCH_SIZE_BYTES)), ready)
-        async with ours, trio.open_nursery() as nursery:
-            nursery.start_soon(ready.run)
-            async with serving(ours, transport) as client:
-                yield client
-            nursery.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def serving(ours: trio.abc.Stream, transport: Transport) -> AsyncIterator[Client]:
-    echo = Echo()
-    connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(connection.serve)
-        yield ours, echo, connection
-        nursery.cancel_scope.cancel()
-
-
-async def read_frame(stream: trio.abc.Stream) -> bytes:
-    return await read_exactly(stream, int.from_bytes(await read_exactly(stream, 4), "big"))
-
-
-async def read_exactly(stream: trio.abc.Stream, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = await stream.receive_some(size - len(data))
-        assert piece, "the connection ended"
-        data += piece
-    return data
-
-
 @pytest.fixture(autouse=True, params=[[True], [False], [True, False], [False, True, True]])
 def requests_answered_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Echo, "at_once", itertools.cycle(request.param))
     monkeypatch.setattr(exchange_module, "TURN_S", TIMEOUT_S)  # Also on a machine that stands still for some time.
 
 
-BY = pytest.mark.parametrize("by", [connected, connected_by_tcp, connected_by_epoll])
+BY = pytest.mark.parametrize("by", [connected, connected_by_tcp, connected_by_epoll, connected_by_tls])
 
 
 @BY
@@ -306,7 +216,7 @@ class Slow(Echo):
 
 def test_requests_that_arrive_together_leave_other_tasks_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many they are: by time, as some take longer than others."""
-    monkeypatch.setitem(globals(), "Echo", Slow)
+    monkeypatch.setattr(echoes, "Echo", Slow)
     monkeypatch.setattr(exchange_module, "TURN_S", 0.002)
 
     async def main() -> None:
@@ -498,3 +408,22 @@ def test_a_request_that_arrives_in_pieces_is_answered(by: Connect) -> None:
                         assert framed(await read_frame(client)) == request
 
     trio.run(main)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(28, "No space left on device")])
+def test_lines_about_what_a_node_lacks_are_bounded_and_have_no_trace(error: Exception) -> None:
+    class Lacking(NarrowTransport):
+        def receive_now(self) -> memoryview:
+            raise error
+
+    async def main() -> list[str]:
+        lines = LineRate(lambda: 0)
+        with structlog.testing.capture_logs() as logs:
+            for _ in range(3 * LINES_MAX):
+                connection = Connection(
+                    Lacking([b"x"]), Echo(), listener="PLAINTEXT", size_bytes_max=1 << 20, lines=lines
+                )
+                await connection.serve()
+        return [line["event"] for line in logs]
+
+    assert trio.run(main) == ["connection closed"] * LINES_MAX

@@ -10,7 +10,7 @@ from minikafka.broker.apis.handler_table import HANDLERS
 from minikafka.broker.connections.refusals import refusal_of
 from minikafka.broker.connections.routes import Route, routes_of
 from minikafka.protocol.codec.schema import fresh
-from minikafka.protocol.errors import InvalidConfigError
+from minikafka.protocol.errors import FetchSessionIdNotFoundError, InvalidConfigError
 from minikafka.protocol.message import decode, encode, fields_of
 
 TEXT, NUMBER = "named", 7
@@ -66,3 +66,18 @@ def test_users_are_answered_once_and_old_names_of_topics_like_new_ones() -> None
     assert len(refusal_of(users, ROUTES[51].response, 0, InvalidConfigError()).results) == 1
     topics = filled(ROUTES[20].request, 5)
     assert [one.name for one in refusal_of(topics, ROUTES[20].response, 5, InvalidConfigError()).responses] == [TEXT]
+
+
+def test_a_refused_fetch_repeats_its_partitions_below_version_13() -> None:
+    for version, partitions in ((4, 1), (12, 1), (13, 0)):
+        request = filled(ROUTES[1].request, version)
+        topics = refusal_of(request, ROUTES[1].response, version, InvalidConfigError()).responses
+        found = [partition for topic in topics for partition in topic.partitions]
+        assert [(one.error_code, one.high_watermark, one.records) for one in found] == [
+            (InvalidConfigError.code, -1, b"")
+        ] * partitions
+
+
+def test_an_unknown_session_repeats_no_partitions() -> None:
+    request = filled(ROUTES[1].request, 12)
+    assert refusal_of(request, ROUTES[1].response, 12, FetchSessionIdNotFoundError()).responses == []

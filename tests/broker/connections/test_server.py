@@ -17,10 +17,12 @@ import trio.testing
 from minikafka.broker.connections.long_polls import Receiver
 from minikafka.broker.connections.ready_sockets import Turn
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo
-from minikafka.broker.connections.server import ACCEPTED_IN_A_STEP, Server
+from minikafka.broker.connections.server import ACCEPTED_IN_A_STEP, ConnectionLimits, Server
 from minikafka.broker.connections.tcp_listening import TcpListening, listen_on_tcp
 from minikafka.broker.connections.transport import Transport
+from minikafka.broker.quotas.connection_rates import ConnectionRates
 from minikafka.broker.settings.listeners import Listener
+from minikafka.controller.quotas.rates import Samples
 from minikafka.storage.disks.disk import FileSlice
 
 ANY_PORT = Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
@@ -30,6 +32,7 @@ class SilentClient:
     """A transport whose client never sends."""
 
     local_host, local_port, progress, polls, peer_port = "node", 9092, 0, None, 0
+    handshake = None
 
     def __init__(self, peer_host: str) -> None:
         self.peer_host = peer_host
@@ -89,13 +92,90 @@ class NoRequests:
         raise AssertionError
 
 
-def server() -> Server:
+def server(rates: ConnectionRates | None = None) -> Server:
     return Server(
         NoRequests(),
         size_bytes_max=100,
-        connections_max=lambda: 3,
-        connections_max_of=lambda host: 1 if host == "one" else 9,
+        limits=ConnectionLimits(lambda listener: 3, lambda listener: 9, lambda host: 1 if host == "one" else 9, rates),
     )
+
+
+def test_a_listener_above_its_rate_accepts_later() -> None:
+    async def main() -> None:
+        rates = ConnectionRates(Samples(2, 1000), trio.current_time)
+        rates.set_limits(1, {})
+        arrivals, serving = Arrivals(), server(rates)
+        clients = [SilentClient("two") for _ in range(3)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serving.serve, arrivals, "PLAINTEXT")
+            for client in clients:
+                arrivals.arrive.send_nowait(client)
+            await trio.sleep(0.9)
+            assert len(serving.connections) == 1
+            await trio.sleep(0.2)
+            assert len(serving.connections) == 2
+            nursery.cancel_scope.cancel()
+        assert all(client.closed for client in clients)
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_full_listener_leaves_the_others_open() -> None:
+    async def main() -> None:
+        limits = ConnectionLimits(lambda name: 9 if name == "BROKERS" else 3, lambda name: 2, lambda host: 9)
+        serving = Server(NoRequests(), size_bytes_max=100, limits=limits)
+        listeners = {name: Arrivals() for name in ("CLIENTS", "OTHERS", "BROKERS")}
+        asked = [("CLIENTS", 3), ("OTHERS", 2), ("BROKERS", 3)]
+        async with trio.open_nursery() as nursery:
+            for name, arrivals in listeners.items():
+                nursery.start_soon(serving.serve, arrivals, name)
+            admitted = []
+            for name, number in asked:
+                clients = [SilentClient("two") for _ in range(number)]
+                for client in clients:
+                    listeners[name].arrive.send_nowait(client)
+                await trio.testing.wait_all_tasks_blocked()
+                admitted.append(sum(not client.closed for client in clients))
+            assert admitted == [2, 1, 2]
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_connections_that_have_ended_leave_room() -> None:
+    async def main() -> None:
+        limits = ConnectionLimits(lambda name: 2, lambda name: 2, lambda host: 2)
+        serving = Server(NoRequests(), size_bytes_max=100, limits=limits)
+        for _ in range(3):
+            clients = [SilentClient("two") for _ in range(2)]
+            async with trio.open_nursery() as nursery:
+                for client in clients:
+                    nursery.start_soon(serving.serve_one, client, "CLIENTS")
+                await trio.testing.wait_all_tasks_blocked()
+                assert not any(client.closed for client in clients)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_a_client_whose_address_has_too_high_a_rate_is_closed_late() -> None:
+    async def main() -> None:
+        rates = ConnectionRates(Samples(2, 1000), trio.current_time)
+        rates.set((("ip", "10.0.0.1"),), "connection_creation_rate", 1)
+        arrivals, serving = Arrivals(), server(rates)
+        clients = [SilentClient(host) for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2")]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serving.serve, arrivals, "PLAINTEXT")
+            for client in clients:
+                arrivals.arrive.send_nowait(client)
+            await trio.sleep(0.9)
+            assert [client.closed for client in clients] == [False, False, False]
+            assert [connection.info.client_host for connection in serving.connections] == ["10.0.0.1", "10.0.0.2"]
+            await trio.sleep(0.2)
+            assert [client.closed for client in clients] == [False, True, False]
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def test_connections_above_the_limits_are_closed_and_the_others_end_with_the_server() -> None:
@@ -138,8 +218,7 @@ def test_clients_that_connect_without_end_leave_each_other_task_its_turn(connect
         serving = Server(
             NoRequests(),
             size_bytes_max=100,
-            connections_max=lambda: connections_max,
-            connections_max_of=lambda host: connections_max,
+            limits=ConnectionLimits(*(lambda _: connections_max,) * 3),
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serving.serve, crowd, "PLAINTEXT")

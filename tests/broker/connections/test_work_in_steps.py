@@ -15,6 +15,7 @@ from minikafka.broker.apis import delete_records, describe_log_dirs, metadata, p
 from minikafka.broker.connections.activity import Activity
 from minikafka.broker.connections.idle_connections import CHECK_INTERVAL_S, close_idle_connections
 from minikafka.broker.replication.replica_moves import Move, ReplicaMoves
+from minikafka.controller.security.access import UNRESTRICTED
 from minikafka.protocol.elements import BYTES_PER_ELEMENT
 from minikafka.protocol.errors import UnknownTopicOrPartitionError
 from minikafka.protocol.messages.delete_records import (
@@ -62,7 +63,8 @@ async def partitions_of_describe_log_dirs() -> None:
     directory = SimpleNamespace(path="/data", sizes=lambda: (2, 1), cordoned=False, logs=logs, futures={})
     replicas = SimpleNamespace(logs=SimpleNamespace(directories=[directory]))
     services: Any = SimpleNamespace(replicas=replicas, partitions=SimpleNamespace(get=lambda *_: None))
-    answer = await describe_log_dirs.handle(DescribeLogDirsRequest(topics=None), SimpleNamespace(services=services))  # type: ignore[arg-type]
+    context: Any = SimpleNamespace(services=services, access=UNRESTRICTED)
+    answer = await describe_log_dirs.handle(DescribeLogDirsRequest(topics=None), context)
     assert len(answer.results[0].topics[0].partitions) == MANY
 
 
@@ -73,7 +75,7 @@ async def partitions_of_delete_records() -> None:
     wanted = [DeleteRecordsPartition(partition_index=number, offset=0) for number in range(MANY)]
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=wanted)], timeout_ms=0)
     services: Any = SimpleNamespace(partitions=SimpleNamespace(find=find))
-    answer = await delete_records.handle(request, SimpleNamespace(services=services))  # type: ignore[arg-type]
+    answer = await delete_records.handle(request, SimpleNamespace(services=services, access=UNRESTRICTED))  # type: ignore[arg-type]
     assert len(answer.topics[0].partitions) == MANY
 
 

@@ -12,7 +12,15 @@ from support.batches import encode_batch
 from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue
-from minikafka.broker.coordinator.replay import APPLY_WORK, BATCH_WORK, SLICE_RECORDS, VALUE_BYTES, WORK_AT_ONCE, replay
+from minikafka.broker.coordinator.replay import (
+    APPLY_WORK,
+    BATCH_WORK,
+    SLICE_RECORDS,
+    VALUE_BYTES,
+    WORK_AT_ONCE,
+    SkippedRecords,
+    replay,
+)
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.records.batch import Batch, batches
@@ -74,7 +82,7 @@ def random_log(random: Random) -> bytes:
 
 def in_steps(state: GroupShard, log: bytes, from_offset: int = 0) -> tuple[int, int]:
     """The offset after the log, and the number of pauses."""
-    steps, pauses = replay(state, log, from_offset), 0
+    steps, pauses = replay(state, log, from_offset, SkippedRecords()), 0
     while True:
         try:
             next(steps)
@@ -166,7 +174,7 @@ def test_whatever_a_log_consists_of_no_step_is_long(
 ) -> None:  # fmt: skip
     log = log_of(count, together, value_size, transactional=transactional)
     state, pauses = Counted(monkeypatch, last_record_counts=last_record_counts), 0
-    for _ in replay(state, log, 0):
+    for _ in replay(state, log, 0, SkippedRecords()):
         state.work, pauses = 0, pauses + 1
     assert state.applied == list(range(count))
     assert state.work_max <= WORK_AT_ONCE + SLICE_RECORDS + BATCH_WORK + APPLY_WORK + value_size // VALUE_BYTES
@@ -175,7 +183,8 @@ def test_whatever_a_log_consists_of_no_step_is_long(
 
 def test_very_many_markers_take_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     log = b"".join(marker(offset, 7, ControlType.ABORT) for offset in range(WORK_AT_ONCE))
-    assert sum(1 for _ in replay(Counted(monkeypatch, last_record_counts=True), log, 0)) == BATCH_WORK
+    state = Counted(monkeypatch, last_record_counts=True)
+    assert sum(1 for _ in replay(state, log, 0, SkippedRecords())) == BATCH_WORK
 
 
 @pytest.mark.slow

@@ -191,6 +191,7 @@ def test_while_loading_requests_fail_and_heartbeats_succeed() -> None:
 def test_a_failed_load_affects_only_its_partition() -> None:
     logs = MemoryLogs()
     torn = bytearray(encode_batch([Record(-1, 1, b"\x00\x01\x00", b"")]))
+    torn[-1] ^= 0x55  # The record claims headers that it has not.
     logs.append(HOME, torn)
 
     async def body(node: MemoryNode) -> None:

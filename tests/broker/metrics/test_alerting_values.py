@@ -39,7 +39,7 @@ def test_the_idle_share_of_a_loop_that_never_waits_is_0() -> None:
 
 def oldest(*transactions: object) -> float:
     shard = SimpleNamespace(transactions=dict(enumerate(transactions)))
-    coordinator = cast(Any, SimpleNamespace(runtime=SimpleNamespace(states=lambda: [shard])))
+    coordinator = cast(Any, SimpleNamespace(runtime=SimpleNamespace(states=lambda: [shard], skipped=0)))
     return value(transaction_metrics(coordinator, lambda: NOW_MS), OLDEST)
 
 

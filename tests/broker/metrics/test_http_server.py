@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -10,11 +11,16 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
+from minikafka.broker.connections.request_context import Disconnect
 from minikafka.broker.connections.transport import StreamTransport
+from minikafka.broker.metrics.basic_login import BasicLogin
 from minikafka.broker.metrics.endpoints import Endpoints
 from minikafka.broker.metrics.family import Collector, Family, gauge
-from minikafka.broker.metrics.http_server import CONNECTIONS_MAX, HEAD_SIZE_BYTES_MAX, HttpServer, Response
+from minikafka.broker.metrics.http_server import CONNECTIONS_MAX, HEAD_SIZE_BYTES_MAX, HttpServer, Request, Response
+from minikafka.broker.metrics.refused_scrapes import LINES_OF_ADDRESS_MAX, RefusedScrapes
+from minikafka.controller.security.access import Principal
 
 COLLECTORS: list[Collector] = [lambda: iter([gauge("up", "Whether it is up.", 1)])]
 
@@ -36,10 +42,15 @@ class Client:
     def close(self) -> None:
         self.closed = True
 
-    def connect(self, pair: Any = None) -> trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]:
+    def connect(
+        self, pair: Any = None, host: str = "client"
+    ) -> trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]:
         ours, theirs = pair or trio.testing.memory_stream_pair()
-        self._clients.send_nowait(StreamTransport(theirs, "client", "node", 9404))
+        self.accept_over(StreamTransport(theirs, host, "node", 9404))
         return ours
+
+    def accept_over(self, transport: StreamTransport) -> None:
+        self._clients.send_nowait(transport)
 
     async def ask(self, request: bytes) -> str:
         """Everything that the server sends."""
@@ -54,11 +65,14 @@ async def everything(stream: trio.abc.ReceiveStream) -> str:
 
 @asynccontextmanager
 async def serving(
-    respond: Callable[[str], Awaitable[Response]], unsent_size_bytes_max: int = 1 << 20
+    respond: Callable[[Request], Awaitable[Response]],
+    unsent_size_bytes_max: int = 1 << 20,
+    refused: RefusedScrapes | None = None,
 ) -> AsyncIterator[Client]:
     client = Client()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(HttpServer(respond, unsent_size_bytes_max=unsent_size_bytes_max).serve, client)
+        server = HttpServer(respond, refused=refused, unsent_size_bytes_max=unsent_size_bytes_max)
+        nursery.start_soon(server.serve, client)
         yield client
         nursery.cancel_scope.cancel()
     assert client.closed
@@ -145,12 +159,26 @@ def test_a_health_check_is_answered_however_many_clients_are_slow(said: bytes) -
     run(main)
 
 
+@pytest.mark.parametrize("hosts", [("crowd",), ("crowd", "other crowd")])
+def test_a_client_far_away_keeps_its_place_whatever_a_crowd_elsewhere_does(hosts: tuple[str, ...]) -> None:
+    async def main() -> None:
+        async with serving(Endpoints(COLLECTORS, lambda: "").respond) as client:
+            far = client.connect(host="far")
+            for number in range(3 * CONNECTIONS_MAX):
+                client.connect(host=hosts[number % len(hosts)])
+                await trio.testing.wait_all_tasks_blocked()
+            await far.send_all(b"GET /healthz HTTP/1.1\r\n\r\n")
+            assert status(await everything(far)) == 200
+
+    run(main)
+
+
 def test_a_page_that_is_being_made_is_not_given_up_for_clients_that_say_nothing() -> None:
     async def main() -> None:
         made = trio.Event()
 
-        async def respond(path: str) -> Response:
-            if path == "/metrics":
+        async def respond(request: Request) -> Response:
+            if request.path == "/metrics":
                 await made.wait()
             return Response.text(200, "fine")
 
@@ -169,8 +197,8 @@ def test_a_page_that_is_being_made_is_not_given_up_for_clients_that_say_nothing(
 
 def test_if_all_wait_for_their_pages_the_oldest_is_given_up() -> None:
     async def main() -> None:
-        async def respond(path: str) -> Response:
-            if path == "/metrics":
+        async def respond(request: Request) -> Response:
+            if request.path == "/metrics":
                 await trio.sleep(3600)
             return Response.text(200, "fine")
 
@@ -217,8 +245,8 @@ def test_however_many_ask_for_metrics_one_is_made_at_a_time() -> None:
 
 def test_a_page_that_fails_is_answered_and_the_next_is_served(capsys: pytest.CaptureFixture[str]) -> None:
     async def main() -> None:
-        async def respond(path: str) -> Response:
-            if path == "/bug":
+        async def respond(request: Request) -> Response:
+            if request.path == "/bug":
                 raise KeyError("a bug")
             return Response.text(200, "fine")
 
@@ -233,7 +261,8 @@ def test_a_page_that_fails_is_answered_and_the_next_is_served(capsys: pytest.Cap
 def test_pages_that_nobody_reads_have_a_bound_in_bytes_and_their_oldest_readers_are_closed() -> None:
     size_bytes, shared = 1000, Response(200, [b"s" * 1000])
 
-    async def respond(path: str) -> Response:
+    async def respond(request: Request) -> Response:
+        path = request.path
         return shared if path == "/shared" else Response(200, [path[1:2].encode() * size_bytes])
 
     async def main() -> None:
@@ -257,3 +286,99 @@ async def is_closed(stream: trio.abc.SendStream) -> bool:
         except trio.BrokenResourceError:
             return True
     return False
+
+
+def basic(text: str) -> bytes:
+    return b"Authorization: Basic " + base64.b64encode(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected", "seconds"),
+    [
+        ([basic("scraper:sécret:x")], 200, 0),
+        ([b"Host: node", b"authorization:bAsIc  " + base64.b64encode("scraper:sécret:x".encode()) + b"  "], 200, 0),
+        ([], 401, 0),
+        ([basic("scraper:sécret:")], 401, 2),
+        ([basic("scraper:sécret:xy")], 401, 2),
+        ([basic("Scraper:sécret:x")], 401, 2),
+        ([basic("")], 401, 2),
+        ([b"Authorization: Basic"], 401, 2),
+        ([b"Authorization: Basic \xff\xfe"], 401, 2),
+        ([b"Authorization: Basic c2NyYXBlcg==!"], 401, 2),
+        ([b"Authorization: Bearer " + base64.b64encode("scraper:sécret:x".encode())], 401, 2),
+        ([basic("scraper:sécret:x"), basic("scraper:sécret:x")], 401, 0),
+        ([b"X-Authorization: " + basic("scraper:sécret:x")], 401, 0),
+    ],
+)
+def test_metrics_need_the_login_and_a_wrong_one_is_answered_late(
+    headers: list[bytes], expected: int, seconds: int
+) -> None:
+    async def main() -> None:
+        login = BasicLogin("scraper", "sécret:x")
+        endpoints = Endpoints(COLLECTORS, lambda: "", login, failure_delay_ms=2000)
+        async with serving(endpoints.respond) as client:
+            began = trio.current_time()
+            answer = await client.ask(b"\r\n".join([b"GET /metrics HTTP/1.1", *headers, b"", b""]))
+            assert (status(answer), trio.current_time() - began) == (expected, seconds)
+            assert ("\r\nWWW-Authenticate: Basic realm=" in answer) == (expected == 401)
+            assert ("up 1.0" in answer) == (expected == 200)
+            for path in (b"/healthz", b"/readyz", b"/"):
+                assert status(await client.ask(b"GET " + path + b" HTTP/1.1\r\n\r\n")) == 200
+
+    run(main)
+
+
+def test_a_password_is_in_no_log_line_and_no_repr(capsys: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        endpoints = Endpoints(COLLECTORS, lambda: "", BasicLogin("scraper", "expected-secret"))
+        async with serving(endpoints.respond) as client:
+            answer = await client.ask(b"GET /metrics HTTP/1.1\r\n" + basic("scraper:given-secret") + b"\r\n\r\n")
+            assert "secret" not in answer
+
+    run(main)
+    shown = "".join(capsys.readouterr()) + repr([BasicLogin("scraper", "expected-secret"), Request("/", "a", "secret")])
+    assert "scrape refused" in shown
+    assert "secret" not in shown
+
+
+def test_lines_about_who_is_refused_are_bounded() -> None:
+    """Handshakes that fail and wrong passwords count together; the next second says how many lines were left out."""
+
+    async def fails() -> Principal:
+        raise Disconnect("TLS handshake failed: it speaks none")
+
+    async def main() -> None:
+        refused = RefusedScrapes()
+        endpoints = Endpoints(COLLECTORS, lambda: "", BasicLogin("scraper", "secret"), refused=refused)
+        async with serving(endpoints.respond, refused=refused) as client:
+            for second in range(2):
+                for _ in range(20):
+                    ours, theirs = trio.testing.memory_stream_pair()
+                    client.accept_over(StreamTransport(theirs, "client", "node", 9404, fails))
+                    assert await everything(ours) == ""
+                    assert status(await client.ask(b"GET /metrics HTTP/1.1\r\n\r\n")) == 401
+                assert len(lines) == (second + 1) * LINES_OF_ADDRESS_MAX + second
+                await trio.sleep(1)
+
+    with capture_logs() as lines:
+        run(main)
+    assert {line["reason"] for line in lines if line["event"] == "scrape refused"} == {
+        "TLS handshake failed: it speaks none",
+        "no user and password",
+    }
+    assert [line["count"] for line in lines if line["event"] == "more scrapes refused"] == [40 - LINES_OF_ADDRESS_MAX]
+
+
+def test_a_handshake_that_fails_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    async def fails() -> Principal:
+        raise Disconnect("TLS handshake failed: it speaks none")
+
+    async def main() -> None:
+        async with serving(Endpoints(COLLECTORS, lambda: "").respond) as client:
+            ours, theirs = trio.testing.memory_stream_pair()
+            client.accept_over(StreamTransport(theirs, "client", "node", 9404, fails))
+            assert await everything(ours) == ""
+            assert status(await client.ask(b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
+
+    run(main)
+    assert "it speaks none" in "".join(capsys.readouterr())

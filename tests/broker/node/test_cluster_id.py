@@ -10,7 +10,7 @@ from support.controllers import image_of
 from minikafka.broker.node.cluster_id import choose_cluster_id, chosen_cluster_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.disks.checkpoint_files import read_properties
 from minikafka.storage.disks.memory_disk import MemoryDisk
 

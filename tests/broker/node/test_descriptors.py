@@ -11,16 +11,18 @@ from minikafka.broker.node.descriptors import (
     connections_max,
     open_files_max,
     raise_descriptor_limit,
+    strangers_max,
     tools_max,
 )
-from minikafka.controller.quorum.strangers import STRANGERS_MAX
 
 
 @pytest.mark.parametrize("limit", [256, 1024, 20_000, 1 << 20])
 def test_files_and_clients_leave_some_for_others(limit: int) -> None:
-    assert limit - open_files_max(limit) - connections_max(limit) - tools_max(limit) >= STRANGERS_MAX + 32
+    others = limit - open_files_max(limit) - connections_max(limit) - tools_max(limit)
+    assert others >= strangers_max(tools_max(limit)) + 32
     assert open_files_max(limit) <= FILES_MAX
     assert connections_max(limit) > limit // 3
+    assert 24 <= strangers_max(tools_max(limit)) <= 256
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,11 @@ from minikafka.broker.node.format import (
     format_directories,
 )
 from minikafka.broker.settings.node_config import NodeConfig, load_config
-from minikafka.controller.metadata.formatted_levels import read_formatted_levels
+from minikafka.controller.metadata.formatted_levels import Formatted, read_formatted
 from minikafka.controller.quorum.bootstrap_checkpoint import read_bootstrap_checkpoint
 from minikafka.controller.raft.voter_set import VoterEndpoint, VoterSet
 from minikafka.protocol.names import uuid_text
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.disks.checkpoint_files import read_properties
 from minikafka.storage.disks.disk import Disk, RealDisk
 from minikafka.storage.disks.memory_disk import MemoryDisk, PowerLoss
@@ -60,7 +60,7 @@ def formatted(
         disk,
         node,
         cluster_id,
-        levels=feature_levels(None, {}, voters=voters, fixed=False),
+        formatted=Formatted(feature_levels(None, {}, voters=voters, fixed=False)),
         voters=first_voters(node, voters, random),
         ignore_formatted=ignore_formatted,
         now_ms=1_795_000_000_000,
@@ -88,7 +88,7 @@ def test_a_controller_alone_is_the_first_voter() -> None:
     assert (voter.key.id, uuid_text(voter.key.directory_id)) == (1, found["directory.id"])
     assert voter.endpoints == (VoterEndpoint("CONTROLLER", "127.0.0.1", 9093),)
     assert read_bootstrap_checkpoint(disk, "/b") is None
-    assert read_formatted_levels(disk, "/a") == read_formatted_levels(disk, "/b")
+    assert read_formatted(disk, "/a") == read_formatted(disk, "/b")
     other = read_properties(disk, "/b/meta.properties")
     assert other is not None
     assert other["directory.id"] != found["directory.id"]
@@ -233,7 +233,7 @@ def test_an_interrupted_format_can_be_repeated() -> None:
         disk.crash()
         for directory in ("/a", "/b"):
             if disk.exists(f"{directory}/meta.properties"):
-                assert read_formatted_levels(disk, directory)
+                assert read_formatted(disk, directory).levels
                 assert (read_bootstrap_checkpoint(disk, directory) is not None) == (directory == "/a")
         formatted(disk, config(), ignore_formatted=True)
         assert read_properties(disk, "/b/meta.properties")

@@ -22,7 +22,7 @@ from minikafka.broker.settings.node_config import load_config
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.disks.memory_disk import MemoryDisk
 
 VERSION = 12
@@ -155,6 +155,7 @@ def test_a_node_says_what_it_is_where_it_serves_and_how_it_ended() -> None:
     first = start()
     assert [line["event"] for line in first] == [
         "node starting",
+        "every client that reaches this node is let in, without authentication",
         "elected leader of the quorum",
         "cluster created",
         "logs loaded",
@@ -163,7 +164,7 @@ def test_a_node_says_what_it_is_where_it_serves_and_how_it_ended() -> None:
         "stopping",
         "node stopped",
     ]
-    starting, created, ready, stopped = first[0], first[2], first[5], first[7]
+    starting, created, ready, stopped = first[0], first[3], first[6], first[8]
     assert (starting["version"], starting["node"]) == (__version__, 1)
     assert (starting["roles"], starting["directories"]) == (("broker", "controller"), ("/data",))
     assert (ready["listeners"], ready["cluster"]) == (["PLAINTEXT://node:9092"], created["cluster_id"])

@@ -10,6 +10,7 @@ from support.batches import encode_batch
 from minikafka.broker.partitions import batch_validation
 from minikafka.broker.partitions.batch_validation import (
     AT_ONCE_RECORDS,
+    BELIEVED_MS_MAX,
     MANY_RECORDS,
     NOT_THE_PRODUCERS,
     SCANNED_RECORDS_MAX,
@@ -303,6 +304,28 @@ def test_a_wrong_max_timestamp_is_corrected() -> None:
     batch = check(with_crc(data))
     assert batch.max_timestamp == NOW_MS + 2
     batch.check_crc()
+
+
+@pytest.mark.parametrize("count", [3, SCANNED_RECORDS_MAX, SCANNED_RECORDS_MAX + 1, 1000, 2 * RECORDS_AT_ONCE])
+@pytest.mark.parametrize("claimed", [0, NOW_MS - 1, NOW_MS + 10, NOW_MS + BELIEVED_MS_MAX + 100_000, 1 << 62])
+def test_the_max_timestamp_of_a_batch_of_any_size_is_that_of_its_records(claimed: int, count: int) -> None:
+    """As in Apache Kafka. The last record is the latest, by more than the first ones but for what is believed."""
+    latest = NOW_MS + BELIEVED_MS_MAX // 2
+    last = Record(count - 1, latest, b"k", b"v", ())
+    data = buffer(encode_batch([*records(count - 1, timestamp=NOW_MS + 20, value=b"v", headers=()), last]))
+    data[35:43] = claimed.to_bytes(8, "big")
+    batch = in_steps(with_crc(data))[0] if count > RECORDS_AT_ONCE else check(with_crc(data))
+    assert batch.max_timestamp == latest
+    batch.check_crc()
+
+
+def test_a_max_timestamp_like_those_of_the_first_records_is_believed() -> None:
+    """To look at each record of each large batch costs more than all else (DECISIONS 1)."""
+    data = buffer(encode_batch(records(SCANNED_RECORDS_MAX + 1, timestamp=NOW_MS)))
+    data[35:43] = (NOW_MS + BELIEVED_MS_MAX).to_bytes(8, "big")
+    assert check(with_crc(data)).max_timestamp == NOW_MS + BELIEVED_MS_MAX
+    data[35:43] = (NOW_MS + BELIEVED_MS_MAX + 1).to_bytes(8, "big")
+    assert check(with_crc(data)).max_timestamp == NOW_MS
 
 
 @pytest.mark.parametrize("codec", list(Codec))

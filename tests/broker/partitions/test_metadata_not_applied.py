@@ -31,7 +31,7 @@ from minikafka.controller.metadata.records import (
 from minikafka.controller.metadata.subscribers import notify
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
-from minikafka.storage.directories.data_directory import WrongDirectory
+from minikafka.storage.directories.directory_identity import WrongDirectory
 from minikafka.storage.logs.log_context import LogContext
 from minikafka.storage.steps import at_once
 

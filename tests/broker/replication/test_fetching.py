@@ -336,7 +336,7 @@ def test_a_consumers_session_without_news_looks_at_none_of_its_partitions(monkey
         topic = leader.image.topics[TOPIC]
         topic.partitions.extend(topic.partitions * (count - 1))
         others = World(replicas=(1,)).nodes[1].partition
-        monkeypatch.setattr(fetch, "_find", lambda cached, _: others if cached.partition else leader.partition)
+        monkeypatch.setattr(fetch, "_find", lambda cached, *_: others if cached.partition else leader.partition)
         request = consumer_asks(0)
         request.topics[0].partitions = [
             FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1000) for number in range(count)

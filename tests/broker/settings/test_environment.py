@@ -20,6 +20,7 @@ def test_variables_are_spelled_as_in_apache_kafkas_image() -> None:
             "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
             "MINIKAFKA_BOOTSTRAP_SERVER": "127.0.0.1:9092",
             "MINIKAFKA_CONTEXT": "prod",
+            "MINIKAFKA_COMMAND_CONFIG": "client.properties",
             "PATH": "/bin",
         }
     ) == {"listeners": "PLAINTEXT://:1", "log.dirs": "/b"}

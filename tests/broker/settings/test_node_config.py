@@ -74,6 +74,24 @@ def test_the_configuration_file_of_apache_kafka_works_unchanged() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("listener", "is_open"),
+    [
+        ("PLAINTEXT://127.0.0.1:9092", False),
+        ("PLAINTEXT://[::1]:9092", False),
+        ("PLAINTEXT://localhost:9092", False),
+        ("PLAINTEXT://:9092", True),
+        ("PLAINTEXT://0.0.0.0:9092", True),
+        ("PLAINTEXT://[::]:9092", True),
+        ("PLAINTEXT://192.0.2.1:9092", True),
+        ("PLAINTEXT://kafka.example:9092", True),
+    ],
+)
+def test_a_listener_without_authentication_that_others_reach_is_open(listener: str, *, is_open: bool) -> None:
+    names = [str(one) for one in config(listeners=listener, advertised_listeners="PLAINTEXT://h:1").open_listeners]
+    assert names == ([listener] if is_open else [])
+
+
 def test_a_data_directory_that_is_named_twice_counts_once() -> None:
     node = config(log_dirs="/a, /b,/a")
     assert node.log_dirs == ("/a", "/b")
@@ -132,7 +150,14 @@ REFUSED = [
     ("listeners=PLAINTEXT://h:65536,CONTROLLER://h:2", ["has an invalid port"]),
     ("listeners=INSIDE://h:1,CONTROLLER://h:2", ["No security protocol defined for listener INSIDE"]),
     ("listeners=CONTROLLER://h:2", ["must contain a listener for clients"]),
-    ("listeners=SSL://h:1,CONTROLLER://h:2", ["security protocol SSL of SSL is not supported"]),
+    (
+        "listeners=SASL_SSL://h:1,CONTROLLER://h:2",
+        ["GSSAPI (Kerberos) of the listener SASL_SSL is not supported (allowed: PLAIN, "],
+    ),
+    (
+        "listener.name.PlainText.ssl.client.auth=none",
+        ["listener.name.PlainText.ssl.client.auth: has no effect: the name of the listener must be in lower case"],
+    ),
     ("listener.security.protocol.map=PLAINTEXT:PLAIN", ["PLAINTEXT:PLAIN is not NAME:PROTOCOL"]),
     ("advertised.listeners=SSL://x:1", ["names must be among those of 'listeners' (allowed: PLAINTEXT)"]),
     ("advertised.listeners=PLAINTEXT://0.0.0.0:1", ["must not be the wildcard address 0.0.0.0"]),
@@ -149,8 +174,14 @@ REFUSED = [
         "inter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT",
         ["only one of this and security.inter.broker.protocol"],
     ),
-    ("security.inter.broker.protocol=SASL_SSL", ["security.inter.broker.protocol=SASL_SSL: there is no TLS or SASL"]),
-    ("security.inter.broker.protocol=SSL", ["there is no TLS or SASL between nodes yet (allowed: PLAINTEXT)"]),
+    (
+        "security.inter.broker.protocol=SSL",
+        ["security.inter.broker.protocol=SSL: must be an advertised listener (allowed: PLAINTEXT)"],
+    ),
+    (
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL",
+        ["GSSAPI (Kerberos) of the listener CONTROLLER is not supported (allowed: PLAIN, "],
+    ),
     (
         "controller.listener.names=CONTROLLER,SSL",
         ["must only contain names that appear in 'listeners' (allowed: PLAINTEXT, CONTROLLER)"],
@@ -204,10 +235,9 @@ def test_for_a_setting_of_a_topic_the_one_of_a_node_is_named() -> None:
 
 
 def test_settings_of_a_listener_are_known_and_ignored() -> None:
-    names = ["listener.name.inside.ssl.key.password", "listener.name.inside.plain.sasl.jaas.config"]
-    node = load_config(settings=dict.fromkeys(names, "secret"))
-    assert node.unknown == ()
-    assert node.ignored == tuple(sorted(names))
+    name = "listener.name.inside.num.network.threads"
+    node = load_config(settings={name: "3"})
+    assert (node.unknown, node.ignored) == ((), (name,))
 
 
 def test_options_override_the_environment_which_overrides_the_file() -> None:
@@ -281,25 +311,63 @@ def test_only_a_controller_joins_the_voters_by_itself() -> None:
     assert config(**settings, **names | listeners).flag("controller.quorum.auto.join.enable")
 
 
-@pytest.mark.parametrize("name", [*sorted(SECURITY_NAMES), "listener.name.x.ssl.keystore.location"])
-def test_no_setting_of_security_is_ignored_without_saying_that_the_node_is_open(name: str) -> None:
-    """Either the start is refused, or a warning says that every client is let in."""
-    for text in ("SSL", "SASL_SSL", "/x", "true", "1", "100", "0.9", "required", "a=b"):
+SECURITY_OF_LISTENERS = [
+    "listener.name.x.ssl.keystore.location",
+    "listener.name.x.ssl.keystore.key",
+    "listener.name.x.plain.sasl.jaas.config",
+]
+
+
+@pytest.mark.parametrize("name", [*sorted(SECURITY_NAMES), *SECURITY_OF_LISTENERS])
+def test_a_node_that_is_told_to_be_secure_is_secure_or_does_not_start(name: str) -> None:
+    """A setting is supported, or its default, or refuses the start with a sentence that has no secret."""
+    base = next(known for known in SECURITY_NAMES if name.endswith(known))
+    setting = NODE_SETTINGS[base]
+    for text in ("SSL", "SASL_SSL", "/secret", "true", "1", "100", "0.9", "required", "a=b", "PLAIN"):
+        refused = ""
         try:
-            node = load_config(settings={name: text})
-        except ConfigError:
-            continue
-        first, *_ = node.warnings()
-        assert "every client is let in" in first
-        assert name in first
-        assert not any("does not support" in one for one in node.warnings())
+            load_config(settings={name: text})
+        except ConfigError as error:
+            refused = str(error)
+        if refused:
+            assert name in refused
+            assert not setting.sensitive or text not in refused.replace(name, "")
+        else:
+            assert setting.supported or setting.parse(text) == setting.default
 
 
-def test_security_and_other_settings_are_told_apart() -> None:
-    node = load_config(settings={"ssl.keystore.location": "/x", "num.io.threads": "3"})
-    open_to_all, other = node.warnings()
-    assert "ssl.keystore.location" in open_to_all
-    assert other == "settings that minikafka does not support: num.io.threads"
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"authorizer.class.name": "com.acme.Authorizer"}, rf"no such authorizer \(allowed: {AUTHORIZER}\)"),
+        ({"authorizer.class.name": AUTHORIZER, "super.users": "User:a;bob"}, "'bob' is no principal: write User:bob"),
+        ({"allow.everyone.if.no.acl.found": "perhaps"}, "allow.everyone.if.no.acl.found"),
+        ({"early.start.listeners": "OUTSIDE"}, r"there is no listener OUTSIDE \(allowed: "),
+    ],
+)
+def test_what_an_authorizer_cannot_honour_is_refused(settings: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        load_config(settings=settings)
+
+
+def test_the_settings_of_an_authorizer_are_supported() -> None:
+    settings = {
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:admin;User:CN=a,O=b",
+        "allow.everyone.if.no.acl.found": "true",
+        "early.start.listeners": "plaintext",
+    }
+    node = load_config(settings=settings)
+    assert (node.ignored, node.unknown) == ((), ())
+
+
+def test_a_setting_of_security_with_its_default_starts() -> None:
+    assert load_config(settings={"authorizer.class.name": "", "sasl.kerberos.kinit.cmd": "/usr/bin/kinit"}).ignored == (
+        "sasl.kerberos.kinit.cmd",
+    )
 
 
 NUMBERS = [-(1 << 63), -(1 << 31), -(1 << 15), -2, -1, *range(6), (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1]
@@ -323,3 +391,63 @@ def test_an_unknown_codec_is_refused() -> None:
         "offsets.topic.compression.codec=5: Unknown compression type id (allowed: 0 is none, 1 is gzip, 2 is snappy, "
         "3 is lz4, 4 is zstd)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("metrics.listener=ftp://h:1", "metrics.listener=ftp://h:1: not an address"),
+        ("metrics.listener=https://h:65536", "metrics.listener=https://h:65536: not an address"),
+        ("metrics.listener=http://h:1\nmetrics.listener.username=u", "metrics.listener.password: is required"),
+        ("metrics.listener=http://h:1\nmetrics.listener.password=secret", "metrics.listener.username: is required"),
+        (
+            "metrics.listener=http://h:1\nmetrics.listener.username=u\nmetrics.listener.password=",
+            "metrics.listener.password: is required",
+        ),
+        (
+            "metrics.listener.username=u\nmetrics.listener.password=secret",
+            "metrics.listener.username: has no effect without metrics.listener",
+        ),
+        (
+            "metrics.listener=http://h:1\nmetrics.listener.username=u:v\nmetrics.listener.password=secret",
+            "metrics.listener.username: must have no colon",
+        ),
+        (
+            "metrics.listener=http://h:1\nlistener.name.metrics.ssl.keystore.key=secret",
+            "listener.name.metrics.ssl.keystore.key: has no effect unless metrics.listener begins with https://",
+        ),
+        (
+            "metrics.listener=https://h:1\nlistener.name.METRICS.ssl.keystore.key=secret",
+            "listener.name.METRICS.ssl.keystore.key: has no effect: the name of the listener must be in lower case",
+        ),
+        (
+            "metrics.listener=https://h:1\nlisteners=METRICS://:1\nlistener.security.protocol.map=METRICS:PLAINTEXT\n"
+            "inter.broker.listener.name=METRICS",
+            "metrics.listener=https://h:1: a listener of Kafka's protocol has the name METRICS",
+        ),
+    ],
+)
+def test_a_login_or_tls_of_metrics_that_is_not_whole_refuses_the_start(text: str, expected: str) -> None:
+    (problem,) = problems(text)
+    assert problem.startswith(expected)
+    assert "secret" not in problem
+
+
+@pytest.mark.parametrize(
+    ("given", "is_open"),
+    [
+        ({"metrics.listener": "http://127.0.0.1:1"}, False),
+        ({"metrics.listener": "http://:1"}, True),
+        ({"metrics.listener": "https://:1"}, True),
+        ({"metrics.listener": "https://:1", "ssl.client.auth": "required"}, True),  # It is not inherited.
+        ({"metrics.listener": "https://:1", "listener.name.metrics.ssl.client.auth": "required"}, False),
+        (
+            {"metrics.listener": "http://:1", "metrics.listener.username": "u", "metrics.listener.password": "secret"},
+            False,
+        ),
+    ],
+)
+def test_metrics_that_others_can_read_without_a_login_are_open(given: dict[str, str], *, is_open: bool) -> None:
+    node = load_config(settings=given)
+    assert [str(one) for one in node.open_listeners] == (["METRICS://:1"] if is_open else [])
+    assert "secret" not in repr(node.metrics_login)

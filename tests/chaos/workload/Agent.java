@@ -1,6 +1,6 @@
 // Kafka's own Java client, which does what its standard input says, line by line, and answers on its standard output.
 //
-//   java Agent BOOTSTRAP TRANSACTIONAL_ID GROUP TOPIC...      - for none; a consumer if there is a group, else a producer,
+//   java Agent PROPERTIES TRANSACTIONAL_ID GROUP TOPIC...     - for none; a consumer if there is a group, else a producer,
 //                                                            both if there is a transactional id as well
 //
 // send NUMBER TOPIC PARTITION KEY VALUE     later: sent NUMBER OFFSET, or failed NUMBER ERROR; KEY in Base64, or - for none
@@ -13,6 +13,7 @@
 // next member does not ask a leader of an earlier epoch, which would find the offset out of range.
 
 import java.io.BufferedReader;
+import java.io.FileReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.Base64;
@@ -20,6 +21,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -48,16 +50,22 @@ public class Agent implements ConsumerRebalanceListener {
         Runtime.getRuntime().halt(0);
     }
 
-    void start(String[] words) {
+    void start(String[] words) throws Exception {
+        Properties cluster = new Properties();
+        try (FileReader file = new FileReader(words[0])) { cluster.load(file); }
         Map<String, Object> writes = new HashMap<>(Map.of(
-            "bootstrap.servers", words[0], "request.timeout.ms", 3_000, "max.block.ms", 20_000, "linger.ms", 2,
+            "request.timeout.ms", 3_000, "max.block.ms", 20_000, "linger.ms", 2,
             "delivery.timeout.ms", 300_000, "key.serializer", BYTES + "Serializer",
             "value.serializer", BYTES + "Serializer"));
-        Map<String, Object> reads = Map.of(
-            "bootstrap.servers", words[0], "group.id", words[2], "isolation.level", "read_committed",
+        Map<String, Object> reads = new HashMap<>(Map.of(
+            "group.id", words[2], "isolation.level", "read_committed",
             "enable.auto.commit", false, "auto.offset.reset", "earliest", "request.timeout.ms", 3_000,
             "default.api.timeout.ms", 10_000, "session.timeout.ms", 6_000,
-            "key.deserializer", BYTES + "Deserializer", "value.deserializer", BYTES + "Deserializer");
+            "key.deserializer", BYTES + "Deserializer", "value.deserializer", BYTES + "Deserializer"));
+        for (String name : cluster.stringPropertyNames()) {
+            writes.put(name, cluster.getProperty(name));
+            reads.put(name, cluster.getProperty(name));
+        }
         boolean transactional = !words[1].equals("-"), member = !words[2].equals("-");
         if (member) {
             consumer = new KafkaConsumer<>(reads);

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import confluent_kafka as ck
+from support.logins import Login
 
 from chaos.checks.counted import count_of
 from chaos.history import (
@@ -55,8 +56,8 @@ class ConfluentRun(ThreadedRun):
     ENDS_A_LIFE = (ck.KafkaException,)
     MAY_HANG = True
 
-    def __init__(self, bootstrap: str, recorder: Recorder, seed: str, topic: str, partitions: int) -> None:
-        super().__init__(bootstrap, recorder, seed, topic, partitions)
+    def __init__(self, login: Login, recorder: Recorder, seed: str, topic: str, partitions: int) -> None:
+        super().__init__(login, recorder, seed, topic, partitions)
         self.done = {"records": 0, "transactions": 0, "aborted": 0, "reads": 0, "offsets": 0, "transformed": 0}
 
     def programs(self) -> list[Program]:
@@ -68,7 +69,7 @@ class ConfluentRun(ThreadedRun):
     def produce(self, name: str, process: str, chance: Random) -> None:
         """An idempotent producer."""
         producer = ck.Producer({
-            **COMMON, "bootstrap.servers": self.bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 2,
+            **COMMON, **self.login.confluent, "enable.idempotence": True, "acks": "all", "linger.ms": 2,
         })  # fmt: skip
         sending = Sending(self, producer, process, chance)
         while not self.stopping.wait(0.01):
@@ -114,7 +115,7 @@ class ConfluentRun(ThreadedRun):
 
     def _read(self, process: str, *, read_committed: bool) -> None:
         consumer = ck.Consumer({
-            **COMMON, "bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False,
+            **COMMON, **self.login.confluent, "group.id": "unused", "enable.auto.commit": False,
             "isolation.level": "read_committed" if read_committed else "read_uncommitted",
             "auto.offset.reset": "error",
         })  # fmt: skip
@@ -148,7 +149,7 @@ class ConfluentRun(ThreadedRun):
     def _transactional(self, name: str, process: str, chance: Random) -> Sending:
         """A producer with the name as its transactional id. Raises KafkaException."""
         producer = ck.Producer({
-            **COMMON, "bootstrap.servers": self.bootstrap, "transactional.id": name, "transaction.timeout.ms": 10_000,
+            **COMMON, **self.login.confluent, "transactional.id": name, "transaction.timeout.ms": 10_000,
             "linger.ms": 2,
         })  # fmt: skip
         producer.init_transactions(TIMEOUT_S)
@@ -267,7 +268,7 @@ class GroupMember:
         isolation = "read_committed" if self._read_committed else "read_uncommitted"
         strategy = chance.choice(("range", "range,roundrobin"))
         self._consumer = ck.Consumer({
-            **COMMON, "bootstrap.servers": run.bootstrap, "group.id": group, "enable.auto.commit": False,
+            **COMMON, **run.login.confluent, "group.id": group, "enable.auto.commit": False,
             "isolation.level": isolation, "auto.offset.reset": "earliest" if resets else "error",
             "session.timeout.ms": 6_000,
             "partition.assignment.strategy": strategy, "topic.metadata.refresh.interval.ms": 5_000,

@@ -12,7 +12,11 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
+
+from support.logins import Login
 
 from chaos.checks.counted import count_of
 from chaos.history import (
@@ -53,10 +57,12 @@ class JavaRun(ThreadedRun):
     ENDS_A_LIFE = (AgentEnded,)
 
     def __init__(
-        self, command: Sequence[str], bootstrap: str, recorder: Recorder, seed: str, topic: str, partitions: int
+        self, command: Sequence[str], login: Login, recorder: Recorder, seed: str, topic: str, partitions: int
     ) -> None:
-        super().__init__(bootstrap, recorder, seed, topic, partitions)
+        super().__init__(login, recorder, seed, topic, partitions)
         self.command = list(command)
+        self._folder = TemporaryDirectory()
+        self.properties = login.write(Path(self._folder.name, "client.properties"))
         self.done = {"records": 0, "transactions": 0, "aborted": 0, "reads": 0, "offsets": 0, "transformed": 0}
 
     def programs(self) -> list[Program]:
@@ -139,7 +145,7 @@ class Agent:
         self._sent: dict[str, Event] = {}
         self._next: dict[TopicPartition, int] = {}
         self._answers: queue.Queue[str] = queue.Queue()
-        words = [*run.command, run.bootstrap, transactional_id, group, run.partitions[0].topic]
+        words = [*run.command, str(run.properties), transactional_id, group, run.partitions[0].topic]
         self._jvm = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import trio
+from support.logins import Logins
 
 from chaos.history import Action, Event, Outcome, Recorder
 from chaos.workload.plan import Plan
@@ -35,7 +36,7 @@ class ClientProcess:
     recorder: Recorder
     random: Random
     seams: Seams
-    bootstrap: str
+    logins: Logins
     plan: Plan
     pace_s: float = 0.3
     patience_ms: int = 4000
@@ -88,17 +89,17 @@ class ClientProcess:
     def producer(self, **options: Any) -> Producer:
         """A producer whose records fail after three requests."""
         given = {**self._options(), "delivery_timeout_ms": 3 * self.patience_ms, "max_block_ms": 3 * self.patience_ms}
-        return Producer(self.bootstrap, seams=self.seams, **{**given, **options})
+        return Producer(seams=self.seams, **{**given, **self.logins.load.minikafka, **options})
 
     def consumer(self, **options: Any) -> Consumer:
         """A consumer, which asks for records once a second if there are none; half of them wait for a few batches."""
         given = {**self._options(), "fetch_max_wait_ms": 1000, "auto_commit_interval_ms": 1000}
         given["fetch_min_bytes"] = self.random.choice(FETCH_MIN_BYTES)
-        return Consumer(bootstrap_servers=self.bootstrap, seams=self.seams, **{**given, **options})
+        return Consumer(seams=self.seams, **{**given, **self.logins.load.minikafka, **options})
 
     def admin(self) -> Admin:
         """An admin client."""
-        return Admin(self.bootstrap, seams=self.seams, **self._options())
+        return Admin(seams=self.seams, **self._options(), **self.logins.admin.minikafka)
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 
 import trio
+from support.logins import Logins
 
 from chaos.history import Action, Event, Outcome, Recorder
 from chaos.workload.administration import create_topics
@@ -44,8 +45,8 @@ class Run:
         pace_s: The mean pause of a process between two operations.
     """
 
-    def __init__(self, bootstrap: str, brokers: int, seed: str, *, pace_s: float = 0.05) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, logins: Logins, brokers: int, seed: str, *, pace_s: float = 0.05) -> None:
+        self.logins = logins
         self.plan = Plan.of(brokers)
         self.recorder = ThreadsafeRecorder(time.monotonic_ns)
         self.seed = seed
@@ -58,7 +59,7 @@ class Run:
             self.recorder,
             random.Random(f"{self.seed}/{name}"),
             seams,
-            self.bootstrap,
+            self.logins,
             self.plan,
             pace_s=self.pace_s,
         )

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
+from support.logins import Login
+
 from chaos.history import Action, Outcome, Recorder
 from minikafka.protocol.names import TopicPartition
 
@@ -35,8 +37,8 @@ class ThreadedRun:
     MAY_HANG = False
     ENDS_A_LIFE: tuple[type[BaseException], ...] = ()
 
-    def __init__(self, bootstrap: str, recorder: Recorder, seed: str, topic: str, partitions: int) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, login: Login, recorder: Recorder, seed: str, topic: str, partitions: int) -> None:
+        self.login = login
         self.recorder = recorder
         self.seed = seed
         self.partitions = [TopicPartition(topic, index) for index in range(partitions)]

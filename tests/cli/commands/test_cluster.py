@@ -170,6 +170,37 @@ def test_a_block_that_cannot_start_leaves_nothing(
     assert (tmp_path / "new").exists() == was_ready
 
 
+@pytest.mark.parametrize("error", [None, ValueError("of the child")], ids=["returns", "raises"])
+def test_a_forked_process_that_leaves_the_block_leaves_the_nodes(one: LocalCluster, error: Exception | None) -> None:
+    """As a worker does that calls `sys.exit` within the block of its parent."""
+    node = one.pid(1)
+    child = os.fork()
+    if not child:
+        try:
+            one.__exit__(error and type(error), error, None)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert one.pid(1) == node
+    assert one.exit_code(1) is None
+    assert topics_of(one) == []
+
+
+def test_a_block_that_a_forked_process_has_entered_ends_its_nodes(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path / "forked", brokers=1)
+    child = os.fork()
+    if not child:
+        ended = False
+        try:
+            with cluster:
+                cluster.wait_ready()
+            ended = not cluster.running(1)
+        finally:
+            os._exit(0 if ended else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not cluster.running(1)
+
+
 def test_nodes_that_are_ready_are_known_to_have_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = LocalCluster(tmp_path, brokers=1)
     ready: list[bool] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.command_line import Minikafka
 
-from minikafka.cli.arguments.contexts import Contexts, write_contexts
+from minikafka.cli.arguments.contexts import Contexts, NamedCluster, write_contexts
 
 BASH = """
 eval "$SCRIPT"
@@ -36,7 +36,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["minikafka", "to"], "top topics"),
+        (["minikafka", "to"], "tokens top topics"),
         (["minikafka", "cluster", "st"], "status stop"),
         (["minikafka", "topics", "list", "--in"], "--internal"),
         (["minikafka", "topics", "list", "--context", "pro"], "prod prod-2"),
@@ -46,7 +46,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def test_bash(minikafka: Minikafka, environment: dict[str, str], words: list[str], expected: str) -> None:
     if shutil.which("bash") is None:
         pytest.skip("no bash")
-    write_contexts(Contexts({"prod": "a:1", "prod-2": "b:1", "test": "c:1"}))
+    write_contexts(Contexts({name: NamedCluster("a:1") for name in ("prod", "prod-2", "test")}))
     ran = minikafka("completion", "bash")
     assert ran.code == 0, ran
     script = BASH.format(words=" ".join(words), last=len(words) - 1)

@@ -40,6 +40,8 @@ PLACES = [name for name in LOOPS if name == "asyncio" or importlib.util.find_spe
 class Frames:
     """Keeps what is received."""
 
+    address = "broker:9092"
+
     def __init__(self, count: int) -> None:
         self.frames = FrameReader(100 * MIB)
         self.received: list[bytearray] = []
@@ -106,6 +108,7 @@ def test_a_stream_is_full_until_its_peer_has_read(loop: str) -> None:
             await reads.wait()
             await reader.readexactly(24 * MIB)
             all_read.set()
+            await reader.read()  # The end of the client.
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -121,6 +124,7 @@ def test_a_stream_is_full_until_its_peer_has_read(loop: str) -> None:
         await asyncio.wait_for(all_read.wait(), 60)
         assert (stream.is_full, receiver.libraries) == (False, ["asyncio"])
         stream.close()
+        assert stream.is_full
         server.close()
 
     LOOPS[loop](main())

@@ -218,7 +218,7 @@ async def test_an_old_broker_gets_a_version_that_it_supports() -> None:
     broker.serve = as_version_0  # type: ignore[method-assign]
     connection = await connect(network)
     assert versions == [4, 2]
-    assert connection.versions == {18: (0, 2)}
+    assert connection.offer.versions == {18: (0, 2)}
 
 
 async def test_connection_errors_name_the_address() -> None:

@@ -1,5 +1,7 @@
 """The outside world enters the client through `seams.py`, the two socket files and `blocking/`, and nowhere else.
 
+`security/daemon_calls.py` calls functions of the application that may never return.
+
 `user_code.py` has a variable of each thread, for `blocking/`."""
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ ALLOWED = {
     "connections/seams.py": {"os", "time", "sniffio"},
     "connections/asyncio_socket.py": {"asyncio", "sniffio"},
     "connections/trio_socket.py": {"trio", "socket"},
+    "security/tls_contexts.py": {"os", "tempfile"},  # Python's `ssl` reads private keys from files only.
     "blocking/consumer.py": {"threading"},
-    "blocking/loop_thread.py": {"threading", "asyncio", "sniffio"},
+    "blocking/loop_thread.py": {"threading", "asyncio", "sniffio", "time"},
     "blocking/blocking_client.py": {"os", "time"},
+    "security/daemon_calls.py": {"asyncio", "sniffio", "threading", "trio"},
     "user_code.py": {"threading"},  # What a thread of `blocking/` does with an error that ends the program.
 }
 WORLD = {"time", "asyncio", "trio", "sniffio", "threading", "socket", "uuid", "os", "subprocess", "tempfile", "shutil"}

@@ -21,6 +21,8 @@ MANY_BYTES = 24 << 20
 class RecordingReceiver:
     """Records frames and the loss of the connection."""
 
+    address = "broker:9092"
+
     def __init__(self) -> None:
         self.frames = FrameReader(1 << 30)
         self.got: list[bytes] = []
@@ -104,8 +106,22 @@ def test_the_receiver_is_notified_once_when_the_peer_closes() -> None:
         await peer.aclose()
         await receiver.news.wait()
         stream.write(b"after the end")
+        assert stream.is_full
 
     assert run(scenario).lost == ["the broker closed the connection"]
+
+
+def test_a_socket_that_fails_has_accepted_nothing() -> None:
+    async def scenario(stream: Stream, receiver: RecordingReceiver, peer: trio.SocketStream) -> None:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        await peer.aclose()
+        for _ in range(2):
+            stream.write(bytes(MANY_BYTES))
+            assert stream.is_full
+        await receiver.news.wait()
+
+    receiver = run(scenario)
+    assert (len(receiver.lost), receiver.sent) == (1, 0)
 
 
 def test_a_reset_is_reported_with_its_reason() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+import sys
+import warnings
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 from weakref import ref
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from minikafka.client import Consumer, ConsumerInterceptor, Producer, RecordDeserializationError, blocking
 from minikafka.client.going_on import AsyncIteration, Block, Iteration
@@ -184,3 +188,31 @@ async def test_an_async_iterator_ends_when_its_generator_does_and_is_gone_when_i
     await anext(left)
     del left
     assert gone() is None
+
+
+@pytest.mark.parametrize("interceptors", [(), (Interceptor(),)], ids=["plain", "intercepted"])
+@pytest.mark.parametrize("kind", ITERATORS)
+@pytest.mark.filterwarnings("error")
+async def test_a_loop_that_is_left_needs_no_event_loop_for_its_end(
+    minikafka_bootstrap: str, topic: str, kind: str, interceptors: Any
+) -> None:
+    """Trio warns of a generator that it would have to end."""
+    with warnings.catch_warnings():  # about what other tests have left
+        warnings.simplefilter("ignore")
+        gc.collect()
+    await send(minikafka_bootstrap, topic, b"0", b"1")
+    tracked = list[object]()
+    before = sys.get_asyncgen_hooks()
+    async with Consumer(
+        topic, bootstrap_servers=minikafka_bootstrap, auto_offset_reset="earliest", interceptors=interceptors
+    ) as consumer:
+        sys.set_asyncgen_hooks(firstiter=tracked.append, finalizer=before.finalizer)
+        try:
+            async for item in ITERATORS[kind](consumer):
+                assert values(item)
+                break
+            gc.collect()
+        finally:
+            sys.set_asyncgen_hooks(*before)
+        await checkpoint()
+    assert not tracked

@@ -80,7 +80,8 @@ def test_a_follower_sends_no_assignments() -> None:
         (UnknownMemberIdError(), ErrorAction.REJOIN_AS_NEW, State.UNJOINED, ""),
         (NotCoordinatorError(), ErrorAction.FIND_COORDINATOR, State.STABLE, "m"),
         (NetworkError(), ErrorAction.FIND_COORDINATOR, State.STABLE, "m"),
-        (GroupAuthorizationFailedError(), ErrorAction.FAIL, State.STABLE, "m"),
+        (GroupAuthorizationFailedError(), ErrorAction.REPORT, State.STABLE, "m"),
+        (InconsistentGroupProtocolError(), ErrorAction.FAIL, State.STABLE, "m"),
     ],
 )
 def test_reactions_to_errors(error: KafkaError, what: ErrorAction, state: State, member_id: str) -> None:

@@ -57,7 +57,7 @@ def fenced(cluster: ScriptedCluster) -> None:
 
 
 def ended(cluster: ScriptedCluster) -> None:
-    heartbeats(cluster, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    heartbeats(cluster, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     cluster.generation += 1
 
 

@@ -13,6 +13,7 @@ from minikafka.protocol.codec.schema import fields_of
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
     FencedMemberEpochError,
+    GroupAuthorizationFailedError,
     InvalidRegularExpressionError,
     KafkaError,
     NetworkError,
@@ -108,6 +109,7 @@ def test_a_pattern_replaces_names_and_names_replace_a_pattern() -> None:
         (NotCoordinatorError(), Reaction.FIND_COORDINATOR),
         (NetworkError("cut"), Reaction.FIND_COORDINATOR),
         (TopicAuthorizationFailedError(), Reaction.REPORT),
+        (GroupAuthorizationFailedError(), Reaction.REPORT),
         (InvalidRegularExpressionError(), Reaction.FAIL),
     ],
 )

@@ -27,8 +27,8 @@ JOINED_AGAIN = {
 """They say that the member is to join, be they retriable or not."""
 RETRIED = {False: JOINED_AGAIN, True: {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}}
 """By whether the protocol is the consumer protocol."""
-REPORTED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-"""Under the consumer protocol the member stays, reports it and goes on, as Kafka's client does."""
+REPORTED = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED}
+"""The member reports them and tries again, as Kafka's client does."""
 
 
 async def watch(consumer: Consumer, for_s: float) -> list[KafkaError]:
@@ -61,7 +61,7 @@ def test_it_is_raised_or_retried_with_a_word(kind: Any, caplog: pytest.LogCaptur
             waits = [one.getMessage() for one in caplog.records if "still waiting" in one.getMessage()]
             if code in JOINED_AGAIN and kind is HeartbeatRequest:
                 assert not errors  # it joins each time, with success
-            elif is_new and code is REPORTED:
+            elif code in REPORTED:
                 assert {one.code for one in errors} == {code}
                 assert len(errors) > 4
             elif code in retried or error_for(code).retriable:
@@ -71,7 +71,7 @@ def test_it_is_raised_or_retried_with_a_word(kind: Any, caplog: pytest.LogCaptur
                 assert [one.code for one in errors] == [code]
                 assert any("records: the membership of group 'g' has ended" in one for one in waits), waits
             assert len(cluster.of(kind)) <= 100, "retried without a pause"
-            if not errors or (is_new and code is REPORTED):
+            if not errors or code in REPORTED:
                 cluster.mend()
                 await watch(consumer, 2)
                 cluster.append(TP)

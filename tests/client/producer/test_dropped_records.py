@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from support.fake_network import FakeNetwork
 
-from minikafka.client import Producer, blocking
+from minikafka.client import Producer, ProducerInterceptor, RecordMetadata, blocking
 from minikafka.client.blocking import BlockingDelivery
 from minikafka.protocol.errors import MessageTooLargeError, NetworkError
 from minikafka.protocol.messages.metadata import MetadataRequest
@@ -113,6 +113,40 @@ def test_the_error_does_not_grow_with_each_look() -> None:
                 delivery.result()
             lengths.add(len(raised.traceback))
         assert len(lengths) == 1
+
+
+class SendsAgain(ProducerInterceptor):
+    """Sends each record that has failed again, as long as the test has not given up."""
+
+    def __init__(self) -> None:
+        self.producer: blocking.Producer | None = None
+        self.deliveries: list[BlockingDelivery] = []
+        self.tries_left = 50_000
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        if error is not None and self.producer is not None and self.tries_left:
+            self.tries_left -= 1
+            self.deliveries.append(self.producer.send("slow", b"again"))
+
+
+def test_dropping_records_ends_though_each_is_sent_again(caplog: pytest.LogCaptureFixture) -> None:
+    again, count = SendsAgain(), 100
+    options: dict[str, Any] = {"interceptors": [again], "enable_idempotence": False}
+
+    def program() -> None:
+        with blocking.Producer("a:1", seams=silent().seams(), **options) as producer:
+            again.producer = producer
+            for number in range(count):
+                producer.send("slow", b"%d" % number)
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        program()
+    assert again.tries_left
+    for delivery in again.deliveries:
+        with pytest.raises((NetworkError, RuntimeError), match="closed"):
+            delivery.result()
+    assert f"undelivered records: {count}: left by ValueError" in "".join(lines(caplog))
 
 
 @pytest.mark.anyio

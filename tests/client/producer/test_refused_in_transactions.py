@@ -1,4 +1,7 @@
-"""A blocking `send` has returned before its record is refused: the transaction is not committed without the record."""
+"""A record that is refused fails its transaction, as with Kafka's client: it is not committed without the record.
+
+A blocking `send` has returned before its record is refused; of an async one the caller has seen the error.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,20 @@ from typing import Any
 import pytest
 from support.transaction_broker import TransactionBroker
 
-from minikafka.client import blocking
-from minikafka.client.producer.transaction_state import AbortableTransactionError, TransactionState
-from minikafka.protocol.errors import KafkaError, MessageTooLargeError, UnknownTopicOrPartitionError
+from minikafka.client import Producer, blocking
+from minikafka.client.producer.transaction_state import (
+    AbortableTransactionError,
+    FatalTransactionError,
+    TransactionState,
+)
+from minikafka.protocol.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidTopicError,
+    KafkaError,
+    MessageTooLargeError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
 
 Record = dict[str, Any]
 GOOD: Record = {"topic": "t", "value": b"good"}
@@ -29,6 +43,8 @@ PLACES: dict[str, Callable[[Record], list[Record]]] = {
     "amid": lambda one: [GOOD, one, GOOD],
     "twice": lambda one: [GOOD, one, one],
 }
+AT_THE_CALL = ("too large", "no such topic", "no such partition")
+"""Those that fail a transaction also where `send` raises them; the errors of a partitioner do not."""
 versions = pytest.mark.parametrize("version", [1, 2])
 
 
@@ -38,10 +54,15 @@ def partitioner(topic: str, key: bytes | None, value: bytes | None, count: int) 
     return "nonsense" if key == b"nonsense" else 0
 
 
-def producer_of(broker: TransactionBroker) -> blocking.Producer:
-    return blocking.Producer(
-        "a:1", transactional_id="x", max_block_ms=200, partitioner=partitioner, seams=broker.network.seams()
-    )
+def options_of(broker: TransactionBroker, what: str = "no such topic") -> dict[str, Any]:
+    """Only a topic that does not exist is waited for; what else takes a moment has time on a busy machine."""
+    limit_ms = 400 if what == "no such topic" else 20_000
+    seams = broker.network.seams()
+    return {"transactional_id": "x", "max_block_ms": limit_ms, "partitioner": partitioner, "seams": seams}
+
+
+def producer_of(broker: TransactionBroker, what: str = "") -> blocking.Producer:
+    return blocking.Producer("a:1", **options_of(broker, what))
 
 
 def send_all(producer: blocking.Producer, records: list[Record]) -> None:
@@ -59,7 +80,7 @@ def reasons(error: BaseException) -> set[type[BaseException]]:
 @pytest.mark.parametrize("what", REFUSED)
 def test_the_block_aborts_the_transaction_and_the_next_one_commits(what: str, place: str, version: int) -> None:
     broker, (record, reason) = TransactionBroker(version=version), REFUSED[what]
-    with producer_of(broker) as producer:
+    with producer_of(broker, what) as producer:
         with pytest.raises(AbortableTransactionError) as raised, producer.transaction():
             send_all(producer, PLACES[place](record))
         assert reason in reasons(raised.value)
@@ -73,7 +94,7 @@ def test_the_block_aborts_the_transaction_and_the_next_one_commits(what: str, pl
 @pytest.mark.parametrize("what", REFUSED)
 def test_neither_are_the_offsets_of_its_input(what: str) -> None:
     broker = TransactionBroker()
-    with producer_of(broker) as producer:
+    with producer_of(broker, what) as producer:
         producer.begin()
         producer.send(**REFUSED[what][0])
         try:
@@ -89,7 +110,7 @@ def test_neither_are_the_offsets_of_its_input(what: str) -> None:
 @pytest.mark.parametrize("what", REFUSED)
 def test_an_application_that_looked_at_the_error_cannot_commit_either(what: str) -> None:
     broker, (record, reason) = TransactionBroker(), REFUSED[what]
-    with producer_of(broker) as producer:
+    with producer_of(broker, what) as producer:
         producer.begin()
         with pytest.raises(reason):
             producer.send(**record).result()
@@ -120,3 +141,70 @@ def test_a_commit_of_which_the_coordinator_may_know_goes_on() -> None:
     state.refused(KafkaError("sent by another thread afterwards"))
     state.begin(version2=True)
     state.check_open()
+
+
+@versions
+@pytest.mark.anyio
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("what", REFUSED)
+async def test_the_error_of_an_async_send_fails_the_transaction(what: str, version: int, *, many: bool) -> None:
+    broker, (record, reason) = TransactionBroker(version=version), REFUSED[what]
+    if many:
+        record = {name: one for name, one in record.items() if name not in ("value", "key")} | {
+            "values": [record["value"]],
+            "keys": [record.get("key")],
+        }
+    async with Producer("a:1", **options_of(broker, what)) as producer:
+        await producer.begin()
+        await producer.send(**GOOD)
+        with pytest.raises(reason):
+            await (producer.send_many if many else producer.send)(**record)
+        if what in AT_THE_CALL:
+            with pytest.raises(AbortableTransactionError) as raised:
+                await producer.send(**GOOD)
+            assert reason in reasons(raised.value)
+            with pytest.raises(AbortableTransactionError):
+                await producer.commit()
+            await producer.abort()
+            await producer.begin()
+            await producer.send(**GOOD)
+        await producer.commit()
+    assert broker.ends.count(True) == 1  # of the transaction that was begun again, or of the one that goes on
+
+
+@pytest.mark.anyio
+async def test_looking_for_partitions_in_vain_does_not_touch_the_transaction() -> None:
+    broker = TransactionBroker()
+    async with Producer("a:1", **options_of(broker)) as producer, producer.transaction():
+        await producer.send(**GOOD)
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await producer.partitions_for("u")
+    assert broker.ends == [True]
+
+
+@pytest.mark.parametrize("error", [ClusterAuthorizationFailedError("no"), UnsupportedVersionError("no")])
+def test_what_no_transaction_can_overcome_ends_the_producer(error: KafkaError) -> None:
+    state = TransactionState("x", timeout_ms=60_000, now=lambda: 0.0)
+    state.begin(version2=True)
+    state.refused(error)
+    with pytest.raises(FatalTransactionError):
+        state.abort()
+
+
+@pytest.mark.anyio
+async def test_an_impossible_name_of_a_topic_fails_the_transaction() -> None:
+    async with Producer("a:1", **options_of(TransactionBroker(), "")) as producer:
+        await producer.begin()
+        with pytest.raises(InvalidTopicError):
+            await producer.send("a b", b"")
+        with pytest.raises(AbortableTransactionError):
+            await producer.commit()
+
+
+def test_an_impossible_name_of_a_topic_fails_the_transaction_of_a_blocking_producer() -> None:
+    with producer_of(TransactionBroker()) as producer:
+        producer.begin()
+        with pytest.raises(InvalidTopicError):
+            producer.send("a b", b"")
+        with pytest.raises(AbortableTransactionError):
+            producer.commit()

@@ -1,4 +1,4 @@
-"""The active controller: broker sessions, fencing, and waiting for brokers to apply a new topic."""
+"""The active controller: broker sessions, fencing, waiting for brokers to apply a new topic, the end of tokens."""
 
 from itertools import pairwise
 
@@ -6,7 +6,9 @@ import trio
 from support.quorum import Controllers, create, heartbeat, register, run
 
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.security.access import Access, Principal
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 
@@ -139,3 +141,29 @@ def test_producer_ids_are_never_allocated_twice_by_any_node() -> None:
         assert all(second.first >= first.first + first.size for first, second in pairwise(blocks))
 
     run(scenario)
+
+
+def test_tokens_that_have_ended_are_removed_also_by_the_next_active_controller() -> None:
+    alice = Access(None, Principal("User", "alice"), "10.0.0.1", "app")
+
+    async def scenario(cluster: Controllers) -> None:
+        await cluster.start(1, 2, 3)
+        leader = await cluster.leader()
+        other = next(node_id for node_id in (1, 2, 3) if node_id != leader.node_id)
+        tokens = []
+        for lifetime_s in (8, 18, 1000):
+            request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=lifetime_s * 1000)
+            made = await cluster[other].handle(request, 3, alice)
+            assert (made.principal_name, made.token_requester_principal_name) == ("alice", "alice")
+            tokens.append(made.token_id)
+        assert list(cluster[other].image.tokens) == tokens
+        await trio.sleep(7)
+        assert list(cluster[other].image.tokens) == tokens
+        await trio.sleep(5)
+        assert list(cluster[other].image.tokens) == tokens[1:]
+        await cluster.kill(leader.node_id)
+        await trio.sleep(14)
+        assert list((await cluster.leader()).controller.image.tokens) == tokens[2:]
+
+    settings = {"delegation.token.secret.key": "secret", "delegation.token.expiry.check.interval.ms": "5000"}
+    run(scenario, given=settings)

@@ -6,13 +6,14 @@ from dataclasses import fields
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
 from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded, copy_image
-from minikafka.controller.decisions.decision import Decision
+from minikafka.controller.decisions.decision import RECORDS_MAX, Decision
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.records import FeatureRecord, Record
+from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, Record, TopicRecord
 from minikafka.controller.raft.raft import NotLeader
-from minikafka.protocol.errors import InvalidRequestError, KafkaStorageError
+from minikafka.protocol.errors import InvalidRequestError, KafkaStorageError, UnknownServerError
 from minikafka.protocol.records.batch import batches
 
 
@@ -41,7 +42,7 @@ class Bench:
                 self.replies[name] = (await self.term.submit(decide)).reply
             except TermEnded as error:
                 self.replies[name] = error.certain
-            except InvalidRequestError as error:
+            except (InvalidRequestError, UnknownServerError) as error:
                 self.replies[name] = error
 
         self.nursery.start_soon(wait)
@@ -223,3 +224,73 @@ def test_a_leader_that_cannot_append_stops_unless_it_may_refuse() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         trio.run(main)
     assert caught.group_contains(KafkaStorageError)
+
+
+LARGE = 3 << 20
+
+
+def large(number: int, size: int = LARGE) -> Record:
+    return ConfigRecord(2, f"t{number}", "name", "x" * size)
+
+
+@pytest.mark.parametrize(
+    ("records", "text", "events"),
+    [
+        ([FeatureRecord("fine", 1), TopicRecord(bytes(16), "\ud800")], "", ["decision failed"]),
+        ([large(number) for number in range(3)], "have more than 8388608 bytes together", []),
+    ],
+    ids=["text", "size"],
+)
+def test_a_decision_that_cannot_be_encoded_fails_alone_and_changes_nothing(
+    records: list[Record], text: str, events: list[str]
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        seen: list[Image] = []
+
+        def decide(name: str, records: list[Record]) -> Callable[[Image], Decision[str]]:
+            def decide(image: Image) -> Decision[str]:
+                seen.append(copy_image(image))
+                return Decision(records, name)
+
+            return decide
+
+        with capture_logs() as lines:
+            for name, changes in (("before", [FeatureRecord("a", 1)]), ("bad", records), ("after", [])):
+                bench.submit(name, decide(name, [*changes]))
+                await trio.testing.wait_all_tasks_blocked()
+        assert isinstance(bench.replies["bad"], UnknownServerError)
+        assert text in str(bench.replies["bad"])
+        assert [line["event"] for line in lines] == events
+        assert seen[2] == seen[1], "the next decision is made as if the bad one had never been"
+        assert seen[2].features == {"a": 1}
+        bench.term.applied(bench.end_offset)
+        bench.submit("later", decide("later", [FeatureRecord("b", 1)]))
+        await trio.testing.wait_all_tasks_blocked()
+        bench.term.applied(bench.end_offset)
+        await trio.testing.wait_all_tasks_blocked()
+        assert {name for name, reply in bench.replies.items() if reply == name} == {"before", "after", "later"}
+        assert bench.end_offset == 12
+
+    run(scenario)
+
+
+def test_one_write_has_the_bytes_of_one_large_decision_at_most_and_of_another() -> None:
+    async def scenario(bench: Bench) -> None:
+        for number in range(9):
+            bench.submit(f"{number}", lambda image, number=number: Decision([large(number)], f"{number}"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert bench.appended == 3
+        assert bench.end_offset == 19
+
+    run(scenario)
+
+
+def test_the_controllers_own_decisions_of_many_records_are_not_limited_in_bytes() -> None:
+    records: list[Record] = [large(number, size=1000) for number in range(RECORDS_MAX + 1)]
+
+    async def scenario(bench: Bench) -> None:
+        bench.submit("fencing", lambda image: Decision(records, "fencing"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert bench.appended == 1
+
+    run(scenario)

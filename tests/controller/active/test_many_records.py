@@ -32,6 +32,7 @@ from minikafka.controller.metadata.records import (
     ScramRecord,
     TopicRecord,
 )
+from minikafka.controller.metadata.snapshot_encoding import encode_snapshot, snapshot_content, snapshot_records
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP, PARTITIONS_IN_A_STEP, RECORDS_IN_A_STEP
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.error_codes import ErrorCode
@@ -45,7 +46,8 @@ from minikafka.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from minikafka.protocol.records.batch import batches
+from minikafka.protocol.records.batch import batches, parse_header
+from minikafka.protocol.records.record import CorruptRecords
 
 MANY = 9_000
 
@@ -239,7 +241,7 @@ def test_others_run_after_decisions_that_may_have_taken_a_step_together(elements
             for number in range(6):
                 nursery.start_soon(queue.submit, lambda image, number=number: in_steps_of(number), elements)
             await trio.testing.wait_all_tasks_blocked()
-            steps, decided = taken(queue.deciding(await queue.next(), Image()))
+            steps, decided = taken(queue.deciding(await queue.next(), Image(), 0))
             assert (steps, len(decided)) == (pauses, 6)
             for pending in decided:
                 pending.done.set()
@@ -257,7 +259,7 @@ def test_decisions_are_written_even_if_requests_without_a_record_keep_coming() -
                 await trio.testing.wait_all_tasks_blocked()
 
             await submit()
-            deciding = queue.deciding(await queue.next(), Image())
+            deciding = queue.deciding(await queue.next(), Image(), 0)
             for _ in range(QUEUE_MAX):
                 await submit()
                 next(deciding)
@@ -270,11 +272,49 @@ def test_decisions_are_written_even_if_requests_without_a_record_keep_coming() -
 
 def test_records_are_encoded_in_steps() -> None:
     records: list[Record] = [FeatureRecord("x", number) for number in range(MANY)]
-    steps, encoded = taken(metadata_log.encoding_decisions([[], records, records], 7))
-    assert steps == 2 * MANY // RECORDS_IN_A_STEP
-    assert encoded == 2 * metadata_log.encode_decision(records, 7)
-    small = records[: RECORDS_IN_A_STEP - 1]
-    assert taken(metadata_log.encoding_decisions([small] * 10, 7))[0] == 9
+    steps, encoded = taken(metadata_log.encoding_decision(records, 7, None))
+    assert steps == MANY // RECORDS_IN_A_STEP
+    assert encoded == metadata_log.encode_decision(records, 7)
+    assert taken(metadata_log.encoding_decision([], 7, None)) == (0, b"")
+
+
+def large_records() -> list[Record]:
+    return [ConfigRecord(2, "t", f"name-{number}", "x" * (1 << 20)) for number in range(8)]
+
+
+def test_large_records_are_encoded_in_more_steps() -> None:
+    assert taken(metadata_log.encoding_decision(large_records(), 7, None))[0] >= 2
+
+
+def test_records_are_decoded_in_steps() -> None:
+    records: list[Record] = [FeatureRecord("x", number) for number in range(MANY)]
+    batch = parse_header(metadata_log.encode_decision(records, 7))
+    assert taken(metadata_log.decoded_records(batch)) == (MANY // RECORDS_IN_A_STEP, records)
+
+
+def test_the_end_of_a_decision_is_not_looked_at_in_the_first_step() -> None:
+    records: list[Record] = [FeatureRecord("x", number) for number in range(MANY)]
+    decoding = metadata_log.decoded_records(parse_header(metadata_log.encode_decision(records, 7)[:-1] + b"x"))
+    next(decoding)
+    with pytest.raises(CorruptRecords):
+        taken(decoding)
+
+
+def test_large_records_are_decoded_in_more_steps() -> None:
+    batch = parse_header(metadata_log.encode_decision(large_records(), 7))
+    steps, decoded = taken(metadata_log.decoded_records(batch))
+    assert steps >= 2
+    assert decoded == large_records()
+
+
+def test_large_records_of_a_snapshot_are_encoded_and_decoded_in_more_steps() -> None:
+    few = taken(snapshot_content(large_records()[:1]))[0]
+    steps, content = taken(snapshot_content(large_records()))
+    assert steps >= few + 2
+    of_checks, _ = taken(snapshot_records(encode_snapshot(large_records()[:1])))
+    steps, decoded = taken(snapshot_records(content))
+    assert steps >= of_checks + 2
+    assert decoded == large_records()
 
 
 LINES = range(5 * LINES_IN_A_STEP)

@@ -9,6 +9,7 @@ from support.images import name_of, static
 from minikafka.controller.decisions import forwarding_rules
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.request_table import DECISIONS
+from minikafka.controller.security.access import Access
 from minikafka.protocol.messages import alter_configs as replacing
 from minikafka.protocol.messages import incremental_alter_configs as altering
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
@@ -20,6 +21,16 @@ TOPIC, BROKER, LOGGER = 2, 4, 8
 def split_of(nodes: "Nodes", request: Any) -> forwarding_rules.Split:
     context = Context(static(2), Random(0), 1, nodes.levels)
     return at_once(forwarding_rules.splitting(nodes.cluster.image, request, context))
+
+
+class Nothing:
+    """An authorizer that allows nothing."""
+
+    def allows(self, *asked: object, log_denied: bool) -> bool:
+        return False
+
+    def allows_any(self, *asked: object) -> bool:
+        return False
 
 
 class Nodes:
@@ -172,6 +183,16 @@ def test_at_a_controller_the_last_entry_of_a_config_counts_and_null_deletes_it()
         assert [name_of(one.error_code) for one in response.responses] == ["NONE"]
         configs.append(dict(nodes.cluster.image.config(TOPIC, "t")))
     assert configs == [{"flush.ms": "6", "segment.ms": "8"}, {"segment.ms": "8"}]
+
+
+def test_at_a_controller_the_client_is_authorized_before_the_id_of_a_broker_is_looked_at() -> None:
+    resources = [altering.AlterConfigsResource(resource_type=BROKER, resource_name="x", configs=[])]
+    request = altering.IncrementalAlterConfigsRequest(resources=resources, validate_only=True)
+    refused = Access(authorizer=Nothing())
+    for access, error in ((Access(), "INVALID_REQUEST"), (refused, "CLUSTER_AUTHORIZATION_FAILED")):
+        context = Context(static(1), Random(0), 1, forwarded=True, access=access)
+        split = at_once(forwarding_rules.splitting_at_controller(Nodes().cluster.image, request, context))
+        assert [name_of(one.error_code) for one in split.merge(None).responses] == [error]
 
 
 def test_values_are_validated_by_the_deciding_node() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import math
 from typing import Any
 
 import pytest
@@ -66,7 +67,6 @@ REFUSED: dict[str, quotas.RequestEntryData] = {
     "an empty name": entry([("user", "")], ("producer_byte_rate", 1.0)),
     "an unknown key": entry([("user", "u")], ("no_such_rate", 1.0)),
     "zero": entry([("user", "u")], ("producer_byte_rate", 0.0)),
-    "not a number": entry([("user", "u")], ("producer_byte_rate", float("nan"))),
     "a part of a byte": entry([("user", "u")], ("producer_byte_rate", 1.5)),
     "more than 64 bits": entry([("user", "u")], ("producer_byte_rate", 1e19)),
     "a key twice": entry([("user", "u")], ("producer_byte_rate", 1.0), ("producer_byte_rate", 2.0)),
@@ -92,6 +92,12 @@ def test_invalid_quotas_are_rejected(asked: quotas.RequestEntryData) -> None:
 )
 def test_connection_rates_of_ip_addresses_can_be_limited(address: str | None) -> None:
     assert alter(cluster(), entry([("ip", address)], ("connection_creation_rate", 5.0))) == ["NONE"]
+
+
+@pytest.mark.parametrize("value", [math.nan, 2.0**63])
+def test_what_is_not_a_number_and_the_largest_number_are_quotas(value: float) -> None:
+    """As recorded in `quotas-of-large-numbers`."""
+    assert alter(cluster(), entry([("user", "u")], ("producer_byte_rate", value))) == ["NONE"]
 
 
 def test_a_duplicate_entity_gets_one_error_and_its_first_entry_is_in_force() -> None:

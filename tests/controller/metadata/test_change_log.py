@@ -8,19 +8,24 @@ import pytest
 import structlog.testing
 from support.images import broker, cluster, three_brokers, topic_id, with_topic
 
+from minikafka.controller.metadata.acl import Acl
 from minikafka.controller.metadata.change_log import HIDDEN, NAMES_MAX, MetadataChanges
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import (
+    AclRecord,
     BrokerChange,
     ClientQuotaRecord,
     ClusterRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureRecord,
     PartitionChange,
     PartitionRecord,
     ProducerIdsRecord,
     Record,
+    RemoveAcl,
     RemoveBroker,
+    RemoveDelegationToken,
     RemoveScram,
     RemoveTopic,
     ScramRecord,
@@ -128,6 +133,10 @@ def test_the_life_of_a_broker() -> None:
     assert logged(image, BrokerChange(1, 0, fenced=True)) == [], "the session that timed out was logged"
 
 
+ACL = Acl(2, "team-", 4, "User:alice", "*", 3, 3)
+TOKEN = DelegationTokenRecord("an-id", ("User", "alice"), ("User", "bob"), (), 1, 3, 2)
+
+
 def test_changed_settings_and_quotas_are_logged_without_secrets() -> None:
     lines = logged(
         cluster(),
@@ -139,6 +148,10 @@ def test_changed_settings_and_quotas_are_logged_without_secrets() -> None:
         FeatureRecord("transaction.version", 1),
         ScramRecord("alice", 1, b"salt", b"open sesame", b"", 4096),
         RemoveScram("alice", 1),
+        AclRecord(ACL),
+        RemoveAcl(ACL),
+        TOKEN,
+        RemoveDelegationToken("an-id"),
     )
     assert "sesame" not in repr(lines)
     assert lines[0]["settings"] == {
@@ -148,7 +161,10 @@ def test_changed_settings_and_quotas_are_logged_without_secrets() -> None:
         "my.plugin.password": None,
     }
     events = ["settings changed", "quotas changed", "feature level changed", "credential changed", "credential deleted"]
+    events += ["acl created", "acl deleted", "delegation token changed", "delegation token removed"]
     assert [line["event"] for line in lines] == events
+    assert (lines[-2]["token"], lines[-2]["owner"]) == ("an-id", "User:alice")
+    assert lines[-3]["acl"] == "ALLOW READ on PREFIXED TOPIC team- to User:alice from *"
 
 
 def test_what_nobody_asks_for_is_not_logged() -> None:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from minikafka.controller.decisions.bootstrap_records import bootstrap
-from minikafka.controller.metadata.formatted_levels import read_formatted_levels, write_formatted_levels
+from minikafka.controller.metadata.formatted_levels import Formatted, read_formatted, write_formatted
 from minikafka.controller.metadata.records import FeatureRecord
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.storage.disks.checkpoint_files import BrokenCheckpoint
@@ -42,13 +42,13 @@ def disk_with(data: bytes) -> MemoryDisk:
 
 
 def test_kafkas_levels_are_read() -> None:
-    assert read_formatted_levels(disk_with(KAFKAS), "/data") == LEVELS
+    assert read_formatted(disk_with(KAFKAS), "/data") == Formatted(LEVELS)
 
 
 def test_ours_are_those_of_kafka_but_for_the_times() -> None:
     disk = disk_with(b"")
-    write_formatted_levels(disk, "/data", LEVELS, now_ms=1_795_000_000_000)
-    assert read_formatted_levels(disk, "/data") == LEVELS
+    write_formatted(disk, "/data", Formatted(LEVELS), now_ms=1_795_000_000_000)
+    assert read_formatted(disk, "/data") == Formatted(LEVELS)
     found = disk.read_bytes(PATH)
     assert len(found) == len(KAFKAS)
     records = slice(KAFKAS.index(b"\x3a\x00\x00\x00\x01\x2e"), KAFKAS.index(b"transaction.version") + 23)
@@ -56,19 +56,19 @@ def test_ours_are_those_of_kafka_but_for_the_times() -> None:
 
 
 def test_a_directory_without_the_file_has_none() -> None:
-    assert read_formatted_levels(MemoryDisk(Random(0)), "/data") == {}
+    assert read_formatted(MemoryDisk(Random(0)), "/data") == Formatted()
 
 
 @pytest.mark.parametrize("end", [0, 60, -1, -75])
 def test_a_file_without_its_end_is_refused(end: int) -> None:
     with pytest.raises(BrokenCheckpoint, match="its end is missing"):
-        read_formatted_levels(disk_with(KAFKAS[:end]), "/data")
+        read_formatted(disk_with(KAFKAS[:end]), "/data")
 
 
 @pytest.mark.parametrize("position", [100, 190])
 def test_a_damaged_file_is_refused(position: int) -> None:
     with pytest.raises(BrokenCheckpoint, match=PATH):
-        read_formatted_levels(disk_with(KAFKAS[:position] + b"?" + KAFKAS[position + 1 :]), "/data")
+        read_formatted(disk_with(KAFKAS[:position] + b"?" + KAFKAS[position + 1 :]), "/data")
 
 
 def features_of(static: StaticSettings) -> dict[str, int]:
@@ -79,7 +79,7 @@ def test_a_new_cluster_has_the_levels_that_it_was_formatted_with() -> None:
     elr = {"eligible.leader.replicas.version": 1}
     given = {"initial.metadata.version": "4.1"}
     formatted = {"metadata.version": 29, "transaction.version": 1, "group.version": 0}
-    assert features_of(StaticSettings(1, given, formatted_levels=formatted)) == {
+    assert features_of(StaticSettings(1, given, formatted=Formatted(formatted))) == {
         "metadata.version": 29,
         "transaction.version": 1,
         **elr,

@@ -169,6 +169,11 @@ def test_a_snapshot_of_another_format_is_refused() -> None:
         decode_snapshot(data)
 
 
+def test_an_empty_snapshot_is_called_so() -> None:
+    with pytest.raises(UnreadableRecord, match="metadata snapshot is an empty file"):
+        decode_snapshot(b"")
+
+
 def test_records_are_values() -> None:
     record = FeatureRecord("a", 1)
     assert replace(record, level=2) == FeatureRecord("a", 2)

@@ -54,3 +54,8 @@ def test_a_directory_without_one_names_nobody() -> None:
 def test_a_damaged_one_is_refused() -> None:
     with pytest.raises(UnreadableRecord):
         read_bootstrap_checkpoint(disk_with(KAFKAS[:120] + b"?" + KAFKAS[121:]), "/data")
+
+
+def test_an_empty_one_is_refused() -> None:
+    with pytest.raises(UnreadableRecord, match=f"{PATH} is an empty file: restore"):
+        read_bootstrap_checkpoint(disk_with(b""), "/data")

@@ -16,7 +16,7 @@ def hello(node_id: int = 1, to: int | None = None, cluster_id: str | None = None
 
 
 def test_a_handshake_survives_encoding() -> None:
-    for one in (hello(), hello(1, 2, "a-cluster")):
+    for one in (hello(), hello(1, 2, "a-cluster"), replace(hello(), incarnation=b"a" * 16)):
         assert hello_from(decode_frame(encode_frame(hello_map(one))[4:])) == one
 
 
@@ -34,6 +34,10 @@ def test_a_handshake_survives_encoding() -> None:
         (replace(hello(1), directory_id=b"a" * 16), replace(hello(1), directory_id=b"a" * 16), None),
         (replace(hello(1), directory_id=b"a" * 16), replace(hello(1), directory_id=b"b" * 16), "two nodes have node"),
         (replace(hello(1), directory_id=b"a" * 16), hello(1), "two nodes have node.id=1"),
+        (replace(hello(1), incarnation=b"a"), replace(hello(1), incarnation=b"a"), None),
+        (replace(hello(1), incarnation=b"a"), replace(hello(1), incarnation=b"b"), "two nodes have node.id=1"),
+        (replace(hello(1), incarnation=b"a"), hello(1), "two nodes have node.id=1"),
+        (replace(hello(1), incarnation=b"a"), replace(hello(2), incarnation=b"b"), None),
     ],
 )
 def test_refusal_reasons(own: Hello, other: Hello, word: str | None) -> None:
@@ -51,6 +55,7 @@ def test_refusal_reasons(own: Hello, other: Hello, word: str | None) -> None:
         {**hello_map(hello()), "cluster": 7},
         {**hello_map(hello()), "voters": None},
         {**hello_map(hello()), "voters": [[1, "host"]]},
+        {**hello_map(hello()), "incarnation": "a"},
     ],
 )
 def test_malformed_handshakes(frame: dict[str, Any]) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import cast
 
+import pytest
 import trio
 import trio.testing
 
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.metadata_log import encode_decision
 from minikafka.controller.metadata.records import ConfigRecord, Record, RemoveTopic, TopicRecord
 from minikafka.controller.metadata.snapshot_encoding import encode_snapshot, records_of
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.quorum.metadata_applier import MetadataApplier
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.protocol.records.batch import Batch, batches
 
 TOPIC_RESOURCE = 2
 
@@ -106,6 +109,54 @@ def test_a_large_snapshot_is_installed_in_steps_and_notified_as_a_whole() -> Non
     assert all(seen), "the old image was gone before the new one was complete"
     assert told == [count + 1]
     assert list(applier.image.topics) == list(image.topics)
+
+
+class Decisions(EmptyLog):
+    """A stored log of committed decisions of one record."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        encoded = (encode_decision([record], 0) for record in records)
+        self._data = b"".join(offset.to_bytes(8, "big") + batch[8:] for offset, batch in enumerate(encoded))
+
+    def committed(self, start: int, end: int, max_bytes: int) -> Iterator[Batch]:
+        return batches(self._data)
+
+
+class WroteAll:
+    """The term of the node that wrote all decisions."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+
+    def records_at(self, offset: int) -> Sequence[Record]:
+        return self._records[offset : offset + 1]
+
+    def applied(self, offset: int) -> None:
+        pass
+
+    def end(self, high_watermark: int) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("size_bytes", "pauses"), [(1 << 20, range(8, 12)), (1 << 10, range(3))])
+def test_others_run_before_a_decision_of_many_bytes_is_applied(size_bytes: int, pauses: range) -> None:
+    """It was read, and has to be applied: each takes its time, also of a decision of this node."""
+    records: list[Record] = [config("segment.ms", "x" * size_bytes)] * 8
+    applier = MetadataApplier(cast(StoredRaftLog, Decisions(records)), snapshot_bytes=100 << 20)
+    applier.term = WroteAll(records)
+
+    async def main() -> int:
+        turns = -1
+        async with trio.open_nursery() as nursery:
+            applier.committed(len(records))
+            nursery.start_soon(applier.run)
+            while applier.progress.offset < len(records):
+                turns += 1
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        return turns
+
+    assert trio.run(main) in pauses
 
 
 def test_a_snapshot_install_that_is_cancelled_leaves_the_image_as_it_was() -> None:

@@ -1,20 +1,25 @@
 """Connections between nodes: requests and responses, refused nodes, lost connections."""
 
+import tracemalloc
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 from support.memory_network import MemoryNetwork
 
-from minikafka.controller.quorum import peers, strangers
+from minikafka.controller.quorum import handshake_log, peers
 from minikafka.controller.quorum.handshake import ConnectionLost, HandshakeRefused, Hello, hello_map
+from minikafka.controller.quorum.node_logins import PeerSecurity
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_frames import encode_frame
 from minikafka.controller.quorum.peers import Peers, Unreachable
 from minikafka.protocol.shortened import LENGTH_MAX
 
+LARGE = 10 << 20
 VOTERS = {1: ("node-1", 9093), 2: ("node-2", 9093), 3: ("node-3", 9093)}
 
 
@@ -143,12 +148,32 @@ def test_a_node_of_another_cluster_is_refused_with_the_reason_on_both_sides() ->
     with_nodes(scenario, "a", "b")
 
 
+def test_who_is_not_admitted_as_a_node_is_refused_before_anything_is_said_and_logged() -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        await nursery.start(two.run)
+        one.peers.security = PeerSecurity(admits=lambda stream, principal: False)
+        with capture_logs() as lines, pytest.raises(Unreachable):
+            await two.peers.request(1, "double", {"number": 1})
+        (line,) = [line for line in lines if line["event"] == "peer handshake refused"]
+        assert "is not allowed CLUSTER_ACTION" in line["reason"]
+        assert one.cluster_id is None
+        stream = await network.of(2).connect(*VOTERS[1])
+        await stream.send_all(encode_frame(hello_map(Hello(2, 1, "a", {}))))
+        assert await stream.receive_some() == b""
+        one.peers.security = PeerSecurity()
+        await trio.sleep(1)
+        assert await two.peers.request(1, "double", {"number": 1}) == {"number": 2}
+
+    with_nodes(scenario, None, "a")
+
+
 @pytest.mark.slow
 def test_what_is_kept_of_refused_strangers_is_bounded() -> None:
     """Each comes from a cluster of another name, or says why it refuses."""
 
     async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         for number in range(300):
+            await trio.sleep(0.1)  # More lines in a second would not be written.
             hello = hello_map(Hello(77, None, f"{number}" + "x" * 10_000, {}))
             refusal = {"kind": "refused", "reason": f"{number}" + "y" * 10_000}
             for greeting in (hello, refusal):
@@ -156,9 +181,35 @@ def test_what_is_kept_of_refused_strangers_is_bounded() -> None:
                 await stream.send_all(encode_frame(greeting))
                 while await stream.receive_some():
                     pass
-        kept = one.peers._logged_refusals  # pyright: ignore[reportPrivateUsage]
-        assert 0 < len(kept) <= peers.LOGGED_REFUSALS_MAX
+        kept = one.peers._handshakes._logged_refusals  # pyright: ignore[reportPrivateUsage]
+        assert 0 < len(kept) <= handshake_log.LOGGED_REFUSALS_MAX
         assert max(map(len, kept)) <= 2 * LENGTH_MAX
+
+    with_nodes(scenario, "a", None)
+
+
+def test_lines_about_what_strangers_send_are_bounded() -> None:
+    """Handshakes of other clusters, and frames that are none behind a right handshake."""
+
+    async def send(stream: trio.abc.Stream, data: bytes) -> None:
+        await stream.send_all(data)
+        while await stream.receive_some():
+            pass
+
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        with capture_logs() as lines:
+            for second in range(2):
+                for number in range(30):
+                    other = hello_map(Hello(77, None, f"{second}-{number}", {}))
+                    await send(await network.of(2).connect(*VOTERS[1]), encode_frame(other))
+                    right = encode_frame(hello_map(Hello(77, None, "a", {})))
+                    await send(await network.of(2).connect(*VOTERS[1]), right + encode_frame({"kind": str(number)}))
+                await trio.sleep(1.5)
+        count = Counter(line["event"] for line in lines)
+        assert count["peer handshake refused"] == count["peer disconnected"] == 2 * handshake_log.LINES_OF_KIND_MAX
+        (refused,) = [line["count"] for line in lines if line["event"] == "more peer handshakes refused"]
+        (malformed,) = [line["count"] for line in lines if line["event"] == "more peers disconnected"]
+        assert refused == malformed == 30 - handshake_log.LINES_OF_KIND_MAX
 
     with_nodes(scenario, "a", None)
 
@@ -222,11 +273,11 @@ def test_a_silent_connection_is_closed() -> None:
     with_nodes(scenario, "a", "a")
 
 
-def test_many_silent_connections_keep_no_node_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_silent_connections_keep_no_node_out() -> None:
     """The oldest of them are closed."""
-    monkeypatch.setattr(strangers, "STRANGERS_MAX", 3)
 
     async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        one.peers.security = PeerSecurity(strangers_max=3)
         streams = [await network.of(9).connect("node-1", 9093) for _ in range(50)]
         with trio.fail_after(2):
             for stream in streams[:-3]:
@@ -240,12 +291,32 @@ def test_many_silent_connections_keep_no_node_out(monkeypatch: pytest.MonkeyPatc
     with_nodes(scenario, "a", "a")
 
 
-def test_nodes_that_connected_during_a_stall_are_all_served(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_a_node_with_tls_waits_longer_behind_strangers(*, has_tls: bool) -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        one.peers.security = PeerSecurity(has_tls=has_tls)
+        listeners = await network.of(2).listen("", 0)
+
+        async def accept_late() -> None:
+            await trio.sleep(9)
+            await two.peers.run(listeners)
+
+        nursery.start_soon(accept_late)
+        if has_tls:
+            assert await one.peers.request(2, "double", {"number": 1}) == {"number": 2}
+        else:
+            with pytest.raises(Unreachable, match="timed out"):
+                await one.peers.request(2, "double", {"number": 1})
+
+    with_nodes(scenario, "a", "a")
+
+
+def test_nodes_that_connected_during_a_stall_are_all_served() -> None:
     """They are accepted at the same time; none is silent."""
-    monkeypatch.setattr(strangers, "STRANGERS_MAX", 3)
     hello = encode_frame(hello_map(Hello(77, None, "a", {})))
 
     async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        one.peers.security = PeerSecurity(strangers_max=3)
         streams = [await network.of(9).connect("node-1", 9093) for _ in range(50)]
         for stream in streams:
             await stream.send_all(hello)
@@ -297,3 +368,21 @@ def test_a_node_that_half_of_the_bootstrap_servers_refuse_does_not_wait_for_ever
         assert patience.cancelled_caught is not ends
 
     with_nodes(scenario, "a", "b")
+
+
+def test_a_request_is_freed_while_the_connection_waits_for_the_next() -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        stream = await network.of(2).connect("node-1", 9093)
+        await stream.send_all(encode_frame(hello_map(Hello(2, 1, "a", {}))))
+        assert await stream.receive_some(1000)
+        large = encode_frame({"kind": "ask", "id": 1, "what": "silence", "body": {"data": bytes(LARGE)}})
+        tracemalloc.start()
+        try:
+            await stream.send_all(large)
+            await trio.testing.wait_all_tasks_blocked()
+            held, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak > LARGE > 10 * held
+
+    with_nodes(scenario, "a", "a")

@@ -9,6 +9,7 @@ import structlog.testing
 import trio
 import trio.testing
 
+from minikafka.controller.line_rate import LineRate
 from minikafka.controller.quorum.raft_driver import RaftDriver
 from minikafka.controller.quorum.raft_events import RaftEvents
 from minikafka.controller.raft.effects import Effect, Follow, Persist, SendResponse, Sync
@@ -133,7 +134,7 @@ def test_a_response_that_says_nothing_about_the_log_does_not_wait_for_a_sync(
 
 def test_a_leader_that_is_lost_and_found_again_is_logged_once() -> None:
     driver: Any = RaftDriver.__new__(RaftDriver)
-    driver._events, driver._listener = RaftEvents(), SimpleNamespace(following=lambda *_: None)
+    driver._events, driver._listener = RaftEvents(LineRate(lambda: 0)), SimpleNamespace(following=lambda *_: None)
     with structlog.testing.capture_logs() as lines:
         for leader_id, epoch in ((3, 5), (3, 5), (1, 6), (3, 7)):
             driver._carry_out_at_once(Follow(leader_id, epoch))

@@ -10,6 +10,7 @@ import structlog.testing
 import trio
 import trio.testing
 
+from minikafka.controller.line_rate import LineRate
 from minikafka.controller.quorum.raft_driver import RaftDriver
 from minikafka.controller.quorum.raft_events import AGAIN_S, USUAL_S, RaftEvents
 from minikafka.controller.raft.messages import Fetch, FetchResponse
@@ -27,12 +28,25 @@ SEEN = {
 
 @pytest.mark.parametrize(("seen_s", "told_s"), SEEN.values(), ids=SEEN)
 def test_a_gap_is_told_when_it_lasts(seen_s: list[float], told_s: list[float]) -> None:
-    events, told = RaftEvents(), list[float]()
+    events, told = RaftEvents(LineRate(lambda: 0)), list[float]()
     for now_s in seen_s:
         with structlog.testing.capture_logs() as lines:
             events.node_is_ahead(1000 + now_s, 2, its_epoch=LATER, own_epoch=EARLIER)
         told += [now_s] * len(lines)
     assert told == told_s
+
+
+def test_lines_about_malformed_requests_are_bounded() -> None:
+    """A request that comes again, and those above the rate, are logged at DEBUG."""
+    times = [0.0]
+    events = RaftEvents(LineRate(lambda: times[0], 3))
+    with structlog.testing.capture_logs() as lines:
+        for number in (1, 1, 2, 3, 4, 5):
+            events.malformed_request(number, ValueError("no kind"))
+        times[0] = 1000
+        events.malformed_request(6, ValueError("no kind"))
+    assert [line["node"] for line in lines if line["log_level"] == "error"] == [1, 2, 3, 6]
+    assert [line["count"] for line in lines if line["event"] == "more malformed raft requests"] == [2]
 
 
 def fetch(epoch: int) -> Fetch:
@@ -41,7 +55,7 @@ def fetch(epoch: int) -> Fetch:
 
 def driver_of(epoch: int, leader_id: int, *, is_leader: bool) -> Any:
     driver: Any = RaftDriver.__new__(RaftDriver)
-    driver._events = RaftEvents()
+    driver._events = RaftEvents(LineRate(lambda: 0))
     driver._queue = lambda effects: None
     driver._raft = SimpleNamespace(epoch=epoch, leader_id=leader_id, is_leader=is_leader)
     driver._raft.request = driver._raft.response = lambda *_: ()

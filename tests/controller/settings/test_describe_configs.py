@@ -45,6 +45,15 @@ def told(image: Image, kind: int, name: str, key: str, node: StaticSettings | No
     return entry.value, entry.config_source, synonyms
 
 
+@pytest.mark.parametrize("name", ["super.users", "allow.everyone.if.no.acl.found"])
+def test_settings_of_the_authorizer_are_hidden_as_kafka_hides_what_it_does_not_know(name: str) -> None:
+    image = a_cluster(ConfigRecord(BROKER, "1", name, "User:eve"), ConfigRecord(BROKER, "", name, "User:eve"))
+    assert told(image, BROKER, "1", name) == (None, 2, [(name, None, 2), (name, None, 3)])
+    assert told(image, BROKER, "", name) == (None, 3, [(name, None, 3)])
+    given = StaticSettings(1, {name: "User:eve"})
+    assert told(a_cluster(), BROKER, "1", name, given) == (None, 4, [(name, None, 4)])
+
+
 def test_a_topic_config_takes_precedence_over_the_broker_config() -> None:
     image = a_cluster(ConfigRecord(TOPIC, "t", "cleanup.policy", " compact , delete,delete "))
     assert told(image, TOPIC, "t", "cleanup.policy") == (

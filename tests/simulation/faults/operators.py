@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 import trio
+from support.logins import Login
 
 from minikafka.client.admin.admin import Admin
 from minikafka.client.connections.seams import Seams
@@ -19,7 +20,7 @@ Change = Callable[[Admin], Awaitable[None]]
 """One request; raises KafkaError."""
 
 
-async def change_all(seams: Seams, bootstrap: str, changes: list[Change], tell: Callable[[str], None]) -> None:
+async def change_all(seams: Seams, login: Login, changes: list[Change], tell: Callable[[str], None]) -> None:
     """Make changes one after the other; an operator without success loses patience.
 
     Args:
@@ -27,19 +28,19 @@ async def change_all(seams: Seams, bootstrap: str, changes: list[Change], tell: 
     """
     with trio.move_on_after(PATIENCE_S * len(changes)):
         for change in changes:
-            await _until_done(seams, bootstrap, change, tell)
+            await _until_done(seams, login, change, tell)
 
 
-async def _until_done(seams: Seams, bootstrap: str, change: Change, tell: Callable[[str], None]) -> None:
+async def _until_done(seams: Seams, login: Login, change: Change, tell: Callable[[str], None]) -> None:
     """A tool is started for each attempt."""
     while True:
         try:
             async with Admin(
-                bootstrap,
                 seams=seams,
                 client_id="operator",
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
                 default_api_timeout_ms=2 * REQUEST_TIMEOUT_MS,
+                **login.minikafka,
             ) as admin:
                 await change(admin)
         except (DuplicateVoterError, VoterNotFoundError) as error:

@@ -115,4 +115,4 @@ class VoterLimits:
 
 def _committed_voters(controller: QuorumController) -> VoterSet:
     """As far as this node knows; a former leader may not know the latest."""
-    return controller._stored.history.before(controller.committed_offset).voters or VoterSet()
+    return controller.stored.history.before(controller.committed_offset).voters or VoterSet()

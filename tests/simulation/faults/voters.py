@@ -38,7 +38,7 @@ def operate(chaos: Chaos, what: str, *changes: Change) -> Machine:
         chaos.world.trace(f"host-of-{name}", text)
 
     async def program(seams: Seams) -> None:
-        await change_all(seams, chaos.cluster.bootstrap_servers, list(changes), tell)
+        await change_all(seams, chaos.cluster.logins.admin, list(changes), tell)
 
     chaos.tell(f"{name}: {what}")
     machine = chaos.cluster.start_client(name, f"host-of-{name}", program)

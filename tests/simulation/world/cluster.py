@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 
 import trio
+from support.logins import Logins
 
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.main import CannotStart, cause_of, make_node, serve
@@ -146,6 +147,7 @@ class Cluster:
 
     Attributes:
         hosts: By node id.
+        users: Of a cluster with security.
         failures: Exceptions that ended a process and are no refusal to start: bugs, unless a fault explains them.
     """
 
@@ -155,6 +157,7 @@ class Cluster:
         self.hosts: dict[int, Host] = {}
         self.clients: dict[str, Machine] = {}
         self.failures: list[tuple[str, BaseException]] = []
+        self.users: Logins | None = None
         capture_logs(world)
 
     # -- nodes ---------------------------------------------------------------------------------------------------
@@ -312,6 +315,11 @@ class Cluster:
             f"{host.name}:{CLIENT_PORT}" for host in self.hosts.values()
             if "broker" in host.settings["process.roles"].split(",")
         )  # fmt: skip
+
+    @property
+    def logins(self) -> Logins:
+        """How clients reach the cluster."""
+        return self.users or Logins.open(self.bootstrap_servers)
 
     def start_client(
         self, name: str, host: str, program: Callable[..., Awaitable[object]], *arguments: object

@@ -12,6 +12,7 @@ from random import Random
 from minikafka.broker.node.format import Voters, feature_levels, first_voters, format_directories
 from minikafka.broker.settings.node_config import load_config
 from minikafka.controller.metadata.cluster_ids import known_directory_id
+from minikafka.controller.metadata.formatted_levels import Formatted
 from minikafka.controller.raft.voter_set import NO_DIRECTORY, ReplicaKey
 from minikafka.protocol.names import uuid_text
 from minikafka.storage.directories.directory_ids import new_directory_id
@@ -81,7 +82,7 @@ def format_host(host: Host, voters: Voters, random: Random, *, cluster_id: str =
             files,
             config,
             cluster_id,
-            levels=feature_levels(None, {}, voters=voters, fixed=False),
+            formatted=Formatted(feature_levels(None, {}, voters=voters, fixed=False)),
             voters=first_voters(config, voters, random),
             ignore_formatted=True,
             now_ms=host.clock(),

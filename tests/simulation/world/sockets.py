@@ -69,6 +69,7 @@ class _Transport:
     """A broker's connection with a client."""
 
     polls = None
+    handshake = None
     peer_port = 0
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -228,7 +228,7 @@ def test_a_small_map_takes_several_cleanings(cleaned: Cleaned, way: str) -> None
 @pytest.mark.usefixtures("way")
 def test_clean_and_dirty_records_meet_in_one_chunk(cleaned: Cleaned) -> None:
     cleaned.put(*((b"k%d" % number, b"1") for number in range(9)))
-    cleaned.manager.directories[0].set_cleaner_offset(KEY, cleaned.log.end_offset)
+    cleaned.manager.directories[0].checkpoints.write_cleaner_offset(KEY, cleaned.log.end_offset)
     cleaned.put((b"k3", b"2"), (b"new", b"2"), (b"k4", b"2"))
     cleaned.put((b"new", b"3"), (b"k5", None))
     expected = {row.key: row for row in cleaned.rows()}
@@ -244,7 +244,7 @@ def test_records_without_a_key_go(cleaned: Cleaned, clean_batches: int) -> None:
         batch = [Record(-1, 1000, key, b"%d" % number, ()) for key in (b"a", None, b"", None)]
         append_bytes(cleaned.log, bytearray(encode_batch(batch)))
     cleaned.put((b"b", b""))
-    cleaned.manager.directories[0].set_cleaner_offset(KEY, 4 * clean_batches)
+    cleaned.manager.directories[0].checkpoints.write_cleaner_offset(KEY, 4 * clean_batches)
     cleaned.roll_and_clean()
     assert [(row.key, row.value) for row in cleaned.rows()] == [(b"a", b"2"), (b"", b"2"), (b"b", b"")]
 

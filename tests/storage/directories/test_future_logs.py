@@ -111,7 +111,7 @@ def test_what_records_do_not_tell_moves_along() -> None:
     log.roll()
     log.high_watermark_advanced(4)
     log.epochs.assign(5, 4)
-    manager.directories[0].set_cleaner_offset(KEY, 3)
+    manager.directories[0].checkpoints.write_cleaner_offset(KEY, 3)
     copy(log, begin(manager))
     log.advance_start_offset(1)
     swap(manager)
@@ -121,7 +121,7 @@ def test_what_records_do_not_tell_moves_along() -> None:
     assert {one.producer_id for one in moved.producers} == {7, 8, 9}
     assert moved.last_stable_offset_unbounded == 3
     assert moved.aborted_transactions(0, 4) == [(8, 1)]
-    assert manager.directories[1].cleaner_offsets == {KEY: 3}
+    assert manager.directories[1].checkpoints.cleaner_offsets.offsets == {KEY: 3}
     manager.close({KEY: 4})
     again = manage(disk).logs[KEY]
     assert {one.producer_id for one in again.producers} == {7, 8, 9}

@@ -12,7 +12,7 @@ from support.logs import SMALL, Clock, append, memory_disk, read_all
 
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.directories.data_directory import DuplicateLog, WrongDirectory
+from minikafka.storage.directories.directory_identity import DuplicateLog, WrongDirectory
 from minikafka.storage.directories.directory_scan import parse_directory_name
 from minikafka.storage.directories.log_manager import LogManager
 from minikafka.storage.directories.log_upkeep import LOGS_AT_ONCE, SEGMENTS_AT_ONCE
@@ -51,7 +51,7 @@ def test_a_new_directory_gets_the_identity_of_the_node() -> None:
     assert list(found) == ["node.id", "directory.id", "version", "cluster.id"]
     assert (found["node.id"], found["cluster.id"], len(found["directory.id"])) == ("1", "c", 22)
     again = manage(disk)
-    assert again.directories[0].directory_id == found["directory.id"]
+    assert again.directories[0].identity.directory_id == found["directory.id"]
     other = LogManager(LogContext(disk, Clock(), Random(1)), ["/data"], node_id=2, cluster_id="c")
     with pytest.raises(WrongDirectory, match=r"belongs to node\.id 1, not 2"):
         other.load()
@@ -293,7 +293,7 @@ def test_a_failed_directory_takes_only_its_logs_offline() -> None:
     assert read_clean_shutdown(disk, "/other/.kafka_cleanshutdown") == -1
     manager = manage(disk, "/data", "/other")
     assert not manager.failures.clean
-    assert [directory.clean for directory in manager.directories] == [False, True]
+    assert [directory.shutdown.was_clean for directory in manager.directories] == [False, True]
 
 
 @pytest.mark.parametrize(

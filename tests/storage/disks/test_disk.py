@@ -424,6 +424,15 @@ def test_a_directory_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
     assert failed.value.filename == str(tmp_path)
 
 
+@pytest.mark.timeout(10)
+def test_neither_pipes_nor_devices_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (str(tmp_path / "pipe"), "/dev/zero", "/dev/ptmx"):
+        with pytest.raises(OSError, match="a pipe or device") as failed:
+            RealDisk().read_bytes(path)
+        assert failed.value.filename == path
+
+
 def test_a_listing_that_fails_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(descriptor: int) -> list[str]:
         raise OSError(errno.EIO, "Input/output error", descriptor)

@@ -1,10 +1,12 @@
 // Transfers with Kafka's own Java client; arguments as in work.py.
 
+import java.io.FileReader;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -22,19 +24,25 @@ public class Transfers {
     static int partitions;
     static long begun = 0;
 
-    public static void main(String[] words) {
-        String bootstrap = words[0], id = words[1], group = words[2], source = words[3], role = words[6];
+    public static void main(String[] words) throws Exception {
+        String id = words[1], group = words[2], source = words[3], role = words[6];
         ledger = words[4];
         partitions = Integer.parseInt(words[5]);
         Map<String, Object> writes = new HashMap<>(Map.of(
-            "bootstrap.servers", bootstrap, "transactional.id", id, "transaction.timeout.ms", 20_000,
+            "transactional.id", id, "transaction.timeout.ms", 20_000,
             "request.timeout.ms", 3_000, "max.block.ms", 30_000, "delivery.timeout.ms", 15_000,
             "key.serializer", STRINGS + "Serializer", "value.serializer", STRINGS + "Serializer"));
         Map<String, Object> reads = new HashMap<>(Map.of(
-            "bootstrap.servers", bootstrap, "group.id", group, "isolation.level", "read_committed",
+            "group.id", group, "isolation.level", "read_committed",
             "enable.auto.commit", false, "auto.offset.reset", "earliest", "max.poll.records", 10,
             "request.timeout.ms", 3_000, "key.deserializer", STRINGS + "Deserializer",
             "value.deserializer", STRINGS + "Deserializer"));
+        Properties cluster = new Properties();
+        try (FileReader file = new FileReader(words[0])) { cluster.load(file); }
+        for (String name : cluster.stringPropertyNames()) {
+            writes.put(name, cluster.getProperty(name));
+            reads.put(name, cluster.getProperty(name));
+        }
         reads.put("session.timeout.ms", 6_000);
         reads.put("heartbeat.interval.ms", 500);
         reads.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor");

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import confluent_kafka as ck
 
 from support.bank.transfers import Audit, Torn
+from support.logins import Login
 
 PAUSE_S = 0.5
 TORN_S = 60.0
@@ -19,11 +20,11 @@ RETRY_S = 0.1
 
 
 def read_ledger(
-    bootstrap: str, ledger: str, partitions: int, isolation: str = "read_committed"
+    login: Login, ledger: str, partitions: int, isolation: str = "read_committed"
 ) -> dict[int, list[tuple[int, bytes]]]:
     """Every record from the first to the last stable offset, by a new consumer."""
     consumer = ck.Consumer({
-        "bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": isolation, "log_level": 0,
+        **login.confluent, "group.id": "unused", "isolation.level": isolation, "log_level": 0,
         "enable.auto.commit": False, "enable.partition.eof": True,
     })  # fmt: skip
     try:
@@ -67,9 +68,9 @@ def _end(consumer: ck.Consumer, partition: ck.TopicPartition, deadline: float) -
 class Auditor:
     """Takes snapshots until the block is left; then raises what the checks of one have raised."""
 
-    def __init__(self, bootstrap: str, ledger: str, partitions: int) -> None:
+    def __init__(self, login: Login, ledger: str, partitions: int) -> None:
         self.audit = Audit()
-        self._ledger = (bootstrap, ledger, partitions)
+        self._ledger = (login, ledger, partitions)
         self._torn: dict[str, float] = {}
         self._ending = threading.Event()
         self._thread = ThreadPoolExecutor(1)

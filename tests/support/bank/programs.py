@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from support.java_programs import compiled, why_not_compiled
+from support.logins import Login
 
 FOLDER = Path(__file__).parent
 MEMBERS = ("minikafka", "confluent")
@@ -31,12 +32,12 @@ class Programs:
     """One program for each slot.
 
     Args:
-        folder: For compiled classes and the output of the programs.
+        folder: For compiled classes, the address and the user of the programs, and the output of the programs.
         rest: What the programs have in common: group, ledger, number of partitions.
     """
 
-    def __init__(self, folder: Path, bootstrap: str, group: str, ledger: str, partitions: int) -> None:
-        self._folder, self._bootstrap = folder, bootstrap
+    def __init__(self, folder: Path, login: Login, group: str, ledger: str, partitions: int) -> None:
+        self._folder, self._properties = folder, login.write(folder / "client.properties")
         self._group, self._ledger, self._partitions = group, ledger, partitions
         self._java = [] if why_not_compiled() else compiled(FOLDER / "Transfers.java", folder)
         javas = ("java",) if self._java else ()
@@ -82,7 +83,7 @@ class Programs:
     def _start(self, slot: Slot) -> subprocess.Popen[bytes]:
         client = next(self._all if slot.role.isdigit() else self._members)
         self.started[client] += 1
-        words = (self._bootstrap, slot.transactional_id, self._group, slot.source, self._ledger, self._partitions)
+        words = (str(self._properties), slot.transactional_id, self._group, slot.source, self._ledger, self._partitions)
         command = [*self._command(client), *map(str, words), slot.role]
         with (self._folder / f"{sum(self.started.values()):04}-{slot.transactional_id}-{client}.log").open("wb") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"})

@@ -13,14 +13,14 @@ async def main(work: Work) -> None:
     assert work.own_partition is not None
     source = aiokafka.TopicPartition(work.source, work.own_partition)
     producer = aiokafka.AIOKafkaProducer(
-        bootstrap_servers=work.bootstrap,
+        **work.login.aiokafka,
         transactional_id=work.transactional_id,
         transaction_timeout_ms=TRANSACTION_MS,
         request_timeout_ms=REQUEST_MS,
     )
     async with producer:  # fences the program before, and ends its transaction, before the offset is fetched
         consumer = aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=work.bootstrap,
+            **work.login.aiokafka,
             group_id=work.group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,

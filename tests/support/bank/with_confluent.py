@@ -20,7 +20,7 @@ from work import (
 
 
 def main(work: Work) -> None:
-    quiet = {"bootstrap.servers": work.bootstrap, "log_level": 0, "socket.timeout.ms": REQUEST_MS}
+    quiet = {**work.login.confluent, "log_level": 0, "socket.timeout.ms": REQUEST_MS}
     producer = ck.Producer({
         **quiet, "transactional.id": work.transactional_id, "transaction.timeout.ms": TRANSACTION_MS,
     })  # fmt: skip

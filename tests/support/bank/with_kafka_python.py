@@ -13,14 +13,14 @@ def main(work: Work) -> None:
     assert work.own_partition is not None
     source = TopicPartition(work.source, work.own_partition)
     producer = kafka.KafkaProducer(
-        bootstrap_servers=work.bootstrap,
+        **work.login.kafka_python,
         transactional_id=work.transactional_id,
         transaction_timeout_ms=TRANSACTION_MS,
         request_timeout_ms=REQUEST_MS,
     )
     producer.init_transactions()  # fences the program before, and ends its transaction, before the offset is fetched
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=work.bootstrap,
+        **work.login.kafka_python,
         group_id=work.group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,

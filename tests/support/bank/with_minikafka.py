@@ -20,14 +20,13 @@ async def main(work: Work) -> None:
     topics = [] if work.own_partition is not None else [work.source]
     async with (
         Producer(
-            work.bootstrap,
             transactional_id=work.transactional_id,
             transaction_timeout_ms=TRANSACTION_MS,
             request_timeout_ms=REQUEST_MS,
+            **work.login.minikafka,
         ) as producer,
         Consumer(
             *topics,
-            bootstrap_servers=work.bootstrap,
             group_id=work.group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -36,6 +35,7 @@ async def main(work: Work) -> None:
             heartbeat_interval_ms=HEARTBEAT_MS,
             request_timeout_ms=REQUEST_MS,
             **member,
+            **work.login.minikafka,
         ) as consumer,
     ):
         if work.own_partition is not None:

@@ -1,9 +1,10 @@
 """What the programs of the bank in Python share: their arguments, and what they write.
 
-    python with_….py BOOTSTRAP TRANSACTIONAL_ID GROUP FROM LEDGER PARTITIONS ROLE
+    python with_….py PROPERTIES TRANSACTIONAL_ID GROUP FROM LEDGER PARTITIONS ROLE
 
-ROLE is "dynamic", "static", or the partition of FROM that is the program's own. A program ends by a signal, or when
-anything fails that its client does not mend by itself: it is then started again.
+PROPERTIES is a file of the Java client (`support.logins`). ROLE is "dynamic", "static", or the partition of FROM that
+is the program's own. A program ends by a signal, or when anything fails that its client does not mend by itself: it is
+then started again.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from support.bank.transfers import ABORTED, Transfer, entries, partition_of
+from support.logins import Login
 
 RECORDS_MAX = 10
 POLL_S = 0.2
@@ -46,7 +49,7 @@ class Work:
     """The arguments of a program, and the transactions that it has begun."""
 
     client: str
-    bootstrap: str
+    login: Login
     transactional_id: str
     group: str
     source: str
@@ -57,8 +60,8 @@ class Work:
 
     @classmethod
     def of_arguments(cls, client: str) -> Work:
-        bootstrap, transactional_id, group, source, ledger, partitions, role = sys.argv[1:]
-        return cls(client, bootstrap, transactional_id, group, source, ledger, int(partitions), role)
+        path, transactional_id, group, source, ledger, partitions, role = sys.argv[1:]
+        return cls(client, Login.read(Path(path)), transactional_id, group, source, ledger, int(partitions), role)
 
     @property
     def own_partition(self) -> int | None:

@@ -1,7 +1,13 @@
 // Word count, windowed join and table, with Kafka Streams; the topics are named in pipelines.py.
 //
-//     java Pipelines BOOTSTRAP NAME FOLDER GUARANTEE COMMIT_INTERVAL_MS
+//     java Pipelines BOOTSTRAP NAME FOLDER GUARANTEE COMMIT_INTERVAL_MS [FILE…]
+//
+// Settings of a file replace those below. Each further file is that of a further application, whose name it has.
 
+import java.io.IOException;
+import java.io.Reader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -22,18 +28,30 @@ import org.apache.kafka.streams.kstream.Produced;
 public class Pipelines {
     static final Duration WINDOW = Duration.ofSeconds(1);
 
-    public static void main(String[] words) throws InterruptedException {
-        String name = words[1];
+    public static void main(String[] words) throws InterruptedException, IOException {
+        run(words, words.length > 5 ? Path.of(words[5]) : null);
+        for (int i = 6; i < words.length; i++)
+            run(words, Path.of(words[i]));
+        new CountDownLatch(1).await();
+    }
+
+    static void run(String[] words, Path more) throws IOException {
         Properties settings = new Properties();
         settings.putAll(Map.of(
-            "bootstrap.servers", words[0], "application.id", name, "state.dir", words[2],
+            "bootstrap.servers", words[0], "application.id", words[1], "state.dir", words[2],
             "processing.guarantee", words[3], "commit.interval.ms", words[4],
             "replication.factor", 3, "statestore.cache.max.bytes", 0, "default.dsl.store", "in_memory"));
         settings.putAll(Map.of(
             "default.key.serde", Serdes.StringSerde.class, "default.value.serde", Serdes.StringSerde.class,
             "consumer.auto.offset.reset", "earliest", "consumer.session.timeout.ms", 6_000,
-            "consumer.heartbeat.interval.ms", 500, "consumer.group.instance.id", name,
-            "request.timeout.ms", 3_000, "producer.linger.ms", 0));
+            "consumer.heartbeat.interval.ms", 500, "request.timeout.ms", 3_000, "producer.linger.ms", 0));
+        if (more != null) {
+            try (Reader file = Files.newBufferedReader(more)) {
+                settings.load(file);
+            }
+        }
+        String name = settings.getProperty("application.id");
+        settings.put("consumer.group.instance.id", name);
         StreamsBuilder builder = new StreamsBuilder();
         count(builder, name);
         join(builder, name);
@@ -44,7 +62,6 @@ public class Pipelines {
             return StreamThreadExceptionResponse.REPLACE_THREAD;
         });
         streams.start();
-        new CountDownLatch(1).await();
     }
 
     // lines -> how often each word occurs, a record for each occurrence

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka as ck
 
-from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin, Producer
 from support.java_programs import compiled
 from support.streams.pipelines import INPUTS, Input
@@ -19,24 +19,29 @@ LOG_CHARACTERS = 3_000
 
 
 class Application:
-    """The processes of one application id.
+    """The processes of one application id, or of several.
 
     Args:
         command: Runs the program: `compile_in`.
         folder: For its state and its output.
         guarantee, commit_ms: `processing.guarantee`, `commit.interval.ms`.
+        more: Files with further settings, each of an application: with several files, its id and its servers as well.
     """
 
     def __init__(
-        self, command: Sequence[str], folder: Path, cluster: LocalCluster, name: str, guarantee: str, commit_ms: int
+        self,
+        command: Sequence[str],
+        folder: Path,
+        bootstrap: str,
+        name: str,
+        guarantee: str,
+        commit_ms: int,
+        more: Sequence[Path] = (),
     ) -> None:
         self._folder = folder
-        self._command = [*command, cluster.bootstrap, name, str(folder / "state"), guarantee, str(commit_ms)]
+        self._command = [*command, bootstrap, name, str(folder / "state"), guarantee, str(commit_ms), *map(str, more)]
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
-        with Admin(cluster.bootstrap) as admin:
-            for topic in (*INPUTS, *OUTPUTS):
-                admin.create_topic(f"{name}-{topic}", partitions=PARTITIONS, replication_factor=3)
 
     def keep_running(self) -> None:
         if self._process is None or self._process.poll() is not None:
@@ -62,9 +67,15 @@ class Application:
         self.kill()
 
 
-def compile_in(folder: Path) -> list[str]:
-    """Compile the application; the command that runs it."""
-    return compiled(Path(__file__).with_name("Pipelines.java"), folder, heap="160m")
+def create_topics(admin: Admin, name: str, replicas: int) -> None:
+    """Create the inputs and outputs of an application id."""
+    for topic in (*INPUTS, *OUTPUTS):
+        admin.create_topic(f"{name}-{topic}", partitions=PARTITIONS, replication_factor=replicas)
+
+
+def compile_in(folder: Path, heap: str = "160m", options: Sequence[str] = ()) -> list[str]:
+    """Compile the application; the command that runs it, with these options of the JVM."""
+    return compiled(Path(__file__).with_name("Pipelines.java"), folder, heap, options)
 
 
 def write(producer: Producer, name: str, given: Iterable[Input]) -> None:
@@ -77,14 +88,19 @@ def write(producer: Producer, name: str, given: Iterable[Input]) -> None:
 
 
 class Results:
-    """A read_committed consumer of all outputs, which remembers what it has seen."""
+    """A read_committed consumer of all outputs, which remembers what it has seen.
 
-    def __init__(self, bootstrap: str, name: str) -> None:
+    Args:
+        options: further options of librdkafka.
+    """
+
+    def __init__(self, bootstrap: str, name: str, options: Mapping[str, Any] | None = None) -> None:
         self.seen: dict[str, list[tuple[str, str]]] = {topic: [] for topic in OUTPUTS}
         self._prefix = f"{name}-"
         self._consumer = ck.Consumer({
             "bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed",
             "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0,
+            **(options or {}),
         })  # fmt: skip
         self._consumer.assign([
             ck.TopicPartition(self._prefix + topic, index, 0) for topic in OUTPUTS for index in range(PARTITIONS)

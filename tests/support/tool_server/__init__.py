@@ -40,15 +40,17 @@ def classes() -> dict[str, str]:
 
 
 class ToolServer:
-    """The JVM, from `with` to its end. Its own errors go to a file of the folder."""
+    """The JVM, from `with` to its end, with options of its own. Its own errors go to a file of the folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self._folder = folder
+        self._options = options
+        self._read_count = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
-        command = compiled(SOURCE, self._folder, heap="200m")
+        command = compiled(SOURCE, self._folder, heap="200m", options=self._options)
         with (self._folder / "stderr").open("wb") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=self._folder
@@ -66,6 +68,12 @@ class ToolServer:
         request = _text(words[0]) + SIZE.pack(len(arguments)) + b"".join(map(_text, words[1:]))
         self._send(request + _text(stdin) + SIZE.pack(int(patience_s)))
         return Done(self._size(), self._answer().decode(), self._answer().decode())
+
+    def logged(self) -> str:
+        """What the tools have logged since the last call."""
+        errors = (self._folder / "stderr").read_text(errors="replace")
+        fresh, self._read_count = errors[self._read_count :], len(errors)
+        return fresh
 
     def _send(self, request: bytes) -> None:
         assert self._process is not None, "not started"

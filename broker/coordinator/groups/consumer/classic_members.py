@@ -36,6 +36,7 @@ from minikafka.broker.coordinator.groups.state.classic_group import CONSUMER
 from minikafka.broker.coordinator.groups.state.classic_member import Caller, protocols_of, rebalance_timeout_ms
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
 from minikafka.broker.coordinator.groups.state.consumer_member import ClassicProtocols, ConsumerMember, MemberState
+from minikafka.controller.security.access import Access
 from minikafka.protocol.errors import (
     ErrorCode,
     IllegalGenerationError,
@@ -92,7 +93,7 @@ def _join(
     replaced = group.members.get(group.static_members.get(request.group_instance_id or "", ""))
     if replaced is not None and replaced.classic is None and _only_consumer(builder, group, replaced, member):
         return _become_classic(builder, group, replaced, member)
-    member = _reconcile(builder, group, before, member, subscription)
+    member = _reconcile(builder, group, before, member, subscription, caller.access)
     builder.cancel_member(group.group_id, member.member_id, "join")
     builder.schedule_member("session", group.group_id, member.member_id, request.session_timeout_ms)
     builder.schedule_member("sync", group.group_id, member.member_id, member.rebalance_timeout_ms)
@@ -139,8 +140,9 @@ def _reconcile(
     before: ConsumerMember,
     member: ConsumerMember,
     subscription: ClassicSubscription,
+    access: Access,
 ) -> ConsumerMember:
-    epoch, changed = update_subscription(builder, group, before, member)
+    epoch, changed = update_subscription(builder, group, before, member, access)
     goal = current_or_new_target(builder, group, epoch, member)
     owned = subscription.owned_by_id(builder.state.image)
     return take_next_step(builder, group, member, goal, owned, subscription_changed=changed)

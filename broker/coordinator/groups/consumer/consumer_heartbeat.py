@@ -139,7 +139,7 @@ def _heartbeat(
     owned = _owned(request.topic_partitions)
     before = _member(builder, group, request, owned)
     member = _updated(before, request, caller)
-    epoch, subscription_changed = update_subscription(builder, group, before, member)
+    epoch, subscription_changed = update_subscription(builder, group, before, member, caller.access)
     assignment_epoch, target = current_or_new_target(builder, group, epoch, member)
     member = take_next_step(
         builder, group, member, (assignment_epoch, target), owned, subscription_changed=subscription_changed

@@ -31,18 +31,20 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
 )
 from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.security.access import Access
 
 RESOLVED_AT_MOST_EVERY_MS = 10_000
 RESOLVED_AT_LEAST_EVERY_MS = 600_000
 
 
 def update_subscription(
-    builder: DecisionBuilder, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember
+    builder: DecisionBuilder, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, access: Access
 ) -> tuple[int, bool]:
     """Write what changed of a member, and the group epoch if it does.
 
     Args:
         before: The member as it was; a new member subscribes to nothing.
+        access: What the member may do: expressions find the topics that it may describe.
 
     Returns:
         The group epoch, and whether the member's subscription changed.
@@ -57,7 +59,7 @@ def update_subscription(
     resolved = False
     if pattern_changed:
         resolved = _change_pattern(builder, group, before.pattern, member.pattern)
-    _resolve_if_due(builder, group, member)
+    _resolve_if_due(builder, group, member, access)
     epoch = update_epoch(builder, group, member, bump=names_changed or resolved)
     return epoch, names_changed or pattern_changed
 
@@ -96,7 +98,9 @@ def _change_pattern(builder: DecisionBuilder, group: ConsumerGroup, old: str, ne
     return new in group.patterns
 
 
-def _resolve_if_due(builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMember) -> None:
+def _resolve_if_due(
+    builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMember, access: Access
+) -> None:
     """Have the group's expressions resolved if one is new, there are new topics, or the last time is long ago."""
     patterns = {one.pattern for one in group.members.values() if one.member_id != member.member_id}
     patterns = {one for one in patterns | {member.pattern} if one}
@@ -109,7 +113,7 @@ def _resolve_if_due(builder: DecisionBuilder, group: ConsumerGroup, member: Cons
         return
     new_topics = group.patterns_seen != newest_topic(builder.state.image)
     if patterns != group.patterns.keys() or new_topics or age_ms > RESOLVED_AT_LEAST_EVERY_MS:
-        builder.state.resolve_patterns(group.group_id, frozenset(patterns))
+        builder.state.resolve_patterns(group.group_id, frozenset(patterns), access)
 
 
 def newest_topic(image: Image) -> bytes:

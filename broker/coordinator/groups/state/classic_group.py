@@ -114,19 +114,24 @@ class ClassicGroup:
         )
 
     def apply(self, value: GroupMetadataValue) -> None:
-        """Apply a record. Remaining members keep their state that is not in the log."""
+        """Apply a record. Remaining members keep their state that is not in the log.
+
+        Of members with the same id, or the same instance id, the first one counts. A leader that is no member is
+        replaced by the oldest member.
+        """
         before = self.members
         instances = self.static_members
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
         self.generation = value.generation
-        self.leader = value.leader
         self.state_timestamp = None if value.current_state_timestamp == -1 else value.current_state_timestamp
         self.previous_state, self.state = self.state, STABLE if value.members else EMPTY
         self.members, self.static_members = {}, {}
         self._supporters = Counter()
         self.size_bytes = self.assigned_size_bytes = 0
         for record in value.members:
+            if record.member_id in self.members or record.group_instance_id in self.static_members:
+                continue
             old_id = instances.get(record.group_instance_id or "", record.member_id)
             member = member_of_record(record, value.protocol)
             known = before.get(old_id)
@@ -137,6 +142,7 @@ class ClassicGroup:
             if old_id != record.member_id and old_id in self.pending_syncs:
                 del self.pending_syncs[old_id]
                 self.pending_syncs[record.member_id] = None
+        self.leader = value.leader if value.leader in self.members else next(iter(self.members), None)
         self.subscribed_topics = self.read_subscriptions()
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from minikafka.broker.coordinator.decision import Ticket
+from minikafka.controller.security.access import UNRESTRICTED, Access
 from minikafka.protocol.messages.group_records import MemberMetadata
 from minikafka.protocol.messages.join_group import JoinGroupRequest
 
@@ -19,11 +20,12 @@ among the group's protocols, and an element of the request while the request wai
 
 
 class Caller(NamedTuple):
-    """The sender of a request: client id, host as in records ("/127.0.0.1"), and the request's version."""
+    """The sender of a request: client id, host as in records ("/127.0.0.1"), the request's version, what it may do."""
 
     client_id: str
     client_host: str
     version: int
+    access: Access = UNRESTRICTED
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +89,8 @@ class Member:
 
     def update_from_record(self, recorded: Member, protocol: str | None) -> None:
         """Update from a record. Protocols that were not selected are not in the log and stay as they are."""
-        if self.metadata(protocol) != recorded.metadata(protocol):
+        selected = protocol or ""
+        if selected not in self.protocol_names or self.metadata(selected) != recorded.metadata(selected):
             self.protocols = recorded.protocols
         self.member_id = recorded.member_id
         self.client_id = recorded.client_id

@@ -13,6 +13,8 @@ from minikafka.protocol.message import FRESH, MalformedMessage, decode, encode, 
 from minikafka.protocol.types import bytes_, int8, int32, int64, string, uuid
 
 VALUE_VERSION = 0
+EPOCH_MAX = 2**30
+"""An epoch or generation that no group comes to: a rebalance in every second takes 34 years."""
 
 
 @message(versions="3", flexible="none", name="ConsumerGroupMetadataKey")
@@ -208,13 +210,26 @@ def decode_consumer_group_record(key: bytes, value: bytes | None) -> tuple[Any, 
     """Decode a record; None for another type.
 
     Raises:
-        MalformedMessage: The record has a known type and cannot be decoded.
+        MalformedMessage: The record has a known type and cannot be decoded, or its epoch is impossible.
     """
     kinds = CONSUMER_GROUP_RECORDS.get(_number(key))
     if kinds is None:
         return None
     known: Any = decode(kinds[0], _number(key), key, 2)
-    return known, None if value is None else decode(kinds[1], _number(value), value, 2)
+    decoded: Any = None if value is None else decode(kinds[1], _number(value), value, 2)
+    if isinstance(decoded, ConsumerGroupMetadataValue):
+        check_epoch(decoded.epoch)
+    return known, decoded
+
+
+def check_epoch(epoch: int) -> None:
+    """Check the epoch or generation of a group, which begins at 0 and is raised by one at a time.
+
+    Raises:
+        MalformedMessage: No group comes to this epoch; the next ones could not be encoded.
+    """
+    if not 0 <= epoch <= EPOCH_MAX:
+        raise MalformedMessage(f"a group has the impossible epoch {epoch}")
 
 
 def _number(data: bytes) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from minikafka.broker.coordinator.groups.state.consumer_group_records import (
+    check_epoch,
     decode_consumer_group_record,
     encode_consumer_group_record,
 )
@@ -49,7 +50,7 @@ def decode_record(key: bytes, value: bytes | None) -> tuple[Any, Any | None] | N
     """Decode a record; None for an unknown type.
 
     Raises:
-        MalformedMessage: The record has a known type and cannot be decoded.
+        MalformedMessage: The record has a known type and cannot be decoded, or its generation is impossible.
     """
     version = _version(key)
     if version in OFFSET_KEY_VERSIONS:
@@ -59,7 +60,10 @@ def decode_record(key: bytes, value: bytes | None) -> tuple[Any, Any | None] | N
     else:
         return decode_consumer_group_record(key, value)
     known: Any = decode(kinds[0], version, key, 2)
-    return known, None if value is None else decode(kinds[1], _version(value), value, 2)
+    decoded: Any = None if value is None else decode(kinds[1], _version(value), value, 2)
+    if isinstance(decoded, GroupMetadataValue):
+        check_epoch(decoded.generation)
+    return known, decoded
 
 
 def _versioned(part: Any, version: int) -> bytes:

@@ -17,6 +17,7 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
 from minikafka.broker.coordinator.groups.state.group import Group
 from minikafka.broker.coordinator.groups.state.offset_table import OffsetTable
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.security.access import Access
 from minikafka.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey
 from minikafka.protocol.types import NIL_UUID
 
@@ -27,7 +28,7 @@ REBALANCE_DEADLINES = ("join", "sync", "rebalance")
 MEMBER_DEADLINES = ("session", *REBALANCE_DEADLINES)
 
 
-def _resolve_nothing(group_id: str, patterns: frozenset[str]) -> None:
+def _resolve_nothing(group_id: str, patterns: frozenset[str], access: Access) -> None:
     """For shards that no requests come to."""
 
 
@@ -39,7 +40,8 @@ class ShardState:
         random: Source of member ids.
         image: The cluster's topics and brokers.
         consumer_times: Returns the times of a consumer group, by its settings or the node's.
-        resolve_patterns: Called with a group id and its regular expressions, to find their topics beside the requests.
+        resolve_patterns: Called with a group id, its regular expressions and what the member may do, to find their
+            topics beside the requests.
 
     Attributes:
         classic_groups: By group id. Only `apply` adds and removes entries.
@@ -55,7 +57,7 @@ class ShardState:
         random: Random,
         image: Image,
         consumer_times: Callable[[str], ConsumerGroupTimes] | None = None,
-        resolve_patterns: Callable[[str, frozenset[str]], None] = _resolve_nothing,
+        resolve_patterns: Callable[[str, frozenset[str], Access], None] = _resolve_nothing,
     ) -> None:
         self.settings = settings
         self.random = random
