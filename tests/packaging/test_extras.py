@@ -6,6 +6,7 @@ for, so that one which is used and not declared is noticed. `MINIKAFKA_INDEX=1` 
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -21,6 +22,7 @@ from support.installs import Environment, empty_environment
 from support.node import NodeProcess
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
 packaging = pytest.importorskip("packaging.requirements")
 FROM_INDEX = bool(os.environ.get("MINIKAFKA_INDEX"))
 BARE = """
@@ -150,3 +152,32 @@ def test_a_missing_extra_is_named(
     assert named in last
     assert last.startswith("ModuleNotFoundError: ") is bool(named)
     assert "No module named" not in last
+
+
+OF_TESTS = ("bench", "tests")
+"""The folders whose programs run with the extra `test`."""
+
+
+def _imported(folder: Path) -> dict[str, Path]:
+    """The first name of each module that the files of a folder import, with one of these files."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            found |= {name.partition(".")[0]: path for name in names}
+    return found
+
+
+@pytest.mark.parametrize("folder", OF_TESTS)
+def test_what_tests_import_comes_with_their_extra(folder: str) -> None:
+    """A package that another extra brings is missed only where that extra is not installed, as in a new clone."""
+    distributions = importlib.metadata.packages_distributions()
+    declared = {one.name for one in _closure(importlib.metadata.requires("minikafka") or [], {"test"})}
+    installed = {
+        name: path
+        for name, path in _imported(ROOT / folder).items()
+        if name in distributions and name != "minikafka" and not declared.intersection(distributions[name])
+    }
+    assert not installed, f"not in the extra `test` of pyproject.toml: {installed}"
