@@ -43,6 +43,8 @@ CLUSTER_OPERATIONS = (
     AclOperation.ALTER_CONFIGS,
     AclOperation.IDEMPOTENT_WRITE,
 )
+TOPIC = AclResourceType.TOPIC
+"""A constant, since the attributes of an Enum take long."""
 NO_OPERATIONS = 0
 """The bits of the cluster's authorized operations for a client that may not describe the cluster."""
 
@@ -104,6 +106,6 @@ class AllowedTopics:
         answer = self._answers.get(name)
         if answer is None:
             answer = self._answers[name] = self._access.allows(
-                self._operation, AclResourceType.TOPIC, name, log_denied=self._log_denied
+                self._operation, TOPIC, name, log_denied=self._log_denied
             )
         return answer

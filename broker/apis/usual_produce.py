@@ -36,6 +36,8 @@ from minikafka.protocol.messages.produce import (
 from minikafka.protocol.names import INTERNAL_TOPICS
 from minikafka.protocol.records.batch import HEADER_SIZE
 
+WRITE, TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
+"""Constants, since the attributes of an Enum take long."""
 KEY = b"\x00\x00"
 """The API key of Produce."""
 FIRST_FLEXIBLE, FIRST_WITH_LOG_START = 9, 5
@@ -143,8 +145,8 @@ class UsualProduce:
         return authorizer.allows(
             client.principal,
             client.client_host,
-            AclOperation.WRITE,
-            AclResourceType.TOPIC,
+            WRITE,
+            TOPIC,
             partition.topic_partition.topic,
             log_denied=False,
         )

@@ -122,7 +122,7 @@ class Dispatcher(Generic[S]):
             MalformedMessage, Disconnect: See `answer`.
         """
         key = bytes(frame[:2])
-        is_counted = self._is_counted(key)
+        is_counted = self._quotas is not None and key in self._quotas.counted
         if not is_counted and (self._observer is None or not self._observer.enabled):
             shortcut = self._shortcuts.get(key)
             if shortcut is not None and (parts := shortcut(frame, connection)) is not None:
@@ -146,15 +146,11 @@ class Dispatcher(Generic[S]):
         encode = partial(response_parts, version=decoded[2], correlation_id=0)
         return self._long_polls.park(frame, receiver, begun.wait, encode)
 
-    def _is_counted(self, key: bytes) -> bool:
-        """Whether the requests of an API count for a quota."""
-        return self._quotas is not None and key in self._quotas.counted
-
     def _meter(
         self, frame: bytearray, header: RequestHeader, connection: ConnectionInfo, began_s: float
     ) -> RequestMeter | None:
         """Return what counts a request for the quotas; None if the requests of its API are not counted."""
-        if self._quotas is None or not self._is_counted(bytes(frame[:2])):
+        if self._quotas is None or bytes(frame[:2]) not in self._quotas.counted:
             return None
         return self._quotas.meter(connection.principal.name, header.client_id or "", len(frame), began_s)
 

@@ -21,14 +21,19 @@ class Principal:
         kind: The principal's type; Kafka's own builders only make `User`.
         name: The name within the type.
         by_token: Whether it logged in by a delegation token, by which it may not get further tokens (KIP-48).
+        text: Type and name, as ACLs name it; made once, since each decision looks for it.
     """
 
     kind: str
     name: str
     by_token: bool = field(default=False, compare=False)
+    text: str = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", f"{self.kind}:{self.name}")
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
+        return self.text
 
 
 NAME_BYTES_MAX = 8192

@@ -24,7 +24,7 @@ __all__ = ["CLASS_NAME", "StandardAuthorizer", "authorizer_of", "super_users"]
 
 CLASS_NAME = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
-LEVELS_OF = {False: ("INFO", "DEBUG", "TRACE"), True: ("DEBUG", "TRACE")}
+LEVELS_OF = {False: frozenset({"INFO", "DEBUG", "TRACE"}), True: frozenset({"DEBUG", "TRACE"})}
 """The levels of the log at which a denial is logged, and at which what is allowed is logged."""
 KNOWN_MAX = 10_000
 """The most decisions that are remembered; then all are forgotten, and made again."""
@@ -42,6 +42,10 @@ GRANTING = {
 """The operations of an ALLOW that allow an operation."""
 PROBE = "hardcode"
 """The name for which Kafka asks whether an operation is allowed on some resource: it finds super users."""
+
+
+Question = tuple[str, str, int, int, str | None]
+"""The text of a principal, its host, an operation, and type and name of a resource; None for any name."""
 
 
 class Verdict(NamedTuple):
@@ -83,7 +87,7 @@ class StandardAuthorizer:
         self._is_loaded = is_loaded
         self._was_loaded = False
         self._index = AclIndex()
-        self._known: dict[tuple[Principal, str, int, int, str | None], Verdict] = {}
+        self._known: dict[Question, Verdict] = {}
 
     async def apply(self, records: Sequence[Record]) -> None:
         """Take over the changes of ACLs among committed records; see `Subscriber`."""
@@ -112,26 +116,29 @@ class StandardAuthorizer:
         log_denied: bool,
     ) -> bool:
         """See `Authorizer.allows`."""
-        verdict = self._verdict(principal, host, operation, resource_type, name)
-        if (verdict.is_allowed or log_denied) and self._levels["root"] in LEVELS_OF[verdict.is_allowed]:
-            write = self._log.allowed if verdict.is_allowed else self._log.denied
-            write(str(principal), host, operation, resource_type, name, str(verdict.rule))
-        return verdict.is_allowed
+        question = principal.text, host, operation, resource_type, name
+        verdict = self._known.get(question) or self._decide(*question)
+        is_allowed = verdict.is_allowed
+        if self._levels["root"] in LEVELS_OF[is_allowed] and (is_allowed or log_denied):
+            write = self._log.allowed if is_allowed else self._log.denied
+            write(principal.text, host, operation, resource_type, name, str(verdict.rule))
+        return is_allowed
 
     def allows_any(
         self, principal: Principal, host: str, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
         """See `Authorizer.allows_any`. Implied operations do not count."""
-        if self._verdict(principal, host, operation, resource_type, PROBE).is_allowed:
+        probe = principal.text, host, operation, resource_type, PROBE
+        if (self._known.get(probe) or self._decide(*probe)).is_allowed:
             return True
         if not self.has_loaded():
             return False
-        key = principal, host, operation, resource_type, None
+        key = principal.text, host, operation, resource_type, None
         verdict = self._known.get(key)
         if verdict is None:
             fitting = [
                 acl
-                for acl in self._naming(resource_type, str(principal))
+                for acl in self._naming(resource_type, principal.text)
                 if acl.host in (ANY_HOST, host) and acl.operation in (AclOperation.ALL, operation)
             ]
             verdict = self._remember(key, Verdict(_leaves_some(fitting), "some resource"))
@@ -142,13 +149,10 @@ class StandardAuthorizer:
         if principal != EVERYBODY:
             yield from self._index.naming(resource_type, EVERYBODY)
 
-    def _verdict(self, principal: Principal, host: str, operation: int, resource_type: int, name: str) -> Verdict:
-        key = principal, host, operation, resource_type, name
-        verdict = self._known.get(key)
-        if verdict is None:
-            verdict = self._decided(str(principal), host, operation, resource_type, name)
-            if len(name) <= NAME_LENGTH_MAX:
-                self._remember(key, verdict)
+    def _decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Verdict:
+        verdict = self._decided(principal, host, operation, resource_type, name)
+        if len(name) <= NAME_LENGTH_MAX:
+            self._remember((principal, host, operation, resource_type, name), verdict)
         return verdict
 
     def has_loaded(self) -> bool:
@@ -156,7 +160,7 @@ class StandardAuthorizer:
         self._was_loaded = self._was_loaded or self._is_loaded()
         return self._was_loaded
 
-    def _remember(self, key: tuple[Principal, str, int, int, str | None], verdict: Verdict) -> Verdict:
+    def _remember(self, key: Question, verdict: Verdict) -> Verdict:
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
         if verdict is not NOT_LOADED:
