@@ -116,7 +116,7 @@ def _fetcher_of(request: FetchRequest, context: Context) -> Fetcher:
         request.replica_state.replica_epoch,
         request.rack_id if context.services.fetching.rack_aware else "",
         replica_id >= 0 or context.version < VERSION_OF_ANY_REPLICA,
-        readable(context.access, follows=replica_id >= 0),
+        readable(context, follows=replica_id >= 0),
     )
 
 

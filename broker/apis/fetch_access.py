@@ -1,12 +1,13 @@
 """What the client of a Fetch may read: consumers need READ on each topic, followers CLUSTER_ACTION on the cluster."""
 
 from collections.abc import Callable, Generator
+from typing import Any
 
 from minikafka.broker.apis.authorization import AllowedTopics
 from minikafka.broker.apis.fetch_response import AT_ONCE
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.fetch_result import Fetcher
 from minikafka.broker.partitions.fetch_sessions import Session
-from minikafka.controller.security.access import Access
 from minikafka.protocol.acl_codes import CLUSTER_NAME, AclOperation, AclResourceType
 from minikafka.protocol.errors import TopicAuthorizationFailedError
 
@@ -14,13 +15,14 @@ READ = AclOperation.READ
 """A constant, since the attributes of an Enum take long."""
 
 
-def readable(access: Access, *, follows: bool) -> Callable[[str], bool] | None:
+def readable(context: RequestContext[Any], *, follows: bool) -> Callable[[str], bool] | None:
     """Return the answer to whether the client may read a topic; None for all. CLUSTER_ACTION is for followers.
 
     A request is authorized once, as in Kafka: what changes while it waits holds for the next one.
     """
-    if access.is_open:
+    if context.authorizer is None:
         return None
+    access = context.access
     if not follows:
         return AllowedTopics(access, READ).__contains__
     if access.allows(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME):

@@ -45,6 +45,8 @@ SHAPES_MAX = 4096
 SHAPE_SIZE_BYTES_MAX = 512
 """The most bytes around the batch of a request whose shape is kept."""
 LEARNT_SIZE_BYTES_MAX = 1 << 16
+UNTIMED_SIZE_BYTES_MAX = 4096
+"""Smaller batches take as long as any small request, and do not count among those that take long together."""
 NULL = 0xFFFF
 """The encoded size of a null client id."""
 PLAIN = 0
@@ -117,9 +119,9 @@ class UsualProduce:
         self, shape: Shape, data: memoryview, frame: bytearray, connection: ConnectionInfo
     ) -> list[Any] | None:
         now_ms, as_sent, acks = self._services.now_ms(), bytes(data[ASSIGNED]), shape.appends.request.acks
-        large_batches = self._services.partitions.large_batches
+        large_batches = self._services.partitions.large_batches if len(data) > UNTIMED_SIZE_BYTES_MAX else None
         try:
-            began = large_batches.begin()
+            began = 0.0 if large_batches is None else large_batches.begin()
         except LargeBatch:
             return None
         try:
@@ -133,7 +135,8 @@ class UsualProduce:
             data[ASSIGNED] = as_sent
             return None
         finally:
-            large_batches.end(began)
+            if large_batches is not None:
+                large_batches.end(began)
         response = bytearray(shape.response)
         response[CORRELATION_ID] = frame[CORRELATION_ID]
         start = partition.log.start_offset

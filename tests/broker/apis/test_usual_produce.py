@@ -18,7 +18,14 @@ from hypothesis import strategies as st
 from support.batches import encode_batch
 
 from minikafka.broker.apis import produce
-from minikafka.broker.apis.usual_produce import FIRST_FLEXIBLE, KEY, SHAPES_MAX, UsualProduce, _records_in
+from minikafka.broker.apis.usual_produce import (
+    FIRST_FLEXIBLE,
+    KEY,
+    SHAPES_MAX,
+    UNTIMED_SIZE_BYTES_MAX,
+    UsualProduce,
+    _records_in,
+)
 from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.routes import routes_of
@@ -293,8 +300,9 @@ def test_many_usual_requests_let_other_tasks_run_after_some_milliseconds() -> No
     world = World(shortcut=True)
     times = (0.6 * AT_ONCE_S * call for call in count())
     world.partitions.large_batches = LargeBatches(lambda: next(times))
+    batch = encode_batch([Record(0, NOW_MS, None, bytes(UNTIMED_SIZE_BYTES_MAX), ())])
     for number in range(9):
-        assert isinstance(world.answer(frame(correlation_id=number)), bytes)
+        assert isinstance(world.answer(frame(records=batch, correlation_id=number)), bytes)
     assert world.answered == 4  # every second one, as the others wait
     assert world.log.end_offset == 9
 
