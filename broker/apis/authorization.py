@@ -101,11 +101,12 @@ class AllowedTopics:
             self.__contains__(name)
 
     def __contains__(self, name: str) -> bool:
-        if self._access.authorizer is None:
+        access = self._access
+        if access.authorizer is None:
             return True
         answer = self._answers.get(name)
         if answer is None:
-            answer = self._answers[name] = self._access.allows(
-                self._operation, TOPIC, name, log_denied=self._log_denied
+            answer = self._answers[name] = access.authorizer.allows(
+                access.principal, access.host, self._operation, TOPIC, name, log_denied=self._log_denied
             )
         return answer

@@ -128,8 +128,11 @@ class UsualProduce:
             partition, batch = admitted(shape.topic, shape.partition, data, shape.appends)
             if batch.attributes != PLAIN or batch.record_count > SCANNED_RECORDS_MAX or _has_to_wait(partition, acks):
                 return None
-            if self._authorizer is not None and not self._may_write(self._authorizer, partition, connection):
-                return None
+            name, host = shape.topic.name or partition.topic_partition.topic, connection.client_host
+            if self._authorizer is not None and not self._authorizer.allows(
+                connection.principal, host, WRITE, TOPIC, name, log_denied=False
+            ):
+                return None  # The handler asks again, and logs the denial.
             written = partition.append(batch, now_ms=now_ms, acks=acks)
         except (KafkaError, RejectedRecords, LargeBatch):
             data[ASSIGNED] = as_sent
@@ -142,17 +145,6 @@ class UsualProduce:
         start = partition.log.start_offset
         NUMBERS.pack_into(response, shape.numbers_at, written.first_offset, written.append_time_ms, start)
         return [response]
-
-    def _may_write(self, authorizer: Authorizer, partition: Partition, client: ConnectionInfo) -> bool:
-        """Whether the client may write to the topic. `produce.handle` logs a denial: it has to answer then."""
-        return authorizer.allows(
-            client.principal,
-            client.client_host,
-            WRITE,
-            TOPIC,
-            partition.topic_partition.topic,
-            log_denied=False,
-        )
 
     # -- shapes --------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,10 @@ __all__ = ["CLASS_NAME", "StandardAuthorizer", "authorizer_of", "super_users"]
 
 CLASS_NAME = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
-LEVELS_OF = {False: frozenset({"INFO", "DEBUG", "TRACE"}), True: frozenset({"DEBUG", "TRACE"})}
-"""The levels of the log at which a denial is logged, and at which what is allowed is logged."""
+LOGS_DENIED = frozenset({"INFO", "DEBUG", "TRACE"})
+"""The levels of the log at which a denial is logged."""
+LOGS_ALLOWED = frozenset({"DEBUG", "TRACE"})
+"""The levels of the log at which what is allowed is logged."""
 KNOWN_MAX = 10_000
 """The most decisions that are remembered; then all are forgotten, and made again."""
 NAME_LENGTH_MAX = 255
@@ -117,11 +119,12 @@ class StandardAuthorizer:
     ) -> bool:
         """See `Authorizer.allows`."""
         question = principal.text, host, operation, resource_type, name
-        verdict = self._known.get(question) or self._decide(*question)
-        is_allowed = verdict.is_allowed
-        if self._levels["root"] in LEVELS_OF[is_allowed] and (is_allowed or log_denied):
-            write = self._log.allowed if is_allowed else self._log.denied
-            write(principal.text, host, operation, resource_type, name, str(verdict.rule))
+        is_allowed, rule = self._known.get(question) or self._decide(*question)
+        if is_allowed:
+            if self._levels["root"] in LOGS_ALLOWED:
+                self._log.allowed(*question, str(rule))
+        elif log_denied and self._levels["root"] in LOGS_DENIED:
+            self._log.denied(*question, str(rule))
         return is_allowed
 
     def allows_any(
