@@ -1,4 +1,4 @@
-"""Handles the four APIs of delegation tokens (KIP-48), at brokers and at controllers.
+"""Passes the four APIs of delegation tokens (KIP-48) on to the active controller, at brokers and at controllers.
 
 The active controller creates, renews and expires tokens (`minikafka.controller.decisions.delegation_tokens`); each node
 describes those of its metadata. Clients that are anonymous, or that logged in by a token themselves, get

@@ -1,5 +1,7 @@
 """How a follower appends fetched batches to its log, and where it truncates when the leader reports a diverging epoch.
 
+Whether it begins anew at the leader's first offset is decided in `replication/replica_fetcher.py`.
+
 Records are not decoded: the header and the checksum of each batch are checked, and the bytes are appended as they are,
 with offsets and epochs. A follower truncates its log only where the leader reports a diverging epoch (KIP-101, KIP-279,
 KIP-595), never to its own high watermark, which lags behind what is committed.

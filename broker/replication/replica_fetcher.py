@@ -1,4 +1,5 @@
-"""The follower side of replication: one fetcher task and one connection per leader.
+"""The follower side of replication: a task and a connection per leader; what errors of partitions mean, and where a
+follower begins if the leader's log begins after its own end.
 
     metadata ──follow / unfollow──► ReplicaFetcherManager ──► ReplicaFetcher of the leader ──Fetch──► leader
                                                                    └─ `follower_fetch_state.py`: requests and responses

@@ -1,4 +1,5 @@
-"""`TlsListener`: the TLS of one listener, from its settings: certificates, and the principals of its clients.
+"""`TlsListener`: the TLS of one listener, from its settings: certificates, which new ones may replace
+them, and the principals of its clients.
 
 A setting `listener.name.<listener>.ssl.…` overrides `ssl.…`. Loaded only where a listener has TLS: `cryptography` takes
 50 ms to import. Source: `SslFactory`, `SslChannelBuilder`, `SaslChannelBuilder`.

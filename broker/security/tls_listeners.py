@@ -1,4 +1,4 @@
-"""`TlsListeners`: the TLS of a node, and new certificates for it while it runs.
+"""`TlsListeners`: the TLS of all listeners of a node; hands each its new certificates while the node runs.
 
 A changed file alone changes nothing, as in Kafka: setting its location again by IncrementalAlterConfigs reads it.
 """

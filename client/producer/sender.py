@@ -1,4 +1,5 @@
-"""The producer's background task: sends batches to leaders in Produce requests, and handles the responses.
+"""The producer's background task: sends batches to leaders in Produce requests, and hands the responses to the
+accumulator, which decides about retries.
 
 `pump` does one round without waiting: it fails expired batches, collects the batches that can be sent now, encodes and
 sends them. It is called when a batch is full, a deadline has passed, a response has arrived or metadata has changed.
