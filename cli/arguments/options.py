@@ -79,7 +79,7 @@ def client_options(function: F) -> F:
         expose_value=False,
         callback=_context,
         shell_complete=complete_context,
-        help="Use the brokers and the file of a context, which `minikafka context` keeps.",
+        help="Connect to the cluster of this context, with its settings; see `minikafka context`.",
     )
     configured = click.option(
         "--command-config",
@@ -146,9 +146,12 @@ def _said(context: click.Context, name: str, value: str | None) -> Said:
     return Said(value, context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
 
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only check whether the cluster would do it.")
+dry_run_option = click.option(
+    "--dry-run", is_flag=True,
+    help="Only check whether the cluster accepts the change; change nothing.",
+)
 broker_option = click.option(
-    "--broker", type=Whole(0, bits=32), metavar="ID", help="The broker to ask.  [default: any]"
+    "--broker", type=Whole(0, bits=32), metavar="ID", help="Id of the broker to ask.  [default: any]"
 )
 
 

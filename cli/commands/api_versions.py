@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @broker_option
 @json_option
 def api_versions(bootstrap_server: str, broker: int | None, as_json: bool) -> None:
-    """List the APIs that a broker offers, with their versions and the newest that this client would use.
+    """List the APIs that a broker offers, with their versions and the version that this client uses.
 
     \b
     Examples:

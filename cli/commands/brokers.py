@@ -24,9 +24,9 @@ QUORUM_PATIENCE_S = 3.0
 @client_options
 @json_option
 def brokers(bootstrap_server: str, as_json: bool) -> None:
-    """List brokers: addresses, racks, the partitions that each leads and has, and its part in the controller quorum.
+    """List brokers: address, rack, number of partitions that each leads and has, and its role in the controller quorum.
 
-    A fenced broker is registered, but sends no heartbeats: it leads nothing, and clients do not see it.
+    A fenced broker is registered, but sends no heartbeats: it leads no partition, and clients do not see it.
 
     \b
     Examples:

@@ -28,13 +28,17 @@ POLL_INTERVAL_S = 0.2
 
 
 @click.group(invoke_without_command=True)
-@click.option("--brokers", type=Whole(1), help="Number of brokers; 3 in a new directory.")
+@click.option("--brokers", type=Whole(1), help="Number of brokers.  [default: 3; that of an existing cluster]")
 @click.option(
     "--controllers",
     type=Whole(1),
-    help="Number of controllers; by default the first three brokers are controllers too.",
+    help="Number of controllers; without --isolated, the first brokers are controllers too.  [default: 3, at "
+    "most --brokers]",
 )
-@click.option("--isolated", is_flag=True, help="Run controllers as separate nodes, with ids after the brokers'.")
+@click.option(
+    "--isolated", is_flag=True,
+    help="Run controllers as nodes of their own, with ids after those of the brokers.",
+)
 @click.option(
     "--port",
     type=Whole(0, 65535),
@@ -47,13 +51,19 @@ POLL_INTERVAL_S = 0.2
     show_default=True,
     help="Directory of the cluster; an existing cluster is restarted, on its ports.",
 )
-@click.option("--set", "settings", multiple=True, type=NameValue(), help="Setting for every node; repeatable.")
+@click.option(
+    "--set", "settings", multiple=True, type=NameValue(),
+    help="Setting of every node, by Kafka's name; repeatable.",
+)
 @click.option(
     "--secure",
     is_flag=True,
     help="Make a new cluster with TLS, SASL and ACLs: certificates, users and client.properties in DIR/secure.",
 )
-@click.option("--attach", is_flag=True, help="Adopt nodes that run already, as after a kill -9 of this command.")
+@click.option(
+    "--attach", is_flag=True,
+    help="Take over nodes that run already, for example after kill -9 of this command.",
+)
 @click.pass_context
 def cluster(
     context: click.Context,
@@ -66,13 +76,16 @@ def cluster(
     secure: bool,
     attach: bool,
 ) -> None:
-    """Run a local cluster. Prints `ready HOST:PORT,HOST:PORT,…` once all nodes accept clients, then where their metrics
-    are, which Prometheus reads: 200 ports above those of the clients (`--set metrics.listener=` turns them off).
+    """Run a local cluster, each node as a process of its own, until SIGTERM or Ctrl-C.
 
-    Each node is a process with its files in DIR/node-ID: server.properties, pid, server.log and data. After a node
-    was killed, `minikafka cluster restart ID` starts it again, and so does `minikafka server --config
-    DIR/node-ID/server.properties`. SIGTERM and Ctrl-C stop all nodes. Settings that are given with --set are checked
-    first, and written to the files of all nodes. If the start fails, the files are restored.
+    Prints `ready HOST:PORT,HOST:PORT,…` once all nodes accept clients, then the addresses of their metrics for
+    Prometheus. The port of a node's metrics is 200 above its port for clients; `--set metrics.listener=` turns the
+    metrics off.
+
+    Each node has its files in DIR/node-ID: server.properties, pid, server.log and data. After a node was killed,
+    `minikafka cluster restart ID` starts it again, and so does `minikafka server --config
+    DIR/node-ID/server.properties`. Settings of --set are checked first, and written to the files of all nodes. If the
+    start fails, the files are restored.
 
     \b
     Examples:

@@ -35,7 +35,7 @@ nodes_argument = click.argument("node_ids", nargs=-1, type=Whole(0, bits=32), me
 @json_option
 @click.pass_context
 def status(context: click.Context, data_dir: Path | None, as_json: bool) -> None:
-    """Show the nodes of a cluster, what they lead, and partitions that lack replicas.
+    """Show the nodes of a local cluster, how many partitions each leads, and partitions with too few replicas in sync.
 
     The exit code is 1 if a node does not run.
 
@@ -101,9 +101,10 @@ def stop(context: click.Context, data_dir: Path | None, node_ids: tuple[int, ...
 @json_option
 @click.pass_context
 def restart(context: click.Context, data_dir: Path | None, node_ids: tuple[int, ...], as_json: bool) -> None:
-    """Restart NODEs, or all nodes, one after the other, each when all replicas are in sync again.
+    """Restart NODEs, or all nodes, one after the other.
 
-    Nodes that do not run are started first, all at once. Nodes that are restarted go on when this command has ended.
+    Before each restart, the command waits until all replicas are in sync. Nodes that do not run are started first, all
+    at once. The nodes continue to run when this command has ended.
 
     \b
     Examples:

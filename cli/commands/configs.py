@@ -35,9 +35,13 @@ KINDS = (*RESOURCE_KINDS, *QUOTA_KINDS)
 kind_argument = click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 name_argument = click.argument("name", required=False)
 default_option = click.option(
-    "--default", "is_default", is_flag=True, help="The default of all brokers, clients, users or IP addresses."
+    "--default", "is_default", is_flag=True,
+    help="Instead of a NAME: the default of all brokers, clients, users or IP addresses.",
 )
-client_id_option = click.option("--client-id", metavar="NAME", help="With a user: only connections of this client id.")
+client_id_option = click.option(
+    "--client-id", metavar="NAME",
+    help="With KIND user: only connections with this client id.",
+)
 
 
 @click.group()
@@ -54,7 +58,7 @@ def configs() -> None:
 @name_argument
 @default_option
 @client_id_option
-@click.option("--all", "everything", is_flag=True, help="Also settings at their default.")
+@click.option("--all", "everything", is_flag=True, help="Show settings at their default too.")
 @json_option
 def describe(
     bootstrap_server: str,
@@ -67,7 +71,7 @@ def describe(
 ) -> None:
     """Show settings that differ from their default, where each comes from, and the values that it overrides.
 
-    KIND is broker, topic, group, client-metrics, client, user or ip. Without a NAME: all of that kind.
+    KIND is broker, topic, group, client-metrics, client, user or ip. Without a NAME, shows all of that kind.
 
     \b
     Examples:
@@ -96,10 +100,16 @@ def describe(
 @name_argument
 @default_option
 @client_id_option
-@click.option("--set", "settings", multiple=True, type=NameValue(), help="A new value; repeatable.")
-@click.option("--delete", "deleted", multiple=True, metavar="NAME", help="Back to the default; repeatable.")
-@click.option("--append", "appended", multiple=True, type=NameValue(), help="Add to a list; repeatable.")
-@click.option("--subtract", "subtracted", multiple=True, type=NameValue(), help="Remove from a list; repeatable.")
+@click.option("--set", "settings", multiple=True, type=NameValue(), help="New value of a setting; repeatable.")
+@click.option("--delete", "deleted", multiple=True, metavar="NAME", help="Reset a setting to its default; repeatable.")
+@click.option(
+    "--append", "appended", multiple=True, type=NameValue(),
+    help="Add a value to a setting that is a list; repeatable.",
+)
+@click.option(
+    "--subtract", "subtracted", multiple=True, type=NameValue(),
+    help="Remove a value from a setting that is a list; repeatable.",
+)
 @dry_run_option
 @json_option
 def alter(
@@ -115,7 +125,7 @@ def alter(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Change some settings, and keep the others: all of these changes, or none.
+    """Change settings of a broker, topic, group, client, user or IP address, and keep its other settings.
 
     KIND is broker, topic, group, client-metrics, client, user or ip.
 

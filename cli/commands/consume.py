@@ -86,23 +86,23 @@ class Offset(OffsetType):
 @click.option(
     "--offset",
     type=Offset(),
-    help="Start at this offset, or -N for the last N records (both need --partition), or at earliest or latest.",
+    help="Start at this offset or, with -N, at the last N records (both need --partition), or at earliest or latest.",
 )
 @click.option(
     "--partition", "partitions", multiple=True, type=Whole(0, bits=32), help="Read only this partition; repeatable."
 )
 @click.option("--since", type=Time(), metavar="TIME", help=f"Start at this time, {KNOWN}.")
 @click.option(
-    "--exit", "-e", "exits", is_flag=True, help="Exit at the end: after the records that are there when it starts."
+    "--exit", "-e", "exits", is_flag=True, help="Exit after the last record that existed when the command started."
 )
 @click.option("--max-messages", "-n", metavar="N", type=Whole(1), help="Exit after N records.")
 @click.option("--group", help="Join this consumer group and commit offsets.")
-@click.option("--timeout-ms", type=Whole(0), help="Exit when no record arrives for this long.")
+@click.option("--timeout-ms", type=Whole(0), help="Exit when no record has arrived for this many ms.  [default: never]")
 @click.option(
     "--isolation-level",
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
-    help="read_committed skips records of aborted and open transactions.",
+    help="read_committed skips records of aborted and open transactions.  [default: read_uncommitted]",
 )
 @click.option(
     "--format", "-f", "template_text", help="Template for each record, such as '%k\\t%v'; its fields are listed below."

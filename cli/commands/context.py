@@ -68,10 +68,10 @@ def _details(name: str, cluster: NamedCluster, *, is_current: bool) -> dict[str,
     metavar="FILE",
     help="A client.properties file with the settings to connect to this cluster.",
 )
-@click.option("--use", "used", is_flag=True, help="Use it from now on.")
+@click.option("--use", "used", is_flag=True, help="Make commands use this context from now on.")
 @json_option
 def add(name: str, addresses: str, command_config: Path | None, used: bool, as_json: bool) -> None:
-    """Add the context NAME, or change its addresses and its file. The port is 9092 where there is none.
+    """Add the context NAME, or change its addresses and its file. An address without a port has port 9092.
 
     Example: minikafka context add test localhost:9093,localhost:9094 --use
     """

@@ -28,13 +28,14 @@ HIGH_WATERMARK = -1
 @click.command("delete-records")
 @client_options
 @click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITION]]...")
-@click.option("--before", "offset", type=Whole(0), metavar="OFFSET", help="Delete what is before this offset.")
-@click.option("--before-time", "time_ms", type=Time(), help=f"Delete what is before this time, {KNOWN}.")
+@click.option("--before", "offset", type=Whole(0), metavar="OFFSET", help="Delete the records before this offset.")
+@click.option("--before-time", "time_ms", type=Time(), help=f"Delete the records before this time, {KNOWN}.")
 @click.option("--all", "everything", is_flag=True, help="Delete all records, up to the high watermark.")
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help='Offsets by partition, as for kafka-delete-records: {"partitions": [{"topic", "partition", "offset"}]}.',
+    help="Offsets of partitions, in the JSON of kafka-delete-records: "
+    '{"partitions": [{"topic", "partition", "offset"}]}.',
 )
 @json_option
 def delete_records(
@@ -46,9 +47,10 @@ def delete_records(
     from_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Delete the first records of partitions for good. Prints the first offset that each has then.
+    """Delete the oldest records of partitions for good, and print the first offset that remains in each.
 
-    A TOPIC stands for all of its partitions. Compacted topics refuse it, unless they also have the policy delete.
+    A TOPIC stands for all of its partitions. A topic with cleanup.policy=compact refuses it, unless the policy is also
+    delete.
 
     \b
     Examples:

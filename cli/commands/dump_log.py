@@ -53,7 +53,7 @@ def regular(context: click.Context, argument: click.Parameter, files: tuple[Path
 def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_bytes: int | None) -> None:
     """Print the contents of segments (.log), indexes, snapshots (also of metadata) and checkpoints.
 
-    The exit code is 1 if a file is damaged or something else, which is said where it is found.
+    The exit code is 1 if a file is damaged or is of another kind. The output says it where it is found.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool, as_json: bool) -> None:
     """Elect the preferred (first) replica of each partition as leader, if it is in sync.
 
-    Without arguments, all partitions that are not led by their preferred replica.
+    Without arguments, elects leaders for all partitions that are not led by their preferred replica.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DOWNGRADE = {False: "safe_downgrade", True: "unsafe_downgrade"}
 levels_argument = click.argument("levels", nargs=-1, required=True, type=NameValue(), metavar="NAME=LEVEL...")
-unsafe_option = click.option("--unsafe", is_flag=True, help="Also where metadata may be lost.")
+unsafe_option = click.option("--unsafe", is_flag=True, help="Allow a change by which metadata may be lost.")
 
 
 @click.group()

@@ -42,7 +42,7 @@ TYPES = ("classic", "consumer")
 WATCH_INTERVAL_S = 1.0
 RESETTABLE = ("Empty", "Dead")
 
-watch_option = click.option("--watch", is_flag=True, help="Redraw in place every second, until Ctrl-C.")
+watch_option = click.option("--watch", is_flag=True, help="Redraw the table every second, until Ctrl-C.")
 group_arguments = click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
 
 
@@ -61,11 +61,17 @@ def groups() -> None:
 
 @groups.command("list")
 @client_options
-@click.option("--state", "states", multiple=True, type=click.Choice(STATES, False), help="Only this state; repeatable.")
-@click.option("--type", "types", multiple=True, type=click.Choice(TYPES), help="Only this protocol; repeatable.")
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice(STATES, False),
+    help="List only groups in this state; repeatable.",
+)
+@click.option(
+    "--type", "types", multiple=True, type=click.Choice(TYPES),
+    help="List only groups of this type; repeatable.",
+)
 @json_option
 def list_groups(bootstrap_server: str, states: tuple[str, ...], types: tuple[str, ...], as_json: bool) -> None:
-    """List all groups, with their type (classic or consumer, the protocol of the group) and state.
+    """List all groups with their type (the group protocol: classic or consumer) and state.
 
     \b
     Examples:
@@ -103,7 +109,7 @@ Look = Callable[["Admin", Sequence[str]], Awaitable[Frame]]
 @groups.command()
 @view_options
 def describe(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json: bool) -> None:
-    """Show type, state, assignor, coordinator, epoch and number of members of GROUPs; of all without arguments.
+    """Show type, state, assignor, coordinator, epoch and number of members of GROUPs, or of all groups.
 
     \b
     Examples:
@@ -134,10 +140,10 @@ def describe(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_
 @groups.command()
 @view_options
 def members(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json: bool) -> None:
-    """Show the members of GROUPs and their partitions; of all groups without arguments.
+    """Show the members of GROUPs, or of all groups, and their partitions.
 
-    Under the consumer protocol also the member's epoch and, in brackets, the partitions that it will have when other
-    members have given them up, as far as they differ.
+    For members of the consumer protocol, also shows the member epoch and, in brackets, the target assignment if it
+    differs: the partitions that the member will have once other members have given them up.
 
     \b
     Examples:
@@ -158,9 +164,9 @@ def members(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_j
 @groups.command()
 @view_options
 def lag(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json: bool) -> None:
-    """Show committed offset, end offset, lag and member for each partition of GROUPs; of all without arguments.
+    """Show committed offset, end offset, lag and member for each partition of GROUPs, or of all groups.
 
-    A - stands for what is not known: an offset that was not committed, or the end of a partition without a leader.
+    A dash (-) stands for an unknown value: no offset was committed, or the partition has no leader.
 
     \b
     Examples:
@@ -182,22 +188,32 @@ def lag(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json:
 @client_options
 @click.argument("group_id", metavar="GROUP")
 @click.option(
-    "--topic", "topics", multiple=True, metavar="TOPIC[:N,N]", help="Reset this topic, or partitions of it; repeatable."
+    "--topic", "topics", multiple=True, metavar="TOPIC[:N,N]",
+    help="Reset this topic, or some of its partitions; repeatable.",
 )
 @click.option("--all-topics", is_flag=True, help="Reset all partitions for which the group has committed offsets.")
-@click.option("--to-earliest", is_flag=True, help="Reset to the first offset.")
-@click.option("--to-latest", is_flag=True, help="Reset to the end.")
-@click.option("--to-current", is_flag=True, help="Keep what is committed; to the end where nothing is.")
+@click.option("--to-earliest", is_flag=True, help="Reset to the first offset of each partition.")
+@click.option("--to-latest", is_flag=True, help="Reset to the end of each partition.")
+@click.option(
+    "--to-current", is_flag=True,
+    help="Keep the committed offsets; reset partitions without one to their end.",
+)
 @click.option("--to-offset", metavar="N", type=Whole(), help="Reset to this offset.")
-@click.option("--shift-by", metavar="N", type=Whole(), help="N offsets after the committed one, or -N before it.")
-@click.option("--to-time", metavar="TIME", type=Time(), help=f"Reset to the first record since this time, {KNOWN}.")
+@click.option(
+    "--shift-by", metavar="N", type=Whole(),
+    help="Reset to N offsets after the committed one, or -N before it.",
+)
+@click.option(
+    "--to-time", metavar="TIME", type=Time(),
+    help=f"Reset to the first record at or after this time, {KNOWN}.",
+)
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="Reset to the offsets of this CSV file, as --export prints it: lines of topic,partition,offset.",
+    help="Reset to the offsets in this CSV file, as --export prints it: lines of topic,partition,offset.",
 )
-@click.option("--execute", is_flag=True, help="Commit the offsets; without it, nothing is changed.")
-@click.option("--dry-run", is_flag=True, help="Only show what would change: the default.")
+@click.option("--execute", is_flag=True, help="Commit the new offsets. Without this option nothing is changed.")
+@click.option("--dry-run", is_flag=True, help="Only show old and new offsets; this is the default.")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
 @json_option
 def reset_offsets(
@@ -214,8 +230,8 @@ def reset_offsets(
 ) -> None:
     """Change the committed offsets of a GROUP without members. Shows old and new ones; --execute commits them.
 
-    An offset that is beyond the end of its partition, or before the first one, is replaced by these. A file may be
-    one of Kafka's kafka-consumer-groups, with or without the group in front.
+    A new offset beyond the end of its partition is replaced by the end, and one before the first offset by that.
+    --from-file also reads the CSV files of Kafka's kafka-consumer-groups, with or without the group in front.
 
     \b
     Examples:

@@ -53,13 +53,13 @@ class Check:
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long each broker has to answer.",
+    help="Time that each broker has to answer.",
 )
-@click.option("--ignore", multiple=True, type=click.Choice(CHECKS), help="Leave a check out; repeatable.")
+@click.option("--ignore", multiple=True, type=click.Choice(CHECKS), help="Leave out this check; repeatable.")
 @json_option
 def health(bootstrap_server: str, timeout_s: float, ignore: tuple[str, ...], as_json: bool) -> None:
     """Check that all brokers answer, that there is a controller, that no disk is full or failed, and that partitions
-    have leaders and replicas in sync. Only replicas at brokers that answer count.
+    have leaders and replicas in sync. A replica counts only if its broker answers.
 
     The exit code is 0 if all is well, and 1 if not.
 

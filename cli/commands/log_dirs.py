@@ -24,17 +24,18 @@ FULL_BYTES_MAX = 1 << 21
 @client_options
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @click.option(
-    "--broker", "broker_ids", multiple=True, type=Whole(0, bits=32), metavar="ID", help="Only this broker; repeatable."
+    "--broker", "broker_ids", multiple=True, type=Whole(0, bits=32), metavar="ID",
+    help="Show only this broker; repeatable.",
 )
-@click.option("--replicas", is_flag=True, help="A line for each replica.")
+@click.option("--replicas", is_flag=True, help="Show a line for each replica.")
 @json_option
 def log_dirs(
     bootstrap_server: str, topics: tuple[str, ...], broker_ids: tuple[int, ...], replicas: bool, as_json: bool
 ) -> None:
-    """Show the data directories of brokers: errors, size and free space of the disk, replicas of TOPICs or of all.
+    """Show the data directories of brokers: errors, size and free space of disks, replicas of TOPICs or of all topics.
 
-    The state of a directory is `full` where its disk has less than 2 MiB left, or has refused a write and has had no
-    room since.
+    The state of a directory is `full` if its disk has less than 2 MiB left, or has refused a write and has had no room
+    since.
 
     \b
     Examples:

@@ -26,9 +26,15 @@ NOWHERE = -1
 @click.command()
 @client_options
 @click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITION]]...")
-@click.option("--time", "time_ms", type=Time(), help=f"The first offset at or after this time, {KNOWN}.")
-@click.option("--newest", is_flag=True, help="The offset of the record with the highest timestamp.")
-@click.option("--committed", is_flag=True, help="Ends without open transactions: the last stable offset.")
+@click.option(
+    "--time", "time_ms", type=Time(),
+    help=f"Show the offset of the first record at or after this time, {KNOWN}.",
+)
+@click.option("--newest", is_flag=True, help="Show the offset of the record with the highest timestamp.")
+@click.option(
+    "--committed", is_flag=True,
+    help="Show the last stable offset as the end: without records of open transactions.",
+)
 @click.option("--internal", is_flag=True, help="Include internal topics, such as __consumer_offsets.")
 @json_option
 def offsets(
@@ -40,9 +46,10 @@ def offsets(
     internal: bool,
     as_json: bool,
 ) -> None:
-    """Show the first offset and the end of partitions, or the offset of a point in time; of all topics by default.
+    """Show the first offset and the end of partitions, or the offset at a point in time.
 
-    The end is the offset that the next record will have. No offset is shown where no record is as new as --time.
+    Without arguments, shows all topics. The end is the offset that the next record gets. With --time, a partition
+    without a record at or after that time has no offset.
 
     \b
     Examples:

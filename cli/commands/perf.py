@@ -40,7 +40,7 @@ DISTINCT_PAYLOADS = 997
 PAYLOADS_BYTES_MAX = 64 << 20
 
 records_option = click.option(
-    "--records", type=Whole(1), default=1_000_000, show_default=True, help="Number of records."
+    "--records", type=Whole(1), default=1_000_000, show_default=True, help="Number of records to send."
 )
 size_option = click.option("--size", type=Whole(0), default=100, show_default=True, help="Size of each value in bytes.")
 acks_choice = click.Choice(["all", "1", "0"])
@@ -67,9 +67,12 @@ def perf() -> None:
 @click.argument("topic")
 @records_option
 @size_option
-@click.option("--rate", type=Whole(1), help="Limit in records per second.")
+@click.option("--rate", type=Whole(1), help="Highest rate, in records per second.  [default: no limit]")
 @click.option("--compression-type", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
-@click.option("--acks", type=acks_choice, help="Required acknowledgements.  [default: all]")
+@click.option(
+    "--acks", type=acks_choice,
+    help="Acknowledgements to wait for: of all in-sync replicas, of the leader (1), or none (0).  [default: all]",
+)
 @option_option
 @json_option
 def produce(
@@ -83,7 +86,7 @@ def produce(
     options: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Send records as fast as possible, or at a given --rate; what was acknowledged is counted.
+    """Send records as fast as possible, or at --rate, and measure the acknowledged ones.
 
     \b
     Examples:
@@ -116,7 +119,7 @@ def produce(
     type=Whole(1),
     default=10_000,
     show_default=True,
-    help="Exit when no record arrives for this long.",
+    help="Exit when no record has arrived for this many ms.",
 )
 @option_option
 @json_option
@@ -128,7 +131,7 @@ def consume(
     options: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Read a topic from the beginning as fast as possible.
+    """Read a topic from the beginning as fast as possible, and measure the throughput.
 
     \b
     Examples:
@@ -153,9 +156,12 @@ def consume(
 @perf.command()
 @client_options
 @click.argument("topic")
-@click.option("--records", type=Whole(1), default=10_000, show_default=True, help="Number of records.")
+@click.option("--records", type=Whole(1), default=10_000, show_default=True, help="Number of records to send.")
 @size_option
-@click.option("--acks", type=acks_choice, default="1", show_default=True, help="Required acknowledgements.")
+@click.option(
+    "--acks", type=acks_choice, default="1", show_default=True,
+    help="Acknowledgements to wait for: of all in-sync replicas, of the leader (1), or none (0).",
+)
 @option_option
 @json_option
 def latency(
@@ -167,7 +173,7 @@ def latency(
     options: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Send records one at a time, each after the acknowledgement of the previous one.
+    """Send records one at a time, each after the acknowledgement of the previous one, and measure the latency.
 
     \b
     Examples:

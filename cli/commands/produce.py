@@ -50,8 +50,11 @@ STANDARD_INPUT = 0
 @client_options
 @click.argument("topic")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--key-separator", type=Escaped(), help=r"Separator of key and value, such as : or \t.")
-@click.option("--null", type=Escaped(), help="Text of a key or value to be sent as null.")
+@click.option(
+    "--key-separator", type=Escaped(),
+    help=r"Separator of key and value, such as : or \t.  [default: none; lines have no key]",
+)
+@click.option("--null", type=Escaped(), help="Text of a key or value that is sent as null.  [default: none]")
 @click.option("--header", "headers", multiple=True, type=NameValue(), help="Header of every record; repeatable.")
 @click.option(
     "--json",
@@ -59,10 +62,13 @@ STANDARD_INPUT = 0
     is_flag=True,
     help="Each line is a JSON object as `consume --json` prints it: key, value, headers and timestamp of a record.",
 )
-@click.option("--partition", type=Whole(0, bits=32), help="Partition of all records.  [default: by key]")
+@click.option("--partition", type=Whole(0, bits=32), help="Partition of all records.  [default: chosen by the key]")
 @click.option("--compression-type", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
 @click.option("--transactional-id", help="Send all lines in one transaction with this id.")
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Required acknowledgements.  [default: all]")
+@click.option(
+    "--acks", type=click.Choice(["all", "1", "0"]),
+    help="Acknowledgements to wait for: of all in-sync replicas, of the leader (1), or none (0).  [default: all]",
+)
 @click.option(
     "--option",
     "--property",
@@ -89,9 +95,9 @@ def produce(
 ) -> None:
     """Send each line of FILE, or of standard input, as a record to TOPIC.
 
-    Progress and a summary go to standard error. Ctrl-C delivers the lines read so far and exits;
-    SIGTERM does so within five seconds, or gives up. With --transactional-id consumers with isolation level
-    read_committed see all lines or none: Ctrl-C and errors abort, which the summary says.
+    Progress and a summary go to standard error. Ctrl-C delivers the lines that were read so far, and exits. SIGTERM
+    does so too, but gives up after five seconds. With --transactional-id, consumers with isolation level
+    read_committed see all lines or none. Ctrl-C and errors then abort the transaction, and the summary says so.
 
     \b
     Examples:

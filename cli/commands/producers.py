@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC[:PARTITION]...")
 @json_option
 def producers(bootstrap_server: str, names: tuple[str, ...], as_json: bool) -> None:
-    """Show the idempotent and transactional producers that partitions know, with open transactions.
+    """Show the idempotent and transactional producers that partitions know, and their open transactions.
 
     \b
     Examples:

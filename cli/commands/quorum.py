@@ -53,12 +53,12 @@ def describe(bootstrap_server: str, as_json: bool) -> None:
     "--config",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Configuration file of the controller, which runs already. Its data directory must be on this machine.",
+    help="Configuration file of the controller, which must run, and have its data directory on this machine.",
 )
 @dry_run
 @json_option
 def add_controller(bootstrap_server: str, config: Path, *, dry_run: bool, as_json: bool) -> None:
-    """Make a controller that follows the metadata log a voter. It names itself by its files.
+    """Make a running controller a voter. Its node id and directory id are read from its files.
 
     Example: minikafka quorum add-controller --config node-4/server.properties
     """
@@ -76,7 +76,7 @@ def add_controller(bootstrap_server: str, config: Path, *, dry_run: bool, as_jso
 @quorum.command("remove-controller")
 @client_or_controller_options
 @click.argument("node_id", type=Whole(0, bits=32))
-@click.option("--directory-id", help="Of its metadata directory.  [default: that of the voter with this id]")
+@click.option("--directory-id", help="Id of the voter's metadata directory.  [default: that of the voter with this id]")
 @dry_run
 @json_option
 def remove_controller(

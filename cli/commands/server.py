@@ -13,22 +13,29 @@ from minikafka.cli.clusters.node_process import pid_file_of_this_process
 
 
 @click.command()
-@click.option("--node-id", type=Whole(bits=32), help="Sets node.id.  [default: 1]")
+@click.option("--node-id", type=Whole(bits=32), help="Id of the node (node.id).  [default: 1]")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=Whole(0, 65535), help="Port to listen on; 0 picks a free one.  [default: 9092]")
-@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Sets log.dirs, the data directory.")
+@click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path),
+    help="Data directory (log.dirs).  [default: minikafka-data/node-ID]",
+)
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Configuration file, in the format of Kafka's server.properties.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="NAME=VALUE", help="Setting by Kafka's name; repeatable.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="NAME=VALUE",
+    help="Setting of the node, by Kafka's name; repeatable.",
+)
 @click.option(
     "--container",
     "in_container",
     is_flag=True,
-    help="Use the defaults of our image: listen on all addresses, tell clients to use localhost:9092, keep data in "
-    "/var/lib/kafka/data, read /mnt/shared/config/server.properties and the variable CLUSTER_ID, as Kafka's image.",
+    help="Use the defaults of minikafka's container image: listen on all addresses, tell clients to connect to "
+    "localhost:9092, and keep data in /var/lib/kafka/data. As in Kafka's image, "
+    "/mnt/shared/config/server.properties and the variable CLUSTER_ID are read.",
 )
 @click.option(
     "--log-level",
@@ -37,7 +44,7 @@ from minikafka.cli.clusters.node_process import pid_file_of_this_process
     show_envvar=True,
     default="info",
     show_default=True,
-    help="Minimum level of log events on standard error.",
+    help="Lowest level of the log events that are written to standard error.",
 )
 def server(
     node_id: int | None,
@@ -51,9 +58,10 @@ def server(
 ) -> None:
     """Run a node. Prints `ready HOST:PORT` once it accepts clients; shuts down cleanly on SIGTERM, SIGHUP and Ctrl-C.
 
-    All settings of Apache Kafka are accepted, in a file, in the environment, or with --set; each overrides those
-    before it. A variable is named as in Kafka's own image: KAFKA_ or MINIKAFKA_, then the setting in capitals, with _
-    for a dot, __ for an underscore and ___ for a dash (MINIKAFKA_LOG_RETENTION_MS=1000).
+    Settings have Kafka's names. A node reads them from a file (--config), from environment variables and from --set;
+    variables override the file, and --set overrides both. Variables are named as for Kafka's image: KAFKA_ or
+    MINIKAFKA_, then the setting in capitals, with _ for a dot, __ for an underscore and ___ for a dash
+    (MINIKAFKA_LOG_RETENTION_MS=1000).
 
     \b
     Examples:

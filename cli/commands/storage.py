@@ -34,7 +34,8 @@ config_option = click.option(
 def storage() -> None:
     """Format data directories before the first start of a node, and show what they contain.
 
-    Formatting is needed only for voters that come and go (KIP-853), and for first users (--add-scram).
+    Formatting is needed only if the cluster's voters are to come and go (KIP-853), or if it gets its first users with
+    --add-scram.
 
     Example: minikafka storage info --config server.properties
     """
@@ -42,26 +43,35 @@ def storage() -> None:
 
 @storage.command("format")
 @config_option
-@click.option("-t", "--cluster-id", required=True, help="The cluster; see `minikafka storage random-uuid`.")
-@click.option("-s", "--standalone", is_flag=True, help="This controller is the first and only voter.")
+@click.option(
+    "-t", "--cluster-id", required=True,
+    help="Id of the cluster, the same on all nodes; `storage random-uuid` makes one.",
+)
+@click.option("-s", "--standalone", is_flag=True, help="Make this controller the first and only voter.")
 @click.option(
     "-I",
     "--initial-controllers",
     metavar="ID@HOST:PORT:DIRECTORY_ID,...",
-    help="The first voters: the same list on each. DIRECTORY_ID is a `random-uuid` for each of them.",
+    help="The first voters; give each of them the same list. DIRECTORY_ID is another `random-uuid` for each voter.",
 )
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins a quorum that exists.")
-@click.option("-r", "--release-version", help="The metadata.version, as 4.3 or 4.3-IV0.  [default: the latest]")
-@click.option("-f", "--feature", "features", multiple=True, type=NameValue(), metavar="NAME=LEVEL", help="Repeatable.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="Format a node that joins an existing quorum.")
+@click.option(
+    "-r", "--release-version",
+    help="Level of metadata.version, such as 4.3 or 4.3-IV0.  [default: the latest]",
+)
+@click.option(
+    "-f", "--feature", "features", multiple=True, type=NameValue(), metavar="NAME=LEVEL",
+    help="Level of a feature, such as transaction.version=2; repeatable.",
+)
 @click.option(
     "-S",
     "--add-scram",
     "users",
     multiple=True,
     metavar="MECHANISM=[name=USER,password=PASSWORD]",
-    help="A first user of a new cluster. Repeatable: the same for each controller.",
+    help="First user of a new cluster; repeatable. Give each controller the same users.",
 )
-@click.option("-g", "--ignore-formatted", is_flag=True, help="Keep directories that are formatted already.")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted already.")
 @json_option
 def format_(
     config: Path,
@@ -126,7 +136,9 @@ def _users(texts: tuple[str, ...], generator: random.Random) -> tuple[ScramRecor
 @config_option
 @json_option
 def info(config: Path, as_json: bool) -> None:
-    """Show the data directories of a node, what their `meta.properties` say, and problems; with these it exits with 1.
+    """Show the data directories of a node, what their `meta.properties` say, and problems.
+
+    The exit code is 1 if there are problems.
 
     Example: minikafka storage info --config server.properties
     """

@@ -34,21 +34,24 @@ GROUPS_MAX = 100
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="The time between two looks, of which the rates are.",
+    help="Time between two samples, over which rates are measured.",
 )
-@click.option("--count", type=Whole(1), help="End after so many looks.  [default: at Ctrl-C or q]")
-@click.option("--rows", "rows_max", type=Whole(1), default=10, show_default=True, help="Of each table.")
+@click.option("--count", type=Whole(1), help="End after this many samples.  [default: at Ctrl-C or q]")
+@click.option(
+    "--rows", "rows_max", type=Whole(1), default=10, show_default=True,
+    help="Highest number of rows in each table.",
+)
 @click.option("--internal", is_flag=True, help="Include internal topics, such as __consumer_offsets.")
 @json_option
 def top(
     bootstrap_server: str, interval_s: float, count: int | None, rows_max: int, internal: bool, as_json: bool
 ) -> None:
-    """Watch a cluster: what brokers lead and are sent, the lag and the progress of groups, the busiest topics.
+    """Watch a cluster: the load of brokers, the lag and the progress of groups, the busiest topics.
 
-    On a terminal q ends it, as Ctrl-C does.
+    On a terminal, q or Ctrl-C ends the command.
 
-    Rates are of records: of the ends of partitions, and of the offsets that groups commit. With --json, a line for each
-    look.
+    Rates are in records per second: how fast the ends of partitions and the committed offsets of groups grow. With
+    --json, each sample is a line.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ _MAPPED_ANEW = (
 )
 
 config_option = click.option(
-    "--config", "configs", multiple=True, type=NameValue(), help="Topic setting by Kafka's name; repeatable."
+    "--config", "configs", multiple=True, type=NameValue(), help="Setting of the topic, by Kafka's name; repeatable."
 )
 
 
@@ -46,7 +46,7 @@ def topics() -> None:
 @click.option(
     "--replication-factor",
     type=Whole(1, bits=16),
-    help="Replicas of each partition.  [default: the broker's default.replication.factor]",
+    help="Number of replicas of each partition.  [default: the broker's default.replication.factor]",
 )
 @config_option
 @click.option("--if-not-exists", is_flag=True, help="Exit with 0 if the topic already exists.")
@@ -114,15 +114,15 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
 @topics.command()
 @client_options
 @click.argument("names", nargs=-1)
-@click.option("--under-replicated", is_flag=True, help="Only partitions with replicas out of sync.")
-@click.option("--unavailable", is_flag=True, help="Only partitions without a leader.")
+@click.option("--under-replicated", is_flag=True, help="Show only partitions with replicas that are not in sync.")
+@click.option("--unavailable", is_flag=True, help="Show only partitions without a leader.")
 @json_option
 def describe(
     bootstrap_server: str, names: tuple[str, ...], under_replicated: bool, unavailable: bool, as_json: bool
 ) -> None:
-    """Show partitions (leader, replicas, in-sync replicas) and all settings that differ from their default.
+    """Show the partitions of topics (leader, replicas, in-sync replicas) and settings that differ from their default.
 
-    Without NAMES, describes all topics except internal ones; --under-replicated and --unavailable include these.
+    Without NAMES, shows all topics except internal ones; with --under-replicated or --unavailable, these too.
 
     \b
     Examples:

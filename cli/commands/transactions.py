@@ -41,7 +41,10 @@ def transactions() -> None:
 
 @transactions.command("list")
 @client_options
-@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only this state; repeatable.")
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice(STATES),
+    help="List only transactions in this state; repeatable.",
+)
 @json_option
 def list_transactions(bootstrap_server: str, states: tuple[str, ...], as_json: bool) -> None:
     """List all transactional ids.
@@ -101,13 +104,13 @@ def describe(bootstrap_server: str, transactional_id: str, as_json: bool) -> Non
     default=900.0,
     show_default=True,
     metavar="SECONDS",
-    help="Only transactions without a record for so long: the brokers' transaction.max.timeout.ms.",
+    help="Show only transactions without a record for this long; use at least the brokers' transaction.max.timeout.ms.",
 )
 @json_option
 def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: float, as_json: bool) -> None:
-    """Find open transactions that no coordinator knows, so that they never end. In all topics by default.
+    """Find hanging transactions: open ones that no coordinator knows, so that they never end.
 
-    The exit code is 1 if there are any; `minikafka transactions abort` ends one.
+    Without arguments, searches all topics. The exit code is 1 if there are any; `transactions abort` ends one.
 
     Example: minikafka transactions find-hanging flights
     """
@@ -149,7 +152,8 @@ def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: fl
 def abort(bootstrap_server: str, name: str, start_offset: int, as_json: bool) -> None:
     """Abort a hanging transaction that `find-hanging` has shown.
 
-    The marker is written whatever the coordinator says: a transaction that is in progress would be torn.
+    The marker is written without asking the coordinator. In a transaction that is in progress, it would abort the
+    records of this partition only.
 
     Example: minikafka transactions abort flights:7 --start-offset 4711
     """

@@ -23,7 +23,7 @@ SET_BY = {
 }
 """The source of a setting by its number in Kafka's protocol (`ConfigSource`)."""
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, of errors too.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result and errors as JSON.")
 
 
 def output(details: Any, lines: Iterable[str], *, as_json: bool) -> None:
