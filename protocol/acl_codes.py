@@ -12,7 +12,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class AclResourceType(IntEnum):
-    """What a rule of access is about. ANY only occurs in filters; UNKNOWN stands for codes that a client lacks."""
+    """The type of the resource that an ACL concerns. ANY only occurs in filters; UNKNOWN stands for unknown codes."""
 
     UNKNOWN = 0
     ANY = 1
@@ -25,7 +25,7 @@ class AclResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the name of a rule is compared with the name of a resource. ANY and MATCH only occur in filters."""
+    """How the resource name of an ACL is compared with the name of a resource. ANY and MATCH only occur in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -35,7 +35,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What a client does with a resource. ALL stands for every operation; ANY only occurs in filters."""
+    """The operation that an ACL allows or denies. ALL stands for every operation; ANY only occurs in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -56,7 +56,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermission(IntEnum):
-    """Whether a rule allows or denies. ANY only occurs in filters."""
+    """Whether an ACL allows or denies. ANY only occurs in filters."""
 
     UNKNOWN = 0
     ANY = 1

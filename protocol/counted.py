@@ -1,4 +1,4 @@
-"""`counted` writes a number with its noun, in the singular or plural, for texts that people read."""
+"""`counted` formats a number with its noun in the singular or plural, for messages: `1 record`, `2,000 records`."""
 
 __all__ = ["counted"]
 

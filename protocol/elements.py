@@ -1,4 +1,4 @@
-"""Counts the elements of a message, which determine, with long values, what it costs to handle the message."""
+"""Counts the elements of a message: their number, and the sizes of long values, determine the cost of handling it."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ BYTES_PER_ELEMENT = 256
 
 
 def weight(name: str) -> int:
-    """The number of elements that an element counts as because of its name or value, where work is done in steps."""
+    """The number of items that an item with this name or value counts as in work that is done in steps."""
     return 1 + len(name) // BYTES_PER_ELEMENT
 
 

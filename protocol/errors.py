@@ -58,7 +58,7 @@ def again(error: E) -> E:
 
 
 def without_frames(error: E) -> E:
-    """The same exception without its traceback and those of its causes, to be kept as a value.
+    """Remove the traceback of an exception and those of its causes, and return it, to be kept as a value.
 
     If a frame of the traceback refers to the exception, the two are a cycle, which keeps all variables of the frames
     alive, such as a request of 10 MiB.

@@ -94,7 +94,7 @@ class FrameReader:
         return (0, 0) if self._body is None else (self._size, self._filled)
 
     def received(self, count: int) -> bytearray | None:
-        """Tell that `count` bytes were written to `target`.
+        """Note that the caller has written `count` bytes to `target`.
 
         Returns:
             The frame without its size, if it is now complete.

@@ -1,13 +1,13 @@
-"""Work in steps: generators that let other tasks run, or ask for blocking calls, and the functions that run them.
+"""Runs long work in steps: generators that yield where other tasks may run, or where a blocking call is due.
 
     def closing(…) -> Steps[bool]:
         yield                                 # other tasks run meanwhile
         outcomes = yield partial(…)           # the result of a blocking call; an OSError of it is raised here
 
-The same generator can run in two ways. Tests and the start of a node run it at once, with all calls (`at_once`). A
-node that serves clients lets other tasks run in between, and has the calls made in worker threads (`in_steps`). Where
-a pause is due depends on a count of items (`Pauses`) and not on measured time, so that a simulation has the same
-pauses. Trio: checkpoints.
+The same generator can run in two ways. `at_once` runs it without pauses, and makes the blocking calls itself; tests
+and the start of a node use it. `in_steps` lets other tasks run at each `yield`, and makes the blocking calls in worker
+threads; a node that serves clients uses it. When a pause is due depends on a count of items (`Pauses`), not on measured
+time, so that a simulation has the same pauses. Trio: checkpoints.
 """
 
 from collections.abc import Callable, Generator
@@ -31,10 +31,11 @@ EVERY = 256
 
 
 class Pauses:
-    """Counts the items of work, and tells when a pause is due, or makes it.
+    """Counts the items of work that is done in steps, and decides when a pause is due.
 
-    A coroutine function makes it: `await pauses()` for each item. A generator yields: `if pauses.is_due(): yield`. A
-    call may count several items, or take the name of the item: a long name counts as several items.
+    A coroutine function calls `await pauses()` for each item, which pauses when it is due. A generator uses
+    `if pauses.is_due(): yield`. A call may count several items. It may also take the name of an item, since a long name
+    counts as several items.
 
     Args:
         every: Items between two pauses; together they should take about 5 ms.
@@ -65,7 +66,7 @@ class Runs(Protocol):
 
 
 async def pause() -> None:
-    """Let other tasks run."""
+    """Let the other tasks that are ready run, once. Needs a task: awaits `in_task()` first."""
     await in_task()
     await trio.lowlevel.checkpoint()
 

@@ -1,16 +1,16 @@
-"""Runs coroutines without a task for as long as they do not wait.
+"""`begin` runs a coroutine without a task, up to the first place where it has to wait; a task awaits the rest.
 
-To answer a small request costs less than to switch to a task. So a handler is one coroutine function, and `begin` runs
-its coroutine up to the first place where it has to wait: most requests are answered there. Otherwise the coroutine
-stops at one of the waits of this module, and a task awaits the rest of it::
+A switch to a task costs more than the answer to a small request. So handlers of requests are coroutine functions, and
+`begin` runs their coroutines in the caller. Most coroutines end there. Otherwise the coroutine stops at one of the
+waits of this module, `begin` returns a `Rest`, and a task awaits it::
 
     begun = begin(handle(request))
     response = await begun if isinstance(begun, Rest) else begun
 
-A coroutine that `begin` runs has no task: it must not await trio, nor enter a cancel scope, before it has awaited
-`in_task()`; and it looks only then at the condition that it waits for, since others run meanwhile. In a task,
-`in_task()` does nothing, so the same coroutine can also simply be awaited. What waits in storage, controller and broker
-awaits `in_task()` first, so handlers rarely do.
+A coroutine that `begin` runs has no task. Before it has awaited `in_task()`, it must not await trio or enter a cancel
+scope. It reads the condition that it waits for after `in_task()`, since other tasks run in between. In a task,
+`in_task()` does nothing, so the same coroutine can also simply be awaited. The functions of storage, controller and
+broker that wait await `in_task()` themselves, so handlers rarely have to.
 """
 
 import types
@@ -22,7 +22,7 @@ __all__ = ["IN_TASK", "Begun", "Offered", "Rest", "Several", "begin", "completed
 T = TypeVar("T")
 
 IN_TASK = object()
-"""What a coroutine waits for that needs a task."""
+"""The wait of `in_task()`: the coroutine needs a task to continue."""
 
 _runs_without_task = False
 
@@ -71,12 +71,12 @@ _IN_TASK = _Wait(IN_TASK)
 
 
 def in_task() -> _Wait:
-    """Wait, if there is no task yet, until a task awaits the rest of the coroutine."""
+    """Stop a coroutine that `begin` runs, until a task awaits the rest of it. In a task this does nothing."""
     return _IN_TASK
 
 
 def offered(wait: object) -> _Wait:
-    """As `in_task`, but whoever has begun the coroutine may carry out `wait` in another way, and close the rest."""
+    """As `in_task`, but the caller of `begin` may handle `wait`, which is in `Rest.wait`, and close the rest."""
     return _Wait(wait)
 
 
@@ -105,7 +105,7 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> Begun[T]:
 
 
 async def watched(steps: Coroutine[Any, Any, T], waits: Callable[[], None], resumes: Callable[[], None]) -> T:
-    """Run a coroutine to its end; call `waits` whenever it stops at a wait, and `resumes` before it goes on."""
+    """Run a coroutine to its end. `waits` is called whenever it stops at a wait, and `resumes` before it continues."""
     return await _watched(steps, waits, resumes)
 
 
@@ -131,9 +131,9 @@ def _watched(
 
 
 class Several(Generic[T]):
-    """Coroutines that have begun one after the other, and are awaited together in a task.
+    """A block that begins several coroutines without a task, and then awaits their results in a task.
 
-    The end of the block gives up those that have not ended.
+    The end of the block closes the coroutines that have not ended.
     """
 
     def __init__(self) -> None:
@@ -157,13 +157,13 @@ class Several(Generic[T]):
 
 
 class Offered:
-    """The base class of waits that can be offered."""
+    """The base class of objects that coroutines may pass to `offered`."""
 
     __slots__ = ()
 
 
 async def completed(begun: Begun[T]) -> T:
-    """Return the result of what was begun; wait for it if necessary."""
+    """Return the result of a coroutine that `begin` has run; await the rest of it, if there is one."""
     if isinstance(begun, Rest):
         rest: Rest[T] = begun
         return await rest

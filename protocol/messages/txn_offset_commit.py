@@ -16,7 +16,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitRequest:
-    """Like OffsetCommit, with a producer id and epoch."""
+    """Commits offsets of a group as part of a transaction, with the producer id and epoch."""
 
     transactional_id: string = ""
     group_id: string = ""

@@ -121,7 +121,7 @@ class Batch:
 
     @property
     def header(self) -> BatchHeader:
-        """What a batch that is made of this one's records has in its header as well."""
+        """The header fields to copy to a batch that is made of this batch's records."""
         return BatchHeader(
             self.attributes, self.base_offset, self.leader_epoch, self.producer_id, self.producer_epoch,
             self.base_sequence,

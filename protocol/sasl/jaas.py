@@ -90,7 +90,7 @@ def read_jaas(text: str) -> Login:
 
 _CONTROL_FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 _KNOWN_OPTIONS = ("username", "password", "tokenauth")
-"""What an error may name. Any other word may be a part of a password that lacks quotes."""
+"""The words that an error may name. Any other word may be a part of a password that lacks quotes."""
 
 
 def _login(first: _Token, tokens: Iterator[_Token]) -> Login:

@@ -14,7 +14,7 @@ __all__ = ["PlainMessage", "parse_plain", "plain_message"]
 
 @dataclass(frozen=True, slots=True)
 class PlainMessage:
-    """What a client says of itself; `authorization_id` is "" unless it wants to act as somebody."""
+    """A client's message. `authorization_id` is "" unless the client wants to act as another user."""
 
     authorization_id: str
     username: str

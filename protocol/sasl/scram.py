@@ -72,7 +72,7 @@ class ScramMechanism(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScramKeys:
-    """What a server keeps of a password; the password cannot be recovered from it.
+    """The keys of a password that a server stores. The password cannot be recovered from them.
 
     Attributes:
         iterations: The rounds of the derivation from the password.

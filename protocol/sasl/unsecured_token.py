@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 LOGIN_LIFETIME_S = 3600
-"""How long a token is valid that a client makes, unless the option `unsecuredLoginLifetimeSeconds` says."""
+"""The validity, in seconds, of a token that a client makes without the option `unsecuredLoginLifetimeSeconds`."""
 
 
 class TokenError(SaslError):
@@ -48,7 +48,7 @@ class TokenError(SaslError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a server learns from a valid token.
+    """The content of a valid token that a server uses.
 
     Attributes:
         principal: The name of the client.

@@ -285,7 +285,7 @@ class OffsetReader:
         self.retry(attempt, f"committing offsets to group {group_id!r}")
 
     def known_coordinator(self, key: str, key_type: int) -> int:
-        """Like `coordinator`, but caches the result until `forget_coordinators`."""
+        """Returns the node id as `coordinator` does, but caches it until `forget_coordinators`."""
         if (key, key_type) not in self._coordinators:
             if len(self._coordinators) >= _COORDINATORS_MAX:
                 self._coordinators.clear()

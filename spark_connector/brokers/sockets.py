@@ -46,7 +46,7 @@ _PIECES_MAX = 512
 _SETUP_TIMEOUT_S = 10
 """Kafka's default of socket.connection.setup.timeout.ms: a stopped process still accepts connections."""
 _ASKED_S_MAX = 2.0
-"""How long a listener has to answer whether it expects a login."""
+"""The time in which a listener has to answer whether it expects a login, in seconds."""
 _PORT_MAX = (1 << 16) - 1
 _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4

@@ -81,13 +81,13 @@ def to_json(offsets: Mapping[TopicPartition, int], ids: Mapping[str, bytes] | No
     return found
 
 
-def from_json(found: Mapping[str, Mapping[str, int]]) -> tuple[Offsets, dict[str, bytes]]:
+def from_json(by_topic: Mapping[str, Mapping[str, int]]) -> tuple[Offsets, dict[str, bytes]]:
     """Decodes the offset of a stream into offsets and topic ids. Raises ValueError with Spark's error message."""
     try:
-        marked = [name.split(_ID_MARK, 1) for name in found if _ID_MARK in name]
-        return _offsets(found), {topic: uuid_from_text(topic_id) for topic, topic_id in marked}
+        marked = [name.split(_ID_MARK, 1) for name in by_topic if _ID_MARK in name]
+        return _offsets(by_topic), {topic: uuid_from_text(topic_id) for topic, topic_id in marked}
     except (ValueError, TypeError, AttributeError):
-        raise _malformed(json.dumps(found)) from None
+        raise _malformed(json.dumps(by_topic)) from None
 
 
 def names(partitions: Iterable[TopicPartition]) -> str:

@@ -26,7 +26,7 @@ class SecuritySettings:
 
     @classmethod
     def of(cls, kafka: Mapping[str, str]) -> SecuritySettings:
-        """Those of the `kafka.*` options, names without the prefix.
+        """Makes the settings from the `kafka.*` options, names without the prefix.
 
         As with Spark's own connector, those that `security.protocol` does not use are ignored.
         """
@@ -36,7 +36,7 @@ class SecuritySettings:
         return cls(tuple((name, settings[name]) for name in sorted(settings) if not name.startswith(useless)))
 
     def connection_security(self) -> ConnectionSecurity:
-        """What each new connection needs. Reads files. Raises InvalidOption."""
+        """Makes the TLS context and the login for new connections. Reads files. Raises InvalidOption."""
         return _connection_security(self)
 
 

@@ -64,9 +64,9 @@ class SinkOptions:
     transaction_timeout_ms: int | None = None
 
 
-def parse_sink(given: Mapping[str, str]) -> SinkOptions:
+def parse_sink(given_options: Mapping[str, str]) -> SinkOptions:
     """Parses the options of a write; names are case-insensitive. Raises RefusedOption."""
-    options = {name.lower(): value for name, value in given.items()}
+    options = {name.lower(): value for name, value in given_options.items()}
     ignored = [name.lower() for name in SOURCE_OPTIONS]
     check_names(options, OPTIONS, ignored=ignored, end="sink")
     kafka = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}

@@ -125,9 +125,9 @@ class SourceOptions:
     remember_topic_ids: bool = False
 
 
-def parse(given: Mapping[str, str]) -> SourceOptions:
+def parse(given_options: Mapping[str, str]) -> SourceOptions:
     """Parses the options of a query; names are case-insensitive. Raises RefusedOption; ValueError for bad JSON."""
-    options = {name.lower(): value for name, value in given.items()}
+    options = {name.lower(): value for name, value in given_options.items()}
     check_names(options, OPTIONS, ignored=(), end="source")
     strategy = _strategy(options)
     value = options[strategy.lower()]

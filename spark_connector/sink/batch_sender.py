@@ -41,7 +41,7 @@ SEQUENCES = 1 << 31
 _TOPIC_NAMES_VERSION_MAX = 11
 """Later versions add partitions to transactions implicitly, or identify topics by id."""
 _NAMED_MAX = 3
-"""How many partitions an error message names."""
+"""The number of partitions that an error message names at most."""
 _ACKNOWLEDGED = (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 

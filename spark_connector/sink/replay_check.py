@@ -85,20 +85,21 @@ class Marker:
         return cls(offset - 1, content, attempt, topics)
 
 
-def check_repeated(marker: Marker, again: Content, topics: Collection[str], check: str, task: str) -> None:
+def check_repeated(marker: Marker, new_content: Content, topics: Collection[str], check: str, task: str) -> None:
     """Raises NotRepeated if a task has other records than before, or would write them to other topics.
 
     Args:
+        new_content: the summary of the records that the task would write.
         topics: the topics to which the task would write.
         check: the option replayCheck: "content", "rows" or "none".
         task: names the task in the error message.
     """
     check_topics(marker, topics, check, task)
     committed = marker.content
-    if check == "none" or (committed.rows == again.rows and (check == "rows" or committed == again)):
+    if check == "none" or (committed.rows == new_content.rows and (check == "rows" or committed == new_content)):
         return
-    rows = f"{again.rows:,} instead of {counted(committed.rows, 'row')}"
-    difference = rows if again.rows != committed.rows else "other content"
+    rows = f"{new_content.rows:,} instead of {counted(committed.rows, 'row')}"
+    difference = rows if new_content.rows != committed.rows else "other content"
     raise NotRepeated(
         f"{task} has committed micro-batch {marker.version} before, and has {difference} now that it is repeated: the"
         " query's plan does not repeat itself (random numbers, the current time, a user-defined function that is not"

@@ -154,7 +154,7 @@ class Transaction:
         self.producer_id, self.epoch, self._added = producer_id, epoch, set(partitions)
 
     def marker_of_others(self) -> Marker | None:
-        """Like `marker`, for a task that has not called `begin`: first waits for a transaction that is being ended.
+        """Returns the marker as `marker` does, without `begin`; waits first for a transaction that is being ended.
 
         Until its end, OffsetFetch omits the transaction's offsets. OffsetFetch reports a partition as unstable only if
         the partition has an older offset.

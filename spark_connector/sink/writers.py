@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-def checked_options(given: Mapping[str, str], schema: StructType) -> SinkOptions:
+def checked_options(given_options: Mapping[str, str], schema: StructType) -> SinkOptions:
     """Parses the options, checks the columns, and contacts the cluster, on the driver, before any task starts.
 
     Otherwise each attempt of each task, and the final abort, would wait for a cluster that does not respond.
@@ -33,7 +33,7 @@ def checked_options(given: Mapping[str, str], schema: StructType) -> SinkOptions
     from minikafka.spark_connector.options.sink_options import parse_sink
     from minikafka.spark_connector.sink.sink_columns import check_schema
 
-    options = parse_sink(given)
+    options = parse_sink(given_options)
     check_schema(schema, options.topic)
     offset_reader_for(options.kafka).refresh(())
     return options

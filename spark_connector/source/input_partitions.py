@@ -20,16 +20,16 @@ class RangePartition(InputPartition):
 
 
 def read_partition(
-    given: Mapping[str, str], columns: Sequence[str], partition: InputPartition | None
+    given_options: Mapping[str, str], columns: Sequence[str], partition: InputPartition | None
 ) -> Iterator[Any]:
     """Yields the records of one input partition as Arrow record batches.
 
     Args:
-        given: the query's options, unparsed.
+        given_options: the query's options, unparsed.
         partition: None in a plan without partitions, for which Spark calls `read` once.
     """
     from minikafka.spark_connector.options.source_options import parse
     from minikafka.spark_connector.source.partition_reader import read
 
     if isinstance(partition, RangePartition):
-        yield from read(parse(given), partition.range, columns)
+        yield from read(parse(given_options), partition.range, columns)

@@ -60,11 +60,11 @@ def _count(size: int, total: int, pieces: int) -> int:
     return max(int(size / total * pieces + 0.5), 1)
 
 
-def split(one: Range, count: int) -> list[Range]:
+def split(offsets: Range, count: int) -> list[Range]:
     """Splits a range into `count` pieces of nearly equal size, in order."""
-    bounds = [one.start + one.size * number // count for number in range(count + 1)]
+    bounds = [offsets.start + offsets.size * number // count for number in range(count + 1)]
     return [
-        Range(one.topic, one.partition, start, end, one.topic_id)
+        Range(offsets.topic, offsets.partition, start, end, offsets.topic_id)
         for start, end in pairwise(bounds)
         if end > start
     ]

@@ -38,7 +38,7 @@ class NumpyOffsetMap(OffsetMap):
         return self._count
 
     def put(self, digests: bytes, offsets: Sequence[int]) -> int:
-        """As `OffsetMap.put`."""
+        """Adds records, as `OffsetMap.put`."""
         high, low = _halves(digests)
         numbers = np.asarray(offsets, np.int64)
         if self._count + len(numbers) > self._capacity:
@@ -50,7 +50,7 @@ class NumpyOffsetMap(OffsetMap):
         return len(numbers)
 
     def latest(self, digests: bytes) -> list[int]:
-        """As `OffsetMap.latest`."""
+        """Returns the last offset of each key, as `OffsetMap.latest`."""
         found: list[int] = self._latest(*_halves(digests)).tolist()
         return found
 

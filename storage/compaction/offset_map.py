@@ -81,7 +81,7 @@ class PlainOffsetMap(OffsetMap):
         return len(self._offsets)
 
     def put(self, digests: bytes, offsets: Sequence[int]) -> int:
-        """As `OffsetMap.put`."""
+        """Adds records, as `OffsetMap.put`."""
         known = self._offsets
         for index, digest in enumerate(_divided(digests)):
             if digest not in known and len(known) >= self._capacity:
@@ -90,7 +90,7 @@ class PlainOffsetMap(OffsetMap):
         return len(offsets)
 
     def latest(self, digests: bytes) -> list[int]:
-        """As `OffsetMap.latest`."""
+        """Returns the last offset of each key, as `OffsetMap.latest`."""
         get = self._offsets.get
         return [get(digest, NO_OFFSET) for digest in _divided(digests)]
 

@@ -1,4 +1,4 @@
-"""`DirectoryCheckpoints`: what the checkpoint files of a data directory say about its logs."""
+"""`DirectoryCheckpoints`: reads and writes the checkpoint files of a data directory, which have offsets of its logs."""
 
 from collections.abc import Iterable, Mapping
 
@@ -65,7 +65,7 @@ class DirectoryCheckpoints:
                 at_once(prepare())()
 
     def of_log(self, key: TopicPartition, *, was_clean: bool) -> Checkpointed:
-        """What the files say about a log that is not open yet, after a clean shutdown or another."""
+        """Returns the offsets in the files for a log that is not open yet, after a clean or an unclean shutdown."""
         recovery_points = self.recovery_points.offsets
         recovery_point, start_offset = recovery_points.get(key, 0), self.start_offsets.offsets.get(key, 0)
         cleaner_offset = self.cleaner_offsets.offsets.get(key, 0 if recovery_points else None)
@@ -112,12 +112,12 @@ class DirectoryCheckpoints:
         their earlier value."""
         kept = self.high_watermarks.offsets
 
-        def known(key: TopicPartition, _: Log) -> int | None:
+        def offset_of(key: TopicPartition, _: Log) -> int | None:
             if key in high_watermarks:
                 kept[key] = high_watermarks[key]
             return kept.get(key)
 
-        return self.high_watermarks.prepare(self._logs, self._is_open, self._is_kept, known)
+        return self.high_watermarks.prepare(self._logs, self._is_open, self._is_kept, offset_of)
 
     def _open(self) -> Logs:
         return {**self._futures, **self._logs} if self._futures else self._logs

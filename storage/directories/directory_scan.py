@@ -137,18 +137,18 @@ def rivals_in(contents: Mapping[str, Content]) -> Rivals:
     return {key: topic_ids for key, topic_ids in found.items() if len(topic_ids) > 1}
 
 
-def check_duplicates(key: TopicPartition, found: Mapping[str, bytes | None]) -> None:
+def check_duplicates(key: TopicPartition, topic_ids: Mapping[str, bytes | None]) -> None:
     """Checks that the logs of one partition can be told apart by their topic ids.
 
     Args:
         key: the partition.
-        found: by path of a data directory, the topic id of the log in it, for each log that may be current.
+        topic_ids: by path of a data directory, the topic id of the log in it, for each log that may be current.
 
     Raises:
         DuplicateLog: two logs belong to the same topic, or two logs have no topic id.
     """
     known: dict[bytes | None, str] = {}
-    for path, topic_id in found.items():
+    for path, topic_id in topic_ids.items():
         other = known.get(topic_id)
         if other is not None:
             raise DuplicateLog(

@@ -34,7 +34,7 @@ class Room:
         self._logger = structlog.get_logger("minikafka.storage")
 
     def refused(self, error: Exception, now_ms: int) -> None:
-        """Take notice of an operation that failed with a passing error (`disk_errors.py`), and log it."""
+        """Note that an operation has failed with a passing error (`disk_errors.py`), and log it."""
         if is_full(error):
             if not self.is_full:
                 self.is_full = True

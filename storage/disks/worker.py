@@ -60,15 +60,17 @@ class ThreadLane:
         self._worker.kept.clear()
 
 
-def attempt(found: list[tuple[Any, Exception | None]], function: Callable[..., Any], args: tuple[object, ...]) -> None:
-    """Calls a function in a thread, and appends (result, exception) to `found`.
+def attempt(
+    outcomes: list[tuple[Any, Exception | None]], function: Callable[..., Any], args: tuple[object, ...]
+) -> None:
+    """Calls a function in a thread, and appends (result, exception) to `outcomes`.
 
     The exception is not raised, since trio would keep a raised exception in a reference cycle.
     """
     try:
-        found.append((function(*args), None))
+        outcomes.append((function(*args), None))
     except Exception as error:  # noqa: BLE001 (the caller raises it)
-        found.append((None, error))
+        outcomes.append((None, error))
 
 
 class WorkerLost(Exception):

@@ -28,7 +28,7 @@ _MODULE = "minikafka.storage.disks.worker_main"
 ANSWER_S = 300.0
 """The longest time for an answer: on a disk that reads and writes 100 KB/s a step of 8 MiB takes 160."""
 LATE_S = 2.0
-"""How long a process may go on with a function after its caller was cancelled."""
+"""The time, in seconds, for which a process may continue a function after its caller was cancelled."""
 OTHER_CODE = 100
 """The exit status of a process that was started by other code than its own."""
 Result = TypeVar("Result")

@@ -404,7 +404,7 @@ class Log:
         self.state.update_config(config)
 
     def move(self, directory: str) -> None:
-        """Takes notice of the new path of the log's directory, which was renamed."""
+        """Sets the new path of the log's directory, which was renamed."""
         self.state.move(directory)
 
     def take_over(self, source: "Log") -> None:

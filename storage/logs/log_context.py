@@ -13,7 +13,7 @@ OnError = Callable[[Exception], None]
 
 @dataclass(slots=True)
 class LogContext:
-    """What all logs of a node share.
+    """The disk, the clock, the random numbers and the settings that all logs of a node share.
 
     Attributes:
         now_ms: the wall clock.
@@ -53,7 +53,7 @@ UNOWNED = LogOwner()
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """What a data directory knows about a log that is not open yet.
+    """The content of the checkpoint files of a data directory for a log that is not open yet.
 
     Attributes:
         clean: whether the last shutdown was clean, so that the files are trusted.

@@ -57,17 +57,17 @@ class LogGuard:
             raise self.fail(error) from error
 
     def read(self, function: Callable[..., Result], *args: object) -> Result:
-        """Like `run`, but corrupt batches only fail this read; the log stays online."""
+        """Calls a function that reads the log, like `run`. A corrupt batch fails only this read, not the log."""
         return self.run(self._read_or_corrupt, function, *args)
 
     def run_if_open(self, function: Callable[..., Result], *args: object) -> Result:
-        """Like `run`, for an operation that has waited: the log may have been deleted or moved meanwhile."""
+        """Calls a function like `run`, after a wait: the log may have been deleted or moved meanwhile."""
         if self.is_closed:
             raise error_for(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._topic_partition} is closed")
         return self.run(function, *args)
 
     def read_if_open(self, function: Callable[..., Result], *args: object) -> Result:
-        """Like `read`, for a read that has waited: the log may have been deleted or moved meanwhile."""
+        """Calls a function like `read`, after a wait: the log may have been deleted or moved meanwhile."""
         return self.run_if_open(self._read_or_corrupt, function, *args)
 
     def _read_or_corrupt(self, function: Callable[..., Result], *args: object) -> Result:

@@ -102,7 +102,7 @@ class LogState:
         self.set_jitter()
 
     def move(self, directory: str) -> None:
-        """Takes notice of the new path of the log's directory, which was renamed."""
+        """Sets the new path of the log's directory, which was renamed."""
         self.snapshots.directory = directory
         self.segments.move(directory)
         self.epochs.path = f"{directory}/{EPOCHS}"

@@ -1,4 +1,4 @@
-"""`Unflushed`: what of a log is not on the device yet, and from which offset on."""
+"""`Unflushed`: the segments, small files and names of a log that its next flush has to make durable."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from minikafka.storage.segments.segment import Segment
 
 
 class Unflushed:
-    """What the next flush of a log makes durable.
+    """The parts of a log that its next flush has to make durable.
 
     Attributes:
         recovery_point: everything before this offset has been flushed.

@@ -227,7 +227,7 @@ class Segment:
         return self._indexes
 
     def keep_flushed_entries(self, recovery_point: int) -> int:
-        """After a crash: keeps the index entries before the recovery point, which were flushed, and drops the others.
+        """Keeps, after a crash, the index entries before the recovery point, which were flushed; drops the others.
 
         Returns the position of the last entry, from which the log must be scanned.
         """
@@ -255,8 +255,11 @@ class Segment:
         return indexes
 
     def reseal(self, recovery_point: int) -> None:
-        """After a crash: seals the segment that ends at the recovery point, where the next segment starts. Its batches
-        were flushed. Its seal, or a truncation to the recovery point, may be lost, so that other batches may follow."""
+        """Seals, after a crash, the segment that ends at the recovery point, where the next segment starts.
+
+        Its batches were flushed. But its seal, or a truncation to the recovery point, may be lost, so that other
+        batches may follow; they are removed.
+        """
         end = self.keep_flushed_entries(recovery_point)
         last_offset = self.base_offset - 1
         for header in headers(self.log, end, self.log.size_bytes):
@@ -268,11 +271,11 @@ class Segment:
             self.truncate_at(end)
         self.seal()
 
-    def index_batches(self, found: Iterable[Header]) -> None:
+    def index_batches(self, batch_headers: Iterable[Header]) -> None:
         """Adds existing batches to the indexes, in order."""
         entries: list[tuple[int, int]] = []
         times: list[tuple[int, int]] = []
-        for header in found:
+        for header in batch_headers:
             if header.max_timestamp > self.latest_timestamp:
                 self.latest_timestamp, self.latest_offset = header.max_timestamp, header.last_offset
             if self.bytes_since_entry > self.config.index_interval_bytes:
@@ -485,7 +488,7 @@ class Segment:
         return list(marked.values())
 
     def move(self, directory: str) -> None:
-        """Takes notice of the new path of the log's directory, which was renamed."""
+        """Sets the new path of the log's directory, which was renamed."""
         name = self.prefix.rpartition("/")[2]
         self.prefix = f"{directory}/{name}"
         self.transactions.path = self.prefix + ".txnindex"

@@ -110,7 +110,7 @@ class Segments:
             segment.config = config
 
     def move(self, directory: str) -> None:
-        """Takes notice of the new path of the log's directory, which was renamed."""
+        """Sets the new path of the log's directory, which was renamed."""
         self.directory = directory
         for segment in self._known.values():
             segment.move(directory)

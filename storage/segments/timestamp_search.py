@@ -28,9 +28,9 @@ RECORDS_AT_ONCE, SIZE_BYTES_AT_ONCE = 100, 16 << 10
 """The limits up to which a batch is searched at once. A batch with more records or more bytes is searched in a thread;
 many records are decoded with numpy, once numpy is imported."""
 HEADERS_AT_ONCE = 4_000
-"""How many batch headers are read between two pauses: about 4 ms."""
+"""The number of batch headers that are read between two pauses, which takes about 4 ms."""
 RECORDS_BETWEEN_PAUSES, BATCH_COST = 2_000, 10
-"""How many records of batches that are searched at once are decoded between two pauses; a batch counts as ten more."""
+"""The number of records of batches searched at once that are decoded between two pauses. A batch counts as ten more."""
 
 
 def search_timestamp(reading: Reading, segments: Segments, timestamp: int, from_offset: int) -> Steps[Found]:

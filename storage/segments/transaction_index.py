@@ -97,8 +97,8 @@ class TransactionIndex:
         self._is_complete = not kept or (self._file is not None and self._file.size_bytes == size_bytes)
         self._entries = kept
 
-    def collect(self, from_offset: int, to_offset: int, found: list[AbortedTransaction]) -> bool:
-        """Adds the transactions that overlap the range to `found`.
+    def collect(self, from_offset: int, to_offset: int, aborted: list[AbortedTransaction]) -> bool:
+        """Adds the transactions that overlap the range to `aborted`.
 
         Returns whether later segments cannot have such transactions.
         """
@@ -106,7 +106,7 @@ class TransactionIndex:
         for index in range(bisect_left(entries, from_offset, key=_last_offset), len(entries)):
             entry = entries[index]
             if entry.first_offset < to_offset:
-                found.append(entry)
+                aborted.append(entry)
             if entry.last_stable_offset >= to_offset:
                 return True
         return False
