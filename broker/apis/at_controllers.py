@@ -1,5 +1,5 @@
-"""The handlers of the controller listener: the same APIs as Kafka's, for `--bootstrap-controller` (KIP-919), and those
-that only controllers have, such as Envelope (KIP-590).
+"""The handlers of the controller listener: Kafka's APIs for `--bootstrap-controller` (KIP-919), and those that only
+controllers have, such as Envelope (KIP-590).
 
 A controller that is not the active controller refuses requests that change metadata with NOT_CONTROLLER, and
 DescribeQuorum with NOT_LEADER_OR_FOLLOWER: clients then ask the controller that DescribeCluster names. The requests by

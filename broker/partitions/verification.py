@@ -1,5 +1,5 @@
-"""`Verifications`: decides which transactional batches may open a transaction in a partition, and remembers which
-questions to the coordinator are in progress (KIP-890, part 1).
+"""`Verifications`: decides which transactional batches may open a transaction in a partition, as the coordinator
+confirms (KIP-890, part 1).
 
 The first batch of a transaction in a partition is appended only if the transaction coordinator has confirmed that the
 partition belongs to the transaction. Otherwise a late batch of a finished transaction would open a transaction that is

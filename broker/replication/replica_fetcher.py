@@ -1,5 +1,5 @@
-"""The follower side of replication: a task and a connection per leader; what errors of partitions mean, and where a
-follower begins if the leader's log begins after its own end.
+"""The follower side of replication: a task and a connection per leader. Handles errors of partitions, and leaders whose
+log begins after the follower's log ends.
 
     metadata ──follow / unfollow──► ReplicaFetcherManager ──► ReplicaFetcher of the leader ──Fetch──► leader
                                                                    └─ `follower_fetch_state.py`: requests and responses

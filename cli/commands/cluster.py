@@ -78,14 +78,12 @@ def cluster(
 ) -> None:
     """Run a local cluster, each node as a process of its own, until SIGTERM or Ctrl-C.
 
-    Prints `ready HOST:PORT,HOST:PORT,…` once all nodes accept clients, then the addresses of their metrics for
-    Prometheus. The port of a node's metrics is 200 above its port for clients; `--set metrics.listener=` turns the
-    metrics off.
+    Prints `ready HOST:PORT,HOST:PORT,…` once all nodes accept clients, then the addresses of their metrics, 200 ports
+    above those for clients (`--set metrics.listener=` turns metrics off). Settings of --set are written to the files
+    of all nodes; if the start fails, the files are restored.
 
-    Each node has its files in DIR/node-ID: server.properties, pid, server.log and data. After a node was killed,
-    `minikafka cluster restart ID` starts it again, and so does `minikafka server --config
-    DIR/node-ID/server.properties`. Settings of --set are checked first, and written to the files of all nodes. If the
-    start fails, the files are restored.
+    Each node has server.properties, pid, server.log and data in DIR/node-ID. After a node was killed, `minikafka
+    cluster restart ID` starts it again, and so does `minikafka server --config DIR/node-ID/server.properties`.
 
     \b
     Examples:

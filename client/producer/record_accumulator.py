@@ -1,5 +1,5 @@
-"""Buffers a producer's records in batches per partition, assigns sequence numbers, and decides after an error whether a
-batch is retried, fails, or begins a new epoch. Pure.
+"""Buffers a producer's records in batches per partition, and decides whether a batch that was refused is retried,
+fails, or begins a new epoch. Pure.
 
 The states of a batch: *open* (accepts records) → *queued* (full, or `linger_ms` has passed) → *in flight* → done, or
 back to *queued* for a retry. A `Lane` is the queue of one partition's batches. Batches of a lane are always sent in the

@@ -378,8 +378,8 @@ MUTATIONS = (
     Mutation(
         "a checkpoint of Spark may have any form",
         "spark_connector/options/offsets.py",
-        "        return _offsets(found), {",
-        "        return {TopicPartition(t, int(p)): int(o) for t, some in found.items() for p, o in some.items()}, {",
+        "        return _offsets(by_topic), {",
+        "        return {TopicPartition(t, int(p)): int(o) for t, ps in by_topic.items() for p, o in ps.items()}, {",
         ("tests/spark/test_offsets.py::test_a_checkpoint_of_another_form_raises_sparks_error_message",),
     ),
     Mutation(
