@@ -17,6 +17,7 @@ import trio
 from minikafka.broker.connections.ready_sockets import ReadySockets, Turn
 from minikafka.broker.connections.socket_moves import STEP_SIZE_BYTES, SocketMoves
 from minikafka.controller.security.access import Principal
+from minikafka.protocol.addresses import host_of
 from minikafka.protocol.errors import again
 from minikafka.storage.disks.disk import FileSlice
 
@@ -36,6 +37,7 @@ class Transport(Protocol):
     """Receives and sends the bytes of one connection.
 
     Attributes:
+        peer_host: The IP address of the client, as Java writes it.
         moved_bytes: The bytes of large requests that were received, plus the bytes of responses that were sent later
             because the client did not take them at once.
         polls: The `ReadySockets` that knows when the bytes were seen to have arrived; None if there is none.
@@ -111,7 +113,7 @@ class SocketTransport:
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = raw.getpeername()
-        self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
+        self.peer_host, self.peer_port = host_of(peer), int(peer[1])
         self.local_host, self.local_port = raw.getsockname()[:2]
 
     @property

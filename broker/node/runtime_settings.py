@@ -13,6 +13,7 @@ from minikafka.controller.metadata.features import cordons_directories
 from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, Record
 from minikafka.controller.quotas.changes import TakeQuota, quota_changes, quotas_now
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
+from minikafka.protocol.addresses import javas_address
 from minikafka.protocol.settings.connection_limits import limits_of_hosts
 from minikafka.protocol.settings.value_types import INT_MAX, NotOfType, parse_int
 from minikafka.storage.directories.log_manager import LogManager
@@ -74,7 +75,7 @@ class RuntimeSettings:
 
     def connections_max_of(self, host: str) -> int:
         """The largest number of connections from the address `host`."""
-        return self._of_hosts.get(host, self._of_others)
+        return self._of_hosts.get(javas_address(host), self._of_others)
 
     def update(self) -> None:
         """Read the effective settings, and apply them."""

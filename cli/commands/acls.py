@@ -14,6 +14,7 @@ from minikafka.cli.running import with_admin
 from minikafka.cli.terminal.output import echo, json_option, output, report
 from minikafka.cli.terminal.tables import table
 from minikafka.protocol.acl_codes import CLUSTER_NAME
+from minikafka.protocol.addresses import javas_address
 from minikafka.protocol.counted import counted
 from minikafka.protocol.shortened import shortened
 
@@ -262,7 +263,7 @@ def acls_of(
     found = [
         Acl(kind, name, principal, operation, permission, host, "literal" if kind == "cluster" else pattern)
         for ((kind, name), operation), (principal, permission), host, pattern in product(
-            pairs, who, hosts or ("*",), ["prefixed" if prefixed else "literal"]
+            pairs, who, [javas_address(host) for host in hosts] or ["*"], ["prefixed" if prefixed else "literal"]
         )
     ]
     return list(dict.fromkeys(found))

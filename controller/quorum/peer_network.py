@@ -7,6 +7,7 @@ from typing import Protocol
 import trio
 
 from minikafka.controller.quorum.listening_sockets import listening_sockets
+from minikafka.protocol.addresses import host_of
 from minikafka.protocol.shortened import shortened
 
 __all__ = ["Network", "TcpNetwork", "peer_host"]
@@ -42,11 +43,11 @@ class TcpNetwork:
 
 
 def peer_host(stream: trio.abc.Stream) -> str:
-    """The IP address of the other end; "" if the stream is not a TCP stream, or has ended."""
+    """The IP address of the other end, as Java writes it; "" if the stream is not a TCP stream, or has ended."""
     stream = getattr(stream, "stream", stream)  # of TLS
     if not isinstance(stream, trio.SocketStream):
         return ""
     try:
-        return str(stream.socket.getpeername()[0])
+        return host_of(stream.socket.getpeername())
     except OSError:
         return ""

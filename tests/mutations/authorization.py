@@ -4,6 +4,7 @@ from mutations import TEST_ONLY, Mutation
 
 _STANDARD = "controller/security/standard_authorizer.py"
 _DENIED = "tests/compatibility/guarded/test_denied_things.py::test_each_client_shows_what_it_shows_of_kafka"
+_ADDRESSES = "tests/controller/quorum/test_listening_sockets.py"
 _TESTS = ("tests/controller/security/test_standard_authorizer.py",)
 
 MUTATIONS = (
@@ -94,7 +95,8 @@ MUTATIONS = (
         "controller/decisions/acls.py",
         "    return acl.resource_name == EVERY_RESOURCE\n",
         "    return False\n",
-        ("tests/conversations/test_conversations.py",),
+        ("tests/conversations/test_conversations.py::test_the_responses_are_those_of_kafka"
+         "[own/security_acls/the-filter-match]",),
         seeds=TEST_ONLY,
     ),
     Mutation(
@@ -178,6 +180,22 @@ MUTATIONS = (
         "        return 0 < target <= applied_offset()\n",
         "        return target <= applied_offset()\n",
         _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a broker writes the address of an IPv6 client as no ACL of Kafka has it",
+        "broker/connections/transport.py",
+        "self.peer_host, self.peer_port = host_of(peer), int(peer[1])",
+        "self.peer_host, self.peer_port = str(peer[0]), int(peer[1])",
+        (_ADDRESSES,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a controller writes the address of an IPv6 client as no ACL of Kafka has it",
+        "controller/quorum/peer_network.py",
+        "return host_of(stream.socket.getpeername())",
+        "return str(stream.socket.getpeername()[0])",
+        (_ADDRESSES,),
         seeds=TEST_ONLY,
     ),
 )

@@ -51,6 +51,7 @@ def test_limits_of_connections_change_and_change_back() -> None:
     )
     assert settings.connections_max == 60
     assert [settings.connections_max_of(host) for host in ("10.0.0.2", "10.0.0.1", "::1")] == [3, 9, 4]
+    assert settings.connections_max_of("0:0:0:0:0:0:0:1") == 4
     settings, _ = changed(("", "max.connections", "60"), ("", "max.connections", None))
     assert (settings.connections_max, settings.connections_max_of("10.0.0.2")) == (50, 7)
 

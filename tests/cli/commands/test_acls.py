@@ -165,6 +165,11 @@ def test_each_combination_is_an_acl() -> None:
     assert Acl("group", "g", "User:b", "write", "deny", "1.1.1.1") in found
 
 
+def test_an_address_is_written_as_nodes_compare_it() -> None:
+    found = made(("topic", "t"), allowed=("User:a",), hosts=("::1", "10.0.0.1"))
+    assert [one.host for one in found] == ["0:0:0:0:0:0:0:1", "10.0.0.1"]
+
+
 def test_the_name_of_the_cluster_is_never_a_prefix() -> None:
     found = made(("cluster", "kafka-cluster"), ("topic", "t"), allowed=("User:a",), prefixed=True)
     assert [(one.resource_type, one.pattern) for one in found] == [("cluster", "literal"), ("topic", "prefixed")]

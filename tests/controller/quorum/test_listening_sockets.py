@@ -16,7 +16,8 @@ from minikafka.broker.connections.tcp_listening import listen_on_tcp
 from minikafka.broker.settings.listeners import Listener
 from minikafka.controller.quorum import listening_sockets as module
 from minikafka.controller.quorum.listening_sockets import check_address, listening_sockets
-from minikafka.controller.quorum.peer_network import TcpNetwork
+from minikafka.controller.quorum.peer_network import TcpNetwork, peer_host
+from minikafka.protocol.addresses import javas_address
 
 HERE, ELSEWHERE = "127.0.0.1", "192.0.2.1"
 """The second one is reserved for documentation (RFC 5737): no machine has it."""
@@ -105,7 +106,7 @@ def test_clients_of_both_families_are_accepted_under_their_own_address(address: 
                 with socket.create_connection((address, listening.address[1])):
                     while (accepted := await listening.accept()) is None:
                         pass
-                    assert (accepted.peer_host, accepted.local_host) == (address, address)
+                    assert (accepted.peer_host, accepted.local_host) == (javas_address(address), address)
                     accepted.close()
 
     trio.run(main)
@@ -202,3 +203,20 @@ def test_at_least_one_address_must_be_here(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(OSError, match=r"cannot listen on node\.example:0") as caught:
         named(monkeypatch, ELSEWHERE)
     assert caught.value.errno == errno.EADDRNOTAVAIL
+
+
+@here
+@pytest.mark.parametrize("address", [FOUR, SIX])
+def test_a_controller_names_its_clients_as_a_broker_does(address: str) -> None:
+    """An ACL for an address holds at both, or at neither."""
+
+    async def main() -> None:
+        (listener,) = await TcpNetwork().listen(address, 0)
+        assert isinstance(listener, trio.SocketListener)
+        async with listener:
+            port = listener.socket.getsockname()[1]
+            with socket.create_connection((address, port)):
+                async with await listener.accept() as accepted:
+                    assert peer_host(accepted) == javas_address(address)
+
+    trio.run(main)
