@@ -14,7 +14,10 @@ The life of a CreateTopics::
     decisions/create_topics.py          decide(image, request, context) -> Decision([TopicRecord, ...], response)
     active/leadership_term.py           appended to Raft, one batch per decision
     raft/ quorum/raft_driver.py         synced by a majority: committed
-    quorum/metadata_applier.py          on every node: applied to the image; the broker opens its new partitions' logs
+    quorum/metadata_applier.py          on every node: applied to the image, then told to the subscribers of the node
+    broker/partitions/partition_lifecycle.py → replica_logs.py → storage/directories/log_manager.py
+                                        on a broker, one of the subscribers: creates the logs of its new replicas
+    active/active_controller.py         waits until the live brokers have applied it, which their heartbeats tell
     quorum_controller.py                the response, once this node's image has the topic
 
 A lone node is a quorum of one: it elects itself at its start, and a record is committed once its own disk has it.
@@ -56,7 +59,8 @@ The data on disk::
   DeleteTopics have no error for that, so the connection is closed; a client that retries may get TOPIC_ALREADY_EXISTS
   because of its own first attempt.
 - The controller listener serves Kafka's tools (`--bootstrap-controller`) and minikafka's nodes, which speak msgpack
-  frames there. Its protocol is PLAINTEXT or SSL, not SASL. Kafka's own controllers and brokers cannot join the quorum.
+  frames there. Its protocol is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Kafka's own controllers and brokers cannot
+  join the quorum.
 - Metadata written by Apache Kafka is not read: a data directory that Kafka has used is refused.
 - The names and bounds of settings are Kafka's; policies, config providers and other Java classes are not loaded.
 """

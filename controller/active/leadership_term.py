@@ -8,7 +8,7 @@ disk cannot take; where there are other voters, the node stops, so that one of t
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -16,14 +16,14 @@ import trio
 
 from minikafka.controller.active.request_queue import QUEUE_MAX, Decide, PendingDecision, RequestQueue
 from minikafka.controller.decisions.decision import Decision
-from minikafka.controller.metadata.image import Image, Topic
+from minikafka.controller.metadata.image import Image, copy_image
 from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.controller.raft.raft import NotLeader
 from minikafka.protocol.errors import KafkaStorageError, NotControllerError
 from minikafka.storage.steps import in_steps
 
-__all__ = ["LeadershipTerm", "Outcome", "ReceiverLost", "TermEnded", "copy_image"]
+__all__ = ["LeadershipTerm", "Outcome", "ReceiverLost", "TermEnded"]
 
 log = structlog.get_logger("minikafka.controller")
 
@@ -231,22 +231,3 @@ class _Refusals:
         if self._logged_at is not None:
             log.info("metadata changes accepted again", refused=self._count)
             self._count, self._logged_at = 0, None
-
-
-def copy_image(image: Image) -> Image:
-    """A copy that shares no mutable state with `image`."""
-    topics = {name: Topic(topic.name, topic.id, list(topic.partitions)) for name, topic in image.topics.items()}
-    return replace(
-        image,
-        topics=topics,
-        topics_by_id={topic.id: topic for topic in topics.values()},
-        brokers=dict(image.brokers),
-        served_epochs=dict(image.served_epochs),
-        configs={key: dict(values) for key, values in image.configs.items()},
-        features=dict(image.features),
-        quotas={entity: dict(values) for entity, values in image.quotas.items()},
-        scram=dict(image.scram),
-        acls=dict(image.acls),
-        tokens=dict(image.tokens),
-        colliding={name: list(names) for name, names in image.colliding.items()},
-    )

@@ -34,7 +34,7 @@ from minikafka.controller.metadata.records import (
 from minikafka.storage.directories.directory_ids import MIGRATING, UNASSIGNED, is_online
 
 __all__ = [
-    "Entity", "Image", "PartitionState", "Topic", "changed", "created", "moved_directories",
+    "Entity", "Image", "PartitionState", "Topic", "changed", "copy_image", "created", "moved_directories",
     "unify_collision_characters",
 ]  # fmt: skip
 
@@ -79,7 +79,11 @@ class PartitionState:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic; `partitions` is indexed by partition number."""
+    """A topic. A new field is also written by `snapshot_encoding._topics`.
+
+    Attributes:
+        partitions: indexed by partition number.
+    """
 
     name: str
     id: bytes
@@ -261,6 +265,25 @@ class Image:
             log_dirs=_or(record.log_dirs, broker.log_dirs),
             cordoned=_or(record.cordoned, broker.cordoned),
         )
+
+
+def copy_image(image: Image) -> Image:
+    """A copy that shares no mutable state with `image`."""
+    topics = {name: replace(topic, partitions=list(topic.partitions)) for name, topic in image.topics.items()}
+    return replace(
+        image,
+        topics=topics,
+        topics_by_id={topic.id: topic for topic in topics.values()},
+        brokers=dict(image.brokers),
+        served_epochs=dict(image.served_epochs),
+        configs={key: dict(values) for key, values in image.configs.items()},
+        features=dict(image.features),
+        quotas={entity: dict(values) for entity, values in image.quotas.items()},
+        scram=dict(image.scram),
+        acls=dict(image.acls),
+        tokens=dict(image.tokens),
+        colliding={name: list(names) for name, names in image.colliding.items()},
+    )
 
 
 def created(record: PartitionRecord) -> PartitionState:

@@ -174,6 +174,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "the image by which the next decisions are made shares the partitions of topics with the committed one",
+        "controller/metadata/image.py",
+        "replace(topic, partitions=list(topic.partitions))",
+        "replace(topic)",
+        ("tests/controller/metadata/test_image.py::test_a_copied_image_has_all_of_a_topic_with_partitions_of_its_own",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "the active controller fences the broker of its own process, which stood still",
         "controller/active/active_controller.py",
         " if (one, self._image.brokers[one].epoch) != own]",

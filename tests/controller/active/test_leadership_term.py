@@ -1,16 +1,15 @@
 """A leadership term: replies to pending decisions, and their errors when the term ends."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import fields
 
 import pytest
 import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded, copy_image
+from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
 from minikafka.controller.decisions.decision import RECORDS_MAX, Decision
-from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.image import Image, copy_image
 from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, Record, TopicRecord
 from minikafka.controller.raft.raft import NotLeader
 from minikafka.protocol.errors import InvalidRequestError, KafkaStorageError, UnknownServerError
@@ -173,23 +172,6 @@ def test_a_decision_that_could_not_be_appended_is_certainly_not_carried_out() ->
         assert bench.replies == {"too late": True}
 
     run(scenario)
-
-
-def test_a_copied_image_is_independent() -> None:
-    image = Image()
-    image.apply(FeatureRecord("x", 1))
-    other = copy_image(image)
-    other.apply(FeatureRecord("x", 2))
-    assert (image.features, other.features) == ({"x": 1}, {"x": 2})
-    with pytest.raises(AssertionError):
-        image.apply(object())  # type: ignore[arg-type]
-
-
-def test_a_copied_image_shares_no_dictionary() -> None:
-    image = Image()
-    other = copy_image(image)
-    shared = [one.name for one in fields(Image) if getattr(image, one.name) is getattr(other, one.name)]
-    assert shared == [one.name for one in fields(Image) if not isinstance(getattr(image, one.name), dict)]
 
 
 def test_a_decision_after_a_record_of_the_voters_has_the_offset_of_its_batch() -> None:

@@ -15,11 +15,10 @@ import pytest
 from support.images import applied, context, name_of, static
 
 from minikafka.controller.active.forwarded_requests import is_idempotent
-from minikafka.controller.active.leadership_term import copy_image
 from minikafka.controller.decisions import delegation_tokens
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context
 from minikafka.controller.decisions.delegation_tokens import describing, ending, expiring, renewing
-from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.image import Image, copy_image
 from minikafka.controller.metadata.records import DelegationTokenRecord, encode_record
 from minikafka.controller.metadata.snapshot_encoding import decode_snapshot, encode_snapshot, records_of
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP

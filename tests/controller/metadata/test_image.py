@@ -1,5 +1,6 @@
 """The image: the same live, from the log, and from a snapshot with the rest of the log."""
 
+from dataclasses import dataclass, fields
 from random import Random
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from support.controllers import creation, image_of, with_controller
 from support.images import applied, broker, cluster, topic_id, with_topic
 
-from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.image import Image, Topic, copy_image
 from minikafka.controller.metadata.records import (
     BrokerChange,
     FeatureRecord,
@@ -173,3 +174,35 @@ def test_only_registered_unfenced_brokers_are_alive() -> None:
     image = cluster(broker(2), broker(1), broker(3, fenced=True))
     assert image.live_brokers() == [1, 2]
     assert [image.is_alive(node_id) for node_id in (1, 3, 9)] == [True, False, False]
+
+
+def test_a_copied_image_is_independent() -> None:
+    image = Image()
+    image.apply(FeatureRecord("x", 1))
+    other = copy_image(image)
+    other.apply(FeatureRecord("x", 2))
+    assert (image.features, other.features) == ({"x": 1}, {"x": 2})
+    with pytest.raises(AssertionError):
+        image.apply(object())  # type: ignore[arg-type]
+
+
+def test_a_copied_image_shares_no_dictionary() -> None:
+    image = Image()
+    other = copy_image(image)
+    shared = [one.name for one in fields(Image) if getattr(image, one.name) is getattr(other, one.name)]
+    assert shared == [one.name for one in fields(Image) if not isinstance(getattr(image, one.name), dict)]
+
+
+@dataclass
+class TopicWithMore(Topic):
+    """A topic with another field, as a later version may have."""
+
+    more: str = ""
+
+
+def test_a_copied_image_has_all_of_a_topic_with_partitions_of_its_own() -> None:
+    topic = TopicWithMore("t", bytes(16), [], more="kept")
+    copy = copy_image(Image(topics={"t": topic})).topics["t"]
+    assert copy == topic
+    assert copy is not topic
+    assert copy.partitions is not topic.partitions
