@@ -7,6 +7,7 @@
     coordinator/   consumer groups and their offsets, transactions
     partitions/    replicas, leaders and followers: appends, reads, high watermarks
     replication/   fetching from leaders, ISR changes, replication quotas
+    security/      who a client or another node is: the login at a listener, TLS and its certificates
     quotas/        what clients may use, and how long they are throttled
     metrics/       the metrics of a node over HTTP
     telemetry/     the metrics that clients push to a broker
@@ -21,8 +22,9 @@ whether it is a duplicate, and appends it. All of that happens without an `await
 the handler waits until the batch is committed, and the response returns along the same path.
 
 **Fetch** takes the same path and returns a slice of a file, which is sent with `sendfile`: the served records never
-pass through the broker's memory. A fetch that finds less than `min_bytes` waits in `partitions/request_waiters.py`
-until its partitions grow.
+pass through the broker's memory. A fetch that finds less than `min_bytes` waits until its partitions grow: in a group
+of equal requests and without a task (`connections/long_polls.py`), or in the task of its connection
+(`partitions/request_waiters.py`).
 
 **Replication.** A follower's fetch reports its log end offset to the leader; the leader's high watermark is the lowest
 log end offset in the ISR, and a Produce with acks=all waits for it. Leaders and ISRs change only through the metadata

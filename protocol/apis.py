@@ -1,4 +1,4 @@
-"""`APIS`: every API with a module in `messages`, by key, with its name, its request and response, and their versions.
+"""`APIS`: every API in `messages.PAIRS`, by key, with its name, its request and response, and their versions.
 
 Which APIs and versions a node advertises is defined in `broker/apis/`.
 """

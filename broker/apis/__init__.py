@@ -3,7 +3,12 @@
 A module declares the request (`REQUEST`), the supported versions (`VERSIONS`, which ApiVersions advertises) and `async
 def handle(request, context) -> response`. It names the parts of the node that it uses by the type of its context,
 `RequestContext[GroupService]`. A handler raises a `KafkaError` if the whole request fails; an error of one topic or
-partition is a value in the response. To add an API, add its module to `handler_table.py`.
+partition is a value in the response.
+
+To add an API: its messages, and their pair in `PAIRS` of `protocol/messages/__init__.py`; its module here, and a line
+in `handler_table.py`; for a new part of the node, a Protocol in `services.py`, made in `node/broker_parts.py`. What the
+client may do is checked by `authorization.check_cluster` and others; an error that a handler raises is answered by
+`connections/refusals.py`.
 
     handler_table.py           all handlers
     authorization.py           checks of what a client may do that several handlers share

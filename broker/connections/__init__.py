@@ -51,6 +51,6 @@ members of a group until it is decoded. Requests of up to 1 MiB do not count: wh
 them, keeps nobody waiting. A large response is encoded when there is room for it, and counts until it is sent. Who
 moves such a message slowly while others wait is disconnected.
 
-*Caveats*: Without TLS every principal is `User:ANONYMOUS`. One request of a connection is in
-progress at a time, as in Kafka.
+*Caveats*: On a PLAINTEXT listener every principal is `User:ANONYMOUS`. One request of a connection is in progress at a
+time, as in Kafka.
 """

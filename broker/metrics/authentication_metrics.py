@@ -1,4 +1,4 @@
-"""`authentication_metrics`: what became of the logins at the listeners that have SASL."""
+"""`authentication_metrics`: counts the logins by SASL at each listener: succeeded, refused, renewed, expired."""
 
 from collections.abc import Iterator, Mapping
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""`AuthenticationRecord`: what became of the authentications at a listener, counted and logged at a bounded rate.
+"""`AuthenticationRecord`: counts the logins at a listener (succeeded, refused, renewed, expired), logs refused ones.
 
 Strangers cause these lines, so each address has a few of them in a second (`LineRate`). Source: Kafka's `Selector`.
 """

@@ -1,6 +1,7 @@
-"""Declares the settings of a node that Kafka does not have. DescribeConfigs does not show these settings.
+"""Declares the settings of a node that Kafka does not have, and that DescribeConfigs does not show.
 
-The settings are only read at the start of a node.
+One that it is to show goes into `INTERNAL_SETTINGS` of `protocol/settings/node_settings.py`. The settings here are only
+read at the start of a node.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""`NODE_SETTINGS`: all settings of a node, from the tables beside this file."""
+"""`NODE_SETTINGS`: all settings of a node, from the tables beside this file; `INTERNAL_SETTINGS`: undocumented ones."""
 
 from collections.abc import Iterable
 
