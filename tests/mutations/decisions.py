@@ -261,10 +261,10 @@ MUTATIONS = (
     ),
     Mutation(
         "decisions that are not committed yet change which epochs brokers served in",
-        "controller/active/leadership_term.py",
+        "controller/metadata/image.py",
         "        served_epochs=dict(image.served_epochs),\n",
         "",
-        ("tests/controller/active/test_leadership_term.py::test_a_copied_image_shares_no_dictionary",),
+        ("tests/controller/metadata/test_image.py::test_a_copied_image_shares_no_dictionary",),
     ),
     Mutation(
         "the epoch of an unregistered broker is assigned again",

@@ -121,7 +121,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a new active controller has no tokens",
-        "controller/active/leadership_term.py",
+        "controller/metadata/image.py",
         "        tokens=dict(image.tokens),\n",
         "        tokens={},\n",
         ("tests/controller/active/test_active_controller.py", *_DECIDED),
