@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from minikafka.broker.node.directory_kinds import why_no_cluster
-from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.arguments.contexts import DEFAULT_PORT
 from minikafka.cli.clusters.cluster_arguments import read, read_timeout
 from minikafka.cli.clusters.cluster_layout import (
@@ -45,7 +44,7 @@ from minikafka.cli.clusters.cluster_layout import (
     voters,
 )
 from minikafka.cli.clusters.free_ports import free_port
-from minikafka.cli.clusters.node_files import NodeFiles, Wanted, moved_from, settings_in
+from minikafka.cli.clusters.node_files import NodeFiles, Wanted, moved_from, read_settings, settings_in
 from minikafka.cli.clusters.node_process import has_ended, pid_of_node, send
 from minikafka.cli.clusters.secure_files import SecureFiles
 from minikafka.cli.terminal.tables import numbers
@@ -181,7 +180,7 @@ class LocalCluster:
 
     def metrics_url(self, node_id: int) -> str:
         """The URL at which a node serves its metrics; "" if it serves none."""
-        listener = read_properties(self.config(node_id).read_bytes()).get("metrics.listener")
+        listener = read_settings(self.config(node_id)).get("metrics.listener")
         return f"{listener.rstrip('/')}/metrics" if listener else ""
 
     def folder(self, node_id: int) -> Path:
@@ -474,8 +473,9 @@ def _existing(directory: Path) -> dict[int, NodeLayout]:
     """The nodes of a directory, by id. Raises ClusterError for a file of something else."""
     found = {}
     for path in directory.glob("node-*/server.properties"):
+        settings = read_settings(path)
         try:
-            node = layout_of(read_properties(path.read_bytes()))
+            node = layout_of(settings)
         except ClusterError as error:
             raise ClusterError(f"{path}: {error}") from None
         found[node.node_id] = node

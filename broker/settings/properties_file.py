@@ -20,7 +20,7 @@ def read_properties(data: bytes | str) -> dict[str, str]:
     Bytes are decoded as UTF-8, or as Latin-1 if they are not valid UTF-8, as in Java.
 
     Raises:
-        PropertiesError: for a malformed `\\u` escape.
+        PropertiesError: for a malformed `\\u` escape, or a NUL character, which only a file of another kind has.
     """
     return dict(_key_and_value(line, number) for number, line in _logical_lines(_decode(data)))
 
@@ -33,6 +33,9 @@ def lines_of(data: bytes | str) -> dict[str, int]:
 def _decode(data: bytes | str) -> str:
     if isinstance(data, str):
         return data
+    if (position := data.find(0)) >= 0:
+        line = len(_LINE_END.split(data[:position].decode("latin-1")))
+        raise PropertiesError(f"line {line}: a NUL character, which no file of settings has")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from minikafka.cli.terminal.output import echo
+from minikafka.protocol.counted import counted
+from minikafka.protocol.shortened import shortened
 
 if TYPE_CHECKING:
     from minikafka.client.options import ClientOptions
 
 FILE_SIZE_BYTES_MAX = 1 << 20
+IGNORED_NAMES_MAX = 10
+"""The most settings of a file that are named as ignored; a file with more is probably of another kind."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,8 @@ class ClientProperties:
         """The settings that a client has, as pairs of an option's name and its text.
 
         Settings of other clients and functions are left out, since one file serves all commands. What no client has is
-        named on standard error, as by Kafka's tools; but a setting of security is passed on, so that the client refuses
-        it.
+        named on standard error, as by Kafka's tools (`IGNORED_NAMES_MAX` at most); but a setting of security is passed
+        on, so that the client refuses it.
         """
         from minikafka.client.options import AdminOptions, ConsumerOptions, ProducerOptions
         from minikafka.client.security.security_options import security_settings
@@ -41,14 +45,21 @@ class ClientProperties:
         of_security = security_settings(self.settings)
         known = {item.name for client in (AdminOptions, ConsumerOptions, ProducerOptions) for item in fields(client)}
         own = {item.name for item in fields(kind)} - kind.functions() - {"bootstrap_servers"}
-        pairs = []
+        pairs, ignored = [], []
         for name, text in self.settings.items():
             option_name = name.replace(".", "_")
             if option_name in own or name in of_security:
                 pairs.append((name, text))
             elif option_name not in known and not name.startswith("sasl."):
-                echo(f"{self.path}: {name} is ignored: no client of minikafka has it", err=True)
+                ignored.append(name)
+        self._name_ignored(ignored)
         return pairs
+
+    def _name_ignored(self, names: list[str]) -> None:
+        for name in names[:IGNORED_NAMES_MAX]:
+            echo(f"{self.path}: {shortened(name)} is ignored: no client of minikafka has it", err=True)
+        if (more := len(names) - IGNORED_NAMES_MAX) > 0:
+            echo(f"{self.path}: {counted(more, 'more setting')} ignored", err=True)
 
 
 def read_client_properties(path: str) -> ClientProperties:

@@ -90,7 +90,7 @@ def moved_from(path: Path) -> str | None:
     The file of such a node still names the old directory. The node would create that directory anew, or write into the
     data of the node of which it is a copy.
     """
-    given = read_properties(path.read_bytes()).get("log.dirs", "") if path.exists() else ""
+    given = read_settings(path).get("log.dirs", "") if path.exists() else ""
     before, now = Path(given), path.parent / "data"
     if before.parts[-2:] != now.parts[-2:] or "," in given or before.resolve() == now.resolve():
         return None
@@ -98,8 +98,16 @@ def moved_from(path: Path) -> str | None:
 
 
 def settings_in(path: Path) -> dict[str, str] | None:
-    """The settings in the file of a node; None if there is no file."""
-    return read_properties(path.read_bytes()) if path.exists() else None
+    """The settings in the file of a node; None if there is no file. Raises ClusterError for a malformed file."""
+    return read_settings(path) if path.exists() else None
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """The settings in a `.properties` file. Raises ClusterError, which names the file and the line of what is wrong."""
+    try:
+        return read_properties(path.read_bytes())
+    except PropertiesError as error:
+        raise ClusterError(f"{path}, {error}") from None
 
 
 def _text(path: Path, wanted: Wanted) -> str:

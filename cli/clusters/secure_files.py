@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minikafka.broker.settings.listeners import listener_prefix
-from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.clusters.cluster_layout import HOST, ClusterError, properties_text, with_settings
+from minikafka.cli.clusters.node_files import read_settings
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -147,7 +147,7 @@ class SecureFiles:
 
     def _named_folder(self) -> Path:
         """The folder that `client.properties` names: another one if the directory was moved or copied."""
-        return Path(read_properties(self.client.read_bytes()).get(_TRUSTED, "")).parent
+        return Path(read_settings(self.client).get(_TRUSTED, "")).parent
 
     def settle(self) -> bool:
         """Write the present paths into the files of clients. Returns whether they were others."""
@@ -222,7 +222,7 @@ class SecureFiles:
 
 
 def _options(path: Path) -> dict[str, Any]:
-    return {name.replace(".", "_"): text for name, text in read_properties(path.read_bytes()).items()}
+    return {name.replace(".", "_"): text for name, text in read_settings(path).items()}
 
 
 def _write(path: Path, text: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.broker.settings.properties_file import PropertiesError, read_properties
+from minikafka.broker.settings.properties_file import PropertiesError, lines_of, read_properties
 
 FILES = {
     "an equals sign": ("a=b", {"a": "b"}),
@@ -55,6 +55,13 @@ def test_bytes_are_utf_8_or_else_latin_1() -> None:
 def test_a_malformed_escape_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(PropertiesError, match="line 2"):
         read_properties(text)
+
+
+def test_a_file_of_another_kind_is_refused() -> None:
+    for data in (b"\x7fELF\0", bytes(4096), b"a=\xff\0"):
+        for read in (read_properties, lines_of):
+            with pytest.raises(PropertiesError, match=r"^line 1: a NUL character"):
+                read(data)
 
 
 KEYS = st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=1)

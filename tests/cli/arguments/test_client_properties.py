@@ -60,6 +60,14 @@ def test_a_command_uses_what_its_client_has(file: Path, capsys: pytest.CaptureFi
     assert SECRET not in repr(read_client_properties(str(file)))
 
 
+def test_a_file_of_something_else_is_named_in_a_few_lines(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("\n".join(f"word-{number} of a story" for number in range(500)))
+    arguments(AdminOptions, "-b", "here:1", "--command-config", file)
+    *named, last = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in named] == [f"word-{number}" for number in range(10)]
+    assert last == f"{file}: 490 more settings ignored"
+
+
 def test_the_addresses_of_the_file_are_those_of_a_command_without_any(
     file: Path, monkeypatch: pytest.MonkeyPatch, contexts: Path
 ) -> None:
@@ -85,6 +93,7 @@ def test_the_addresses_of_the_file_are_those_of_a_command_without_any(
         (f"security.protocol=SASL_SSL\nsasl.jaas.config={jaas_of_plain(SECRET)[:-1]}", "not terminated by a semicolon"),
         ("sasl.login.callback.handler.class=org.example.Handler", "sasl_login_callback_handler_class"),
         ("client.id=\\u12", "client.properties, "),
+        ("a\n" * 20 + "\x7fELF\0b\n" * 20, "client.properties, line 21: a NUL character"),
     ],
 )
 def test_what_does_not_work_is_one_line_without_secrets(

@@ -198,6 +198,18 @@ def test_a_cluster_that_is_not_there(minikafka: Minikafka, tmp_path: Path) -> No
     assert (ran.code, "has no node 7: it has 1" in ran.err) == (1, True)
 
 
+@pytest.mark.parametrize("data", [bytes(100), b"a=1\nb=\\u12\n"], ids=["zeros, as after a power failure", "an escape"])
+def test_a_damaged_file_of_a_node_is_named(minikafka: Minikafka, tmp_path: Path, data: bytes) -> None:
+    LocalCluster(tmp_path, brokers=2)
+    path = tmp_path / "node-2" / "server.properties"
+    path.write_bytes(data)
+    for words in (["status"], ["stop"], ["restart", "1"], []):
+        ran = minikafka("cluster", *words, "--data-dir", str(tmp_path))
+        assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+        assert f"{path}, line " in ran.err
+    assert path.read_bytes() == data
+
+
 def test_nodes_that_were_added_by_hand_are_kept_as_they_are(tmp_path: Path) -> None:
     LocalCluster(tmp_path, brokers=1)
     by_hand = tmp_path / "node-7"
