@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import click
 
+from minikafka.cli.arguments.numbers import limits
 from minikafka.cli.main import cli
 
 _INTRODUCTION = """\
@@ -102,10 +103,8 @@ def _value(option: click.Option) -> str:
     kind = option.type
     if isinstance(kind, click.Choice):
         return "|".join(map(str, kind.choices))
-    limits = ""
-    if isinstance(kind, click.IntRange) and kind.min is not None:
-        limits = f" ({kind.min} to {kind.max})" if kind.max is not None else f" (at least {kind.min})"
-    return (option.metavar or kind.name.removesuffix(" range").upper()) + limits
+    range_ = limits(kind) if isinstance(kind, click.IntRange | click.FloatRange) else ""
+    return (option.metavar or kind.name.removesuffix(" range").upper()) + (f" ({range_})" if range_ else "")
 
 
 def _shown(default: object) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-__all__ = ["Whole", "whole"]
+__all__ = ["Whole", "limits", "whole"]
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DIGITS_MAX = 100
@@ -29,6 +29,13 @@ def whole(text: str, *, bits: int = 64, least: int | None = None) -> int | None:
     return number if (-limit if least is None else least) <= number < limit else None
 
 
+def limits(numbers: click.IntRange | click.FloatRange) -> str:
+    """The range of an option's numbers in words: `at least 1`, `0 to 65535`; "" without a range."""
+    if numbers.min is None:
+        return "" if numbers.max is None else f"at most {numbers.max}"
+    return f"at least {numbers.min}" if numbers.max is None else f"{numbers.min} to {numbers.max}"
+
+
 class Whole(click.IntRange):
     """The type of an option for a whole number in a range.
 
@@ -42,6 +49,10 @@ class Whole(click.IntRange):
     def __init__(self, least: int | None = None, most: int | None = None, *, bits: int = 64) -> None:
         super().__init__(least, most)
         self._bits = bits
+
+    def _describe_range(self) -> str:
+        """Called by click for `--help`."""
+        return limits(self)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse the value. Raises click.BadParameter."""

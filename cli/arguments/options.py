@@ -12,7 +12,7 @@ import click
 from minikafka.cli.arguments.client_properties import ClientProperties, read_client_properties
 from minikafka.cli.arguments.cluster_choice import Said, choose_cluster
 from minikafka.cli.arguments.contexts import DEFAULT_BOOTSTRAP_SERVER, complete_context
-from minikafka.cli.arguments.numbers import Whole, whole
+from minikafka.cli.arguments.numbers import Whole, limits, whole
 from minikafka.cli.arguments.times import parse_time
 from minikafka.cli.terminal.failures import Failed, failure, meant
 from minikafka.cli.terminal.output import echo
@@ -35,6 +35,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 class Seconds(click.FloatRange):
     """The type of an option for a number of seconds; nan and inf are refused."""
+
+    def _describe_range(self) -> str:
+        """Called by click for `--help`."""
+        return limits(self)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the value. Raises click.BadParameter."""

@@ -171,7 +171,9 @@ def acl_lines(found: Iterable[Acl]) -> list[str]:
 @rule_options
 @json_option
 def add(bootstrap_server: str, resources: Sequence[Resource], as_json: bool, **rule: Any) -> None:
-    """Add ACLs: each combination of the given resources, principals, hosts and operations.
+    """Add ACLs for resources and principals.
+
+    Adds an ACL for each combination of the given resources, principals, hosts and operations.
 
     \b
     Example:

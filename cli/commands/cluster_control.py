@@ -35,9 +35,10 @@ nodes_argument = click.argument("node_ids", nargs=-1, type=Whole(0, bits=32), me
 @json_option
 @click.pass_context
 def status(context: click.Context, data_dir: Path | None, as_json: bool) -> None:
-    """Show the nodes of a local cluster, how many partitions each leads, and partitions with too few replicas in sync.
+    """Show the nodes of a local cluster.
 
-    The exit code is 1 if a node does not run.
+    Shows how many partitions each node leads, and which partitions have too few replicas in sync. The exit code is 1 if
+    a node does not run.
 
     \b
     Examples:
@@ -72,9 +73,10 @@ def status(context: click.Context, data_dir: Path | None, as_json: bool) -> None
 @json_option
 @click.pass_context
 def stop(context: click.Context, data_dir: Path | None, node_ids: tuple[int, ...], as_json: bool) -> None:
-    """Stop NODEs cleanly, or all nodes and the `minikafka cluster` that runs them.
+    """Stop NODEs cleanly, or the whole cluster.
 
-    A node that takes longer than 30 s is killed.
+    Without NODEs, stops all nodes and the `minikafka cluster` that runs them. A node that takes longer than 30 s is
+    killed.
 
     \b
     Examples:

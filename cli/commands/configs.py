@@ -69,9 +69,10 @@ def describe(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """Show settings that differ from their default, where each comes from, and the values that it overrides.
+    """Show settings, and where their values come from.
 
-    KIND is broker, topic, group, client-metrics, client, user or ip. Without a NAME, shows all of that kind.
+    Shows the settings that differ from their default, and the values that each overrides. KIND is broker, topic, group,
+    client-metrics, client, user or ip. Without a NAME, shows all of that kind.
 
     \b
     Examples:
@@ -125,9 +126,9 @@ def alter(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Change settings of a broker, topic, group, client, user or IP address, and keep its other settings.
+    """Change settings: all that are given, or none.
 
-    KIND is broker, topic, group, client-metrics, client, user or ip.
+    KIND is broker, topic, group, client-metrics, client, user or ip. Settings that are not given stay as they are.
 
     \b
     Examples:

@@ -41,7 +41,9 @@ def features() -> None:
 @broker_option
 @json_option
 def describe(bootstrap_server: str, broker: int | None, as_json: bool) -> None:
-    """Show the finalized level of each feature, and the levels that a broker supports.
+    """Show the levels of features.
+
+    Shows the finalized level of each feature, and the levels that a broker supports.
 
     \b
     Examples:

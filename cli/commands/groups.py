@@ -71,7 +71,9 @@ def groups() -> None:
 )
 @json_option
 def list_groups(bootstrap_server: str, states: tuple[str, ...], types: tuple[str, ...], as_json: bool) -> None:
-    """List all groups with their type (the group protocol: classic or consumer) and state.
+    """List all groups with their type and state.
+
+    The type is the protocol of the group: classic or consumer.
 
     \b
     Examples:
@@ -109,7 +111,9 @@ Look = Callable[["Admin", Sequence[str]], Awaitable[Frame]]
 @groups.command()
 @view_options
 def describe(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json: bool) -> None:
-    """Show type, state, assignor, coordinator, epoch and number of members of GROUPs, or of all groups.
+    """Show the state of GROUPs, or of all groups.
+
+    Shows type, state, assignor, coordinator, epoch and number of members.
 
     \b
     Examples:
@@ -140,10 +144,11 @@ def describe(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_
 @groups.command()
 @view_options
 def members(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json: bool) -> None:
-    """Show the members of GROUPs, or of all groups, and their partitions.
+    """Show the members of GROUPs and their partitions.
 
-    For members of the consumer protocol, also shows the member epoch and, in brackets, the target assignment if it
-    differs: the partitions that the member will have once other members have given them up.
+    Without GROUPs, shows all groups. For members of the consumer protocol, also shows the member epoch and, in
+    brackets, the target assignment if it differs: the partitions that the member will have once other members have
+    given them up.
 
     \b
     Examples:
@@ -164,9 +169,10 @@ def members(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_j
 @groups.command()
 @view_options
 def lag(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json: bool) -> None:
-    """Show committed offset, end offset, lag and member for each partition of GROUPs, or of all groups.
+    """Show the lag of GROUPs, or of all groups.
 
-    A dash (-) stands for an unknown value: no offset was committed, or the partition has no leader.
+    Shows committed offset, end offset, lag and member for each partition. A dash (-) stands for an unknown value: no
+    offset was committed, or the partition has no leader.
 
     \b
     Examples:
@@ -272,7 +278,9 @@ def reset_offsets(
 @click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
 @json_option
 def delete(bootstrap_server: str, group_ids: tuple[str, ...], as_json: bool) -> None:
-    """Delete groups without members, with their committed offsets.
+    """Delete groups without members.
+
+    Their committed offsets are deleted, too.
 
     Example: minikafka groups delete readers
     """

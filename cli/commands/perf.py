@@ -86,7 +86,9 @@ def produce(
     options: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Send records as fast as possible, or at --rate, and measure the acknowledged ones.
+    """Measure how fast records are sent.
+
+    Sends records as fast as possible, or at --rate. Only acknowledged records count.
 
     \b
     Examples:
@@ -131,7 +133,9 @@ def consume(
     options: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Read a topic from the beginning as fast as possible, and measure the throughput.
+    """Measure how fast a topic is read.
+
+    Reads the topic from the beginning as fast as possible.
 
     \b
     Examples:
@@ -173,7 +177,9 @@ def latency(
     options: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Send records one at a time, each after the acknowledgement of the previous one, and measure the latency.
+    """Measure the latency of single records.
+
+    Sends records one at a time, each after the acknowledgement of the previous one.
 
     \b
     Examples:

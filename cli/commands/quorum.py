@@ -32,7 +32,9 @@ def quorum() -> None:
 @client_or_controller_options
 @json_option
 def describe(bootstrap_server: str, as_json: bool) -> None:
-    """Show leader, followers and observers of the metadata log, and the lag of each.
+    """Show the voters and observers of the quorum.
+
+    Shows leader, followers and observers of the metadata log, and the lag of each.
 
     \b
     Examples:

@@ -134,7 +134,9 @@ def list_reassignments(bootstrap_server: str, as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Cancel all reassignments in progress.")
 @json_option
 def cancel(bootstrap_server: str, plan: Path | None, everything: bool, as_json: bool) -> None:
-    """Cancel the reassignments of a PLAN that are in progress, or --all.
+    """Cancel reassignments that are in progress.
+
+    Cancels those of a PLAN, or --all.
 
     Example: minikafka reassign cancel plan.json
     """

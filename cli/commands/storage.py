@@ -136,9 +136,9 @@ def _users(texts: tuple[str, ...], generator: random.Random) -> tuple[ScramRecor
 @config_option
 @json_option
 def info(config: Path, as_json: bool) -> None:
-    """Show the data directories of a node, what their `meta.properties` say, and problems.
+    """Show the data directories of a node, and their problems.
 
-    The exit code is 1 if there are problems.
+    Prints what their `meta.properties` say. The exit code is 1 if there are problems.
 
     Example: minikafka storage info --config server.properties
     """

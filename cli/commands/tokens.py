@@ -68,7 +68,9 @@ def principals(context: click.Context, parameter: click.Parameter, value: Any) -
 def create(
     bootstrap_server: str, owner: str | None, renewers: tuple[str, ...], max_lifetime_s: float | None, as_json: bool
 ) -> None:
-    """Create a token, and print its id and HMAC: a client logs in by SCRAM with these as user and password.
+    """Create a token, and print its id and HMAC.
+
+    A client logs in by SCRAM with these as user and password.
 
     Example: minikafka tokens create
     """

@@ -120,8 +120,9 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
 def describe(
     bootstrap_server: str, names: tuple[str, ...], under_replicated: bool, unavailable: bool, as_json: bool
 ) -> None:
-    """Show the partitions of topics (leader, replicas, in-sync replicas) and settings that differ from their default.
+    """Show the partitions and the settings of topics.
 
+    Shows leader, replicas and in-sync replicas of each partition, and the settings that differ from their default.
     Without NAMES, shows all topics except internal ones; with --under-replicated or --unavailable, these too.
 
     \b

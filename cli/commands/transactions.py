@@ -108,9 +108,10 @@ def describe(bootstrap_server: str, transactional_id: str, as_json: bool) -> Non
 )
 @json_option
 def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: float, as_json: bool) -> None:
-    """Find hanging transactions: open ones that no coordinator knows, so that they never end.
+    """Find transactions that no coordinator knows.
 
-    Without arguments, searches all topics. The exit code is 1 if there are any; `transactions abort` ends one.
+    Such transactions are open and never end. Without arguments, searches all topics. The exit code is 1 if there are
+    any; `transactions abort` ends one.
 
     Example: minikafka transactions find-hanging flights
     """

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from support.clients import Client, Outgoing, eventually
 from support.command_line import Minikafka
@@ -40,6 +41,13 @@ def test_every_command_has_help_with_an_example(minikafka: Minikafka, path: tupl
     examples = [line for owner, line in EXAMPLES if owner == path]
     assert examples, "no example in the help"
     assert all(line in ran.out for line in examples), "click has wrapped an example"
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_help_says_ranges_in_words_and_cuts_no_line_of_a_list_of_commands(path: tuple[str, ...]) -> None:
+    text = ALL[path].get_help(click.Context(ALL[path], info_name="minikafka", terminal_width=80))
+    assert not re.search(r"x[<>]=?|None", text)
+    assert [line for line in text.partition("\nCommands:\n")[2].splitlines() if line.endswith("...")] == []
 
 
 @pytest.mark.slow
