@@ -18,13 +18,11 @@ from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.routes import routes_of
 from minikafka.broker.connections.server import ConnectionLimits, Server
 from minikafka.broker.connections.transport import StreamTransport
-from minikafka.broker.node.controller_security import credentials_of
 from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.system import System
 from minikafka.broker.quotas.client_quotas import ClientQuotas, quota_samples
 from minikafka.broker.security.authentication import ListenerAuthentication, Requests
-from minikafka.broker.security.between_nodes import handshakes_of_controllers
-from minikafka.broker.security.guards import guards_of
+from minikafka.broker.security.between_nodes import handshakes_of_controllers, has_sasl
 from minikafka.broker.security.node_guests import NodeGuests
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.direct_requests import DirectRequests
@@ -111,16 +109,19 @@ class ControllerListener:
                 lambda host: number("max.connections.per.ip"),
             ),
             memory=RequestMemory(number("queued.max.request.bytes")),
-            guards=self._guards(dispatcher, setup),
+            guards=self._guards(dispatcher),
         )
 
-    def _guards(self, requests: Requests, setup: NodeSetup) -> dict[str, ListenerAuthentication]:
-        """The logins of tools. At the listener of nodes they are those of nodes, which have read the keys of tokens."""
-        config, system, guests = self._config, self._system, self._controller.security.guest
-        shared = guests.guards(requests) if isinstance(guests, NodeGuests) else {}
-        others = tuple(one for one in config.listeners.for_controllers if one.name not in shared)
-        credentials = credentials_of(config, system, self._controller.image)
-        return shared | guards_of(config, others, requests, setup.routes, credentials, system.now_ms)
+    def _guards(self, requests: Requests) -> dict[str, ListenerAuthentication]:
+        """The logins of tools: those of nodes, which have read the keys of tokens, and count the logins of both.
+
+        A node has no second controller listener if one has logins (`settings/rules.py`).
+        """
+        guests = self._controller.security.guest
+        guards = guests.guards(requests) if isinstance(guests, NodeGuests) else {}
+        secured = {one.name for one in self._config.listeners.for_controllers if has_sasl(one)}
+        assert guards.keys() == secured, "a controller listener with SASL serves nobody without a login"
+        return guards
 
     def _quotas(self) -> ClientQuotas:
         """The quotas of requests, which follow the metadata."""

@@ -4,12 +4,12 @@ This module is only imported if `metrics.listener` is set, since `prometheus_cli
 `serve_metrics` is a trio task of the node.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import structlog
 import trio
 
-from minikafka.broker.connections.server import Server
+from minikafka.broker.connections.server import Guard
 from minikafka.broker.metrics.authentication_metrics import authentication_metrics
 from minikafka.broker.metrics.basic_login import BasicLogin
 from minikafka.broker.metrics.client_metrics import client_metrics
@@ -34,6 +34,7 @@ from minikafka.broker.node.broker_parts import BrokerParts
 from minikafka.broker.node.system import System
 from minikafka.broker.security.authentication import ListenerAuthentication
 from minikafka.broker.security.authentication_record import AuthenticationRecord
+from minikafka.broker.security.node_guests import NodeGuests
 from minikafka.broker.security.tls_listeners import TlsListeners, has_tls
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.line_rate import LineRate
@@ -100,7 +101,7 @@ def broker_collectors(
             lambda: len(services.fetching.sessions),
         ),
         *([] if times is None else [request_metrics(times, lambda key: services.setup.routes[key].name)]),
-        _logins(config, server),
+        _logins(config, parts.controller, server.guards),
         *_quotas(parts),
         topic_metrics(partitions),
         group_metrics(coordinators.groups, partitions),
@@ -113,12 +114,19 @@ def broker_collectors(
     ]
 
 
-def _logins(config: NodeConfig, server: Server) -> Collector:
-    """The collector of logins; there are none at listeners without SASL."""
-    records = {listener.name: AuthenticationRecord(LineRate(lambda: 0)) for listener in config.client_listeners}
-    for name, guard in server.guards.items():
+def _logins(config: NodeConfig, controller: QuorumController, guards: Mapping[str, Guard]) -> Collector:
+    """The collector of logins at all listeners; there are none at listeners without SASL.
+
+    Args:
+        guards: By client listener. At a controller listener, nodes and tools log in by the guard of nodes.
+    """
+    records = {listener.name: AuthenticationRecord(LineRate(lambda: 0)) for listener in config.listeners.all}
+    for name, guard in guards.items():
         assert isinstance(guard, ListenerAuthentication)
         records[name] = guard.record
+    guests = controller.security.guest
+    if isinstance(guests, NodeGuests):
+        records[guests.name] = guests.listener.record
     return authentication_metrics(records)
 
 
@@ -149,7 +157,12 @@ def node_collectors(
     config: NodeConfig, system: System, controller: QuorumController, why_not_ready: Callable[[], str]
 ) -> list[Collector]:
     """The collectors of a controller-only node."""
-    return [_state(why_not_ready), *_controller_collectors(config, controller), *_process(system)]
+    return [
+        _state(why_not_ready),
+        _logins(config, controller, {}),
+        *_controller_collectors(config, controller),
+        *_process(system),
+    ]
 
 
 def _process(system: System) -> list[Collector]:

@@ -28,6 +28,22 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "logins at a controller listener are in no metric",
+        "broker/node/metrics_parts.py",
+        "records[guests.name] = guests.listener.record",
+        "pass",
+        ("tests/broker/metrics/test_logins_at_controllers.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a node that is only a controller shows no logins",
+        "broker/node/metrics_parts.py",
+        "        _logins(config, controller, {}),\n",
+        "",
+        ("tests/broker/metrics/test_logins_at_controllers.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a node need not log in at a controller",
         "controller/quorum/peers.py",
         "        if self.security.guest is None:\n",
