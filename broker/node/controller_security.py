@@ -53,11 +53,11 @@ def security_of_peers(
         InvalidSaslSetting: The keys of tokens cannot be read.
     """
     listener = config.listeners.of_controllers
-    admits = admission_of_nodes(config, authorizer)
+    admission = admission_of_nodes(config, authorizer)
     logins = logins_at_controllers(config, Seams(now_ms=system.now_ms, random=system.random))
     places, tls = strangers_max(system.tools_max), listener is not None and has_tls(listener)
     if listener is None or not config.is_controller or not has_sasl(listener):
-        return PeerSecurity(admits, None, logins, places, tls)
+        return PeerSecurity(admission, None, logins, places, tls)
     routes, credentials = routes_of(CONTROLLER_HANDLERS), credentials_of(config, system, image)
     guard = guard_of(config, listener, OnlyLogins(), routes, credentials, system.now_ms)
-    return PeerSecurity(admits, NodeGuests(guard, listener.name), logins, places, tls)
+    return PeerSecurity(admission, NodeGuests(guard, listener.name), logins, places, tls)

@@ -16,7 +16,7 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.broker.settings.sasl_settings import SASL_PROTOCOLS, login_at_controllers, login_between_brokers
 from minikafka.client.connections.seams import Seams
 from minikafka.client.security.connection_security import ConnectionSecurity
-from minikafka.controller.quorum.node_logins import NodeLogins
+from minikafka.controller.quorum.node_logins import Admitted, NodeLogins
 from minikafka.controller.quorum.peer_network import Network, peer_host
 from minikafka.controller.security.access import ANONYMOUS, Access, Authorizer, Principal
 from minikafka.protocol.acl_codes import CLUSTER_NAME, AclOperation, AclResourceType
@@ -139,22 +139,22 @@ def logins_at_controllers(config: NodeConfig, seams: Seams) -> NodeLogins | None
 
 def admission_of_nodes(
     config: NodeConfig, authorizer: Authorizer | None
-) -> Callable[[trio.abc.Stream, Principal | None], bool]:
-    """A function that tells whether a connection to the controller listener may be that of a node.
+) -> Callable[[trio.abc.Stream, Principal | None], Admitted]:
+    """A function that returns what tells whether a connection to the controller listener may be that of a node now.
 
     With an authorizer its principal needs CLUSTER_ACTION, as in Kafka: the one that has logged in, or that of its
     certificate. Before the ACLs are loaded only super users have it, so the principals of controllers are among
     `super.users`.
     """
     if authorizer is None:
-        return lambda stream, principal: True
+        return lambda stream, principal: lambda: True
     principal_of = principals_at_controllers(config) or (lambda stream: ANONYMOUS)
 
-    def admits(stream: trio.abc.Stream, principal: Principal | None) -> bool:
+    def admission(stream: trio.abc.Stream, principal: Principal | None) -> Admitted:
         try:
             access = Access(authorizer, principal or principal_of(stream), peer_host(stream))
         except ValueError:
-            return False
-        return access.allows(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME)
+            return lambda: False
+        return lambda: access.allows(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME)
 
-    return admits
+    return admission

@@ -39,6 +39,7 @@ from minikafka.protocol.messages.sasl_authenticate import SaslAuthenticateRespon
 from minikafka.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 __all__ = [
+    "Admitted",
     "Guest",
     "GuestRequests",
     "NodeLogins",
@@ -46,6 +47,7 @@ __all__ = [
     "receive_login",
     "renew_sessions",
     "send_login",
+    "while_admitted",
 ]
 
 log = structlog.get_logger("minikafka.peers")
@@ -54,6 +56,10 @@ _FRAME_SIZE_BYTES = 4
 _HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 2
 _MESSAGES_MAX = 10
 """The most requests of a login; those of SCRAM are three."""
+
+
+Admitted = Callable[[], bool]
+"""Whether the node at the other end of a connection may speak as one now: rights can be taken away meanwhile."""
 
 
 class Guest(Protocol):
@@ -124,15 +130,15 @@ class PeerSecurity:
     """What connections between nodes need beside those of `Network`.
 
     Attributes:
-        admits: whether the other end of an accepted connection may speak as a node; a tool need not be admitted. It is
-            given the principal that has logged in, None where the listener has no SASL.
+        admission: returns for an accepted connection what tells whether its other end may speak as a node now; a tool
+            need not be admitted. It is given the principal that has logged in, None where the listener has no SASL.
         guest: begins the login at the other end of an accepted connection; None where the listener has no SASL.
         logins: how this node logs in; None where the listeners of controllers have no SASL.
         strangers_max: the most accepted connections whose node has not logged in or shaken hands yet.
         has_tls: whether the listeners of controllers have TLS.
     """
 
-    admits: Callable[[trio.abc.Stream, Principal | None], bool] = lambda stream, principal: True
+    admission: Callable[[trio.abc.Stream, Principal | None], Admitted] = lambda stream, principal: lambda: True
     guest: Callable[[trio.abc.Stream], Guest] | None = None
     logins: NodeLogins | None = None
     strangers_max: int = STRANGERS_MIN
@@ -246,6 +252,17 @@ class GuestRequests:
     async def _log_in(self, request: bytes, reply: Reply) -> None:
         response, self._may_log_in = await self._guest.answer(request)
         reply({"response": response})
+
+
+def while_admitted(on_request: OnRequest, admitted: Admitted) -> OnRequest:
+    """Requests of a node as long as it is admitted, as in Kafka; then MalformedFrame closes the connection."""
+
+    def handle(peer: int, what: str, body: dict[str, Any], reply: Reply) -> None:
+        if not admitted():
+            raise MalformedFrame("the node is not allowed CLUSTER_ACTION any more")
+        on_request(peer, what, body, reply)
+
+    return handle
 
 
 def _bytes_of(frame: Mapping[str, Any], name: str) -> bytes:

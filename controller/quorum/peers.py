@@ -26,12 +26,14 @@ from minikafka.controller.quorum.handshake import (
 from minikafka.controller.quorum.handshake_log import HandshakeLog
 from minikafka.controller.quorum.learned_addresses import LearnedAddresses
 from minikafka.controller.quorum.node_logins import (
+    Admitted,
     Guest,
     GuestRequests,
     PeerSecurity,
     receive_login,
     renew_sessions,
     send_login,
+    while_admitted,
 )
 from minikafka.controller.quorum.peer_connection import OnRequest, PeerConnection
 from minikafka.controller.quorum.peer_frames import (
@@ -69,7 +71,7 @@ ServeClient = Callable[[PushedBackStream], Awaitable[None]]
 _CONNECT_ERRORS = (OSError, MalformedFrame, ConnectionLost, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
-_Greeting = tuple[FrameStream, Hello, Guest | None]
+_Greeting = tuple[FrameStream, Hello, Guest | None, Admitted]
 
 
 class _Opened(NamedTuple):
@@ -346,7 +348,7 @@ class Peers:
         if isinstance(greeting, PushedBackStream):
             await self._serve_client(greeting)
             return
-        frames, hello, guest = greeting
+        frames, hello, guest, admitted = greeting
         frames.set_size_max(FRAME_SIZE_MAX)
         self._learn(hello)
         if hello.is_probe:
@@ -359,6 +361,7 @@ class Peers:
         if guest is not None:
             assert self._nursery is not None, "run has begun"
             on_request = GuestRequests(guest, on_request, self._nursery.start_soon).handle
+        on_request = while_admitted(on_request, admitted)
         connection = self._accepted[hello.node_id] = PeerConnection(stream, frames, hello.node_id, on_request)
         await self._serve(connection, self._accepted)
 
@@ -371,13 +374,15 @@ class Peers:
         frames = FrameStream(stream, HANDSHAKE_SIZE_MAX, start)
         try:
             guest = await self._login_at(stream, frames, stranger)
-            if not self.security.admits(stream, None if guest is None else guest.principal):
+            admitted = self.security.admission(stream, None if guest is None else guest.principal)
+            if not admitted():
                 self._handshakes.refused(f"{peer_host(stream)} is not allowed CLUSTER_ACTION, which nodes need")
                 return None
             if guest is not None:
                 self._strangers.leave(stranger)
             with trio.fail_after(CONNECT_TIMEOUT_S):
-                return frames, await shake_hands(stream, frames, self._hello(None), first=False), guest
+                hello = await shake_hands(stream, frames, self._hello(None), first=False)
+                return frames, hello, guest, admitted
         except HandshakeRefused as error:
             self._handshakes.refused(str(error))
         except trio.TooSlowError:

@@ -110,7 +110,7 @@ MUTATIONS = (
     Mutation(
         "whoever reaches the controller listener is taken for a node",
         "controller/quorum/peers.py",
-        "            if not self.security.admits(stream, None if guest is None else guest.principal):\n",
+        "            if not admitted():\n",
         "            if False:\n",
         (
             "tests/controller/quorum/test_peers.py::"
@@ -121,9 +121,20 @@ MUTATIONS = (
     Mutation(
         "a node without a certificate needs no right to act as one",
         "broker/security/between_nodes.py",
-        "        return access.allows(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME)\n",
-        "        return True\n",
+        "        return lambda: access.allows(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME)\n",
+        "        return lambda: True\n",
         ("tests/broker/security/test_admission_of_nodes.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a node that loses its right goes on as one until its connection ends",
+        "controller/quorum/node_logins.py",
+        "        if not admitted():\n",
+        "        if False:\n",
+        (
+            "tests/controller/quorum/test_peers.py::"
+            "test_a_node_that_loses_its_right_is_disconnected_at_its_next_request",
+        ),
         seeds=TEST_ONLY,
     ),
     Mutation(

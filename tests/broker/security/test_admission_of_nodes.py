@@ -40,17 +40,17 @@ def plaintext() -> NodeConfig:
 
 def test_without_an_authorizer_every_node_is_admitted() -> None:
     stream, _ = trio.testing.memory_stream_pair()
-    assert admission_of_nodes(plaintext(), None)(stream, None)
+    assert admission_of_nodes(plaintext(), None)(stream, None)()
 
 
 def test_without_tls_a_node_is_anonymous_and_needs_the_right_to_act_as_one() -> None:
     stream, _ = trio.testing.memory_stream_pair()
-    assert admission_of_nodes(plaintext(), Only(ANONYMOUS))(stream, None)
-    assert not admission_of_nodes(plaintext(), Only(Principal("User", "admin")))(stream, None)
+    assert admission_of_nodes(plaintext(), Only(ANONYMOUS))(stream, None)()
+    assert not admission_of_nodes(plaintext(), Only(Principal("User", "admin")))(stream, None)()
 
 
 def test_who_has_logged_in_is_not_anonymous() -> None:
     stream, _ = trio.testing.memory_stream_pair()
     node = Principal("User", "node")
-    assert admission_of_nodes(plaintext(), Only(node))(stream, node)
-    assert not admission_of_nodes(plaintext(), Only(ANONYMOUS))(stream, node)
+    assert admission_of_nodes(plaintext(), Only(node))(stream, node)()
+    assert not admission_of_nodes(plaintext(), Only(ANONYMOUS))(stream, node)()

@@ -24,7 +24,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.security.sasl_login import SaslLogin
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.quorum.handshake import Hello, hello_map
-from minikafka.controller.quorum.node_logins import NodeLogins, PeerSecurity
+from minikafka.controller.quorum.node_logins import Admitted, NodeLogins, PeerSecurity
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_frames import FrameStream, encode_frame
 from minikafka.controller.quorum.peers import LOGIN_BACKOFF_S, Peers, Unreachable
@@ -84,11 +84,11 @@ class Node:
             on_connection_lost=self.lost.append,
             on_refused=lambda node, reason: self.refused.append(reason),
         )
-        self.peers.security = replace(security, admits=self._admits)
+        self.peers.security = replace(security, admission=self._admission)
 
-    def _admits(self, stream: trio.abc.Stream, principal: Principal | None) -> bool:
+    def _admission(self, stream: trio.abc.Stream, principal: Principal | None) -> Admitted:
         self.admitted.append(principal)
-        return True
+        return lambda: True
 
     def _on_request(self, sender: int, kind: str, body: dict[str, Any], reply: Reply) -> None:
         self.asked.append(kind)

@@ -17,6 +17,7 @@ from minikafka.controller.quorum.node_logins import PeerSecurity
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_frames import encode_frame
 from minikafka.controller.quorum.peers import Peers, Unreachable
+from minikafka.controller.security.access import Principal
 from minikafka.protocol.shortened import LENGTH_MAX
 
 LARGE = 10 << 20
@@ -151,7 +152,7 @@ def test_a_node_of_another_cluster_is_refused_with_the_reason_on_both_sides() ->
 def test_who_is_not_admitted_as_a_node_is_refused_before_anything_is_said_and_logged() -> None:
     async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         await nursery.start(two.run)
-        one.peers.security = PeerSecurity(admits=lambda stream, principal: False)
+        one.peers.security = PeerSecurity(admission=lambda stream, principal: lambda: False)
         with capture_logs() as lines, pytest.raises(Unreachable):
             await two.peers.request(1, "double", {"number": 1})
         (line,) = [line for line in lines if line["event"] == "peer handshake refused"]
@@ -165,6 +166,32 @@ def test_who_is_not_admitted_as_a_node_is_refused_before_anything_is_said_and_lo
         assert await two.peers.request(1, "double", {"number": 1}) == {"number": 2}
 
     with_nodes(scenario, None, "a")
+
+
+def test_a_node_that_loses_its_right_is_disconnected_at_its_next_request() -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        rights, asked = {"CLUSTER_ACTION"}, list[object]()
+
+        def admission(stream: trio.abc.Stream, principal: Principal | None) -> Callable[[], bool]:
+            asked.append(principal)
+            return lambda: bool(rights)
+
+        one.peers.security = PeerSecurity(admission=admission)
+        await nursery.start(two.run)
+        assert await two.peers.request(1, "double", {"number": 1}) == {"number": 2}
+        rights.clear()
+        with capture_logs() as lines, pytest.raises(ConnectionLost):
+            await two.peers.request(1, "double", {"number": 2})
+        assert "not allowed CLUSTER_ACTION" in next(line["error"] for line in lines if "error" in line)
+        assert len(asked) == 1, "what a certificate says is read once for a connection"
+        await trio.sleep(1)
+        with pytest.raises(Unreachable):
+            await two.peers.request(1, "double", {"number": 3})
+        rights.add("CLUSTER_ACTION")
+        await trio.sleep(1)
+        assert await two.peers.request(1, "double", {"number": 4}) == {"number": 8}
+
+    with_nodes(scenario, "a", "a")
 
 
 @pytest.mark.slow
