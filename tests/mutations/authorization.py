@@ -5,6 +5,9 @@ from mutations import TEST_ONLY, Mutation
 _STANDARD = "controller/security/standard_authorizer.py"
 _DENIED = "tests/compatibility/guarded/test_denied_things.py::test_each_client_shows_what_it_shows_of_kafka"
 _ADDRESSES = "tests/controller/quorum/test_listening_sockets.py"
+_FORWARDED = ("tests/controller/active/test_forwarded_requests.py",)
+_VERSIONS = ("tests/broker/apis/test_every_version.py",)
+_LAST_IMPLIED = "    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),\n"
 _TESTS = ("tests/controller/security/test_standard_authorizer.py",)
 
 MUTATIONS = (
@@ -207,6 +210,89 @@ MUTATIONS = (
         "return host_of(stream.socket.getpeername())",
         "return str(stream.socket.getpeername()[0])",
         (_ADDRESSES,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a decision is remembered for another address of the client as well",
+        _STANDARD,
+        "            self._remember((principal, host, operation, resource_type, name), verdict)\n",
+        "            for other in (host, \"10.0.0.2\"):\n"
+        "                self._remember((principal, other, operation, resource_type, name), verdict)\n",
+        _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "whether some resource is allowed is remembered whatever the address of the client",
+        _STANDARD,
+        "        key = principal.text, host, operation, resource_type, None\n",
+        "        key = principal.text, \"\", operation, resource_type, None\n",
+        _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "who may write to the cluster may produce with idempotence",
+        _STANDARD,
+        _LAST_IMPLIED,
+        _LAST_IMPLIED + "    AclOperation.IDEMPOTENT_WRITE: (AclOperation.WRITE,),\n",
+        _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "who may create tokens of a user sees those of the user",
+        _STANDARD,
+        _LAST_IMPLIED,
+        _LAST_IMPLIED + "    AclOperation.DESCRIBE_TOKENS: (AclOperation.CREATE_TOKENS,),\n",
+        _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a denial of a prefix does not hold for a name that is allowed",
+        _STANDARD,
+        "                    if acl.operation in (operation, AclOperation.ALL):\n",
+        "                    named = acl.pattern_type == PatternType.PREFIXED and allowing is not None\n"
+        "                    if acl.operation in (operation, AclOperation.ALL) and not named:\n",
+        _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "an anonymous client of another node is taken for that node",
+        "controller/active/forwarded_requests.py",
+        "    if access != UNRESTRICTED:\n",
+        "    if access.principal != UNRESTRICTED.principal:\n",
+        _FORWARDED,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "each client of another node is a user",
+        "controller/active/forwarded_requests.py",
+        "            return Access(authorizer, Principal(kind, name), host, client_id)\n",
+        "            return Access(authorizer, Principal(\"User\", name), host, client_id)\n",
+        _FORWARDED,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "version 6 of OffsetFetch needs no right on the group",
+        "broker/apis/offset_fetch.py",
+        "    if not access.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id):\n",
+        "    allowed = access.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id)\n"
+        "    if context.version != 6 and not allowed:\n",
+        _VERSIONS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the first version of FindCoordinator tells the coordinator of any transaction",
+        "broker/apis/find_coordinator.py",
+        "        elif key_type == TRANSACTION:\n",
+        "        elif key_type == TRANSACTION and context.version > 1:\n",
+        _VERSIONS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the last version of TxnOffsetCommit takes offsets of topics that its client may not read",
+        "broker/apis/txn_offset_commit.py",
+        "    if topic.name not in readable:\n",
+        "    if context.version < VERSION_THAT_ADDS and topic.name not in readable:\n",
+        _VERSIONS,
         seeds=TEST_ONLY,
     ),
 )

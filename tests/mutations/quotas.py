@@ -167,4 +167,20 @@ MUTATIONS = (
         ("tests/broker/apis/test_authorization.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a quota of an address does not hold for one in an address of IPv6, or written in full",
+        _CONNECTIONS,
+        "        host = str(_ip(host) or host)\n",
+        "",
+        _TESTS,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the controller mutations of a user count for nobody",
+        "controller/quotas/mutations.py",
+        "        sharers = self._limits.sharers(user, client_id)\n",
+        "        sharers = self._limits.sharers(\"\", client_id)\n",
+        _TESTS,
+        seeds=TEST_ONLY,
+    ),
 )

@@ -6,6 +6,7 @@ _SCRAM = "protocol/sasl/scram.py"
 _SESSION = "broker/security/sasl_session.py"
 _MECHANISMS = "broker/security/mechanisms.py"
 _AUTHENTICATION = ("tests/broker/security/test_authentication.py",)
+_COMPARED = ("tests/broker/security/test_compared_secrets.py",)
 _TOKENS = "protocol/sasl/unsecured_token.py"
 _LOGINS = "controller/quorum/node_logins.py"
 _NODE_LOGINS = ("tests/controller/quorum/test_node_logins.py",)
@@ -282,6 +283,48 @@ MUTATIONS = (
         "            self._listener.record.expired += 1\n",
         "            pass\n",
         ("tests/broker/security/test_authentication.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a session that a client renews with less time left keeps its old end",
+        _SESSION,
+        '        self._ends_s = float("inf") if self.lifetime_ms is None else now_s + self.lifetime_ms / 1000\n',
+        '        ends_s = float("inf") if self.lifetime_ms is None else now_s + self.lifetime_ms / 1000\n'
+        "        self._ends_s = ends_s if before is None else max(ends_s, self._ends_s)\n",
+        ("tests/broker/security/test_token_logins.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a client of SCRAM may name another user to act as",
+        _MECHANISMS,
+        "        first.check_authorization()\n",
+        "",
+        _AUTHENTICATION,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the time of a login by PLAIN tells how much of a digest is right",
+        _MECHANISMS,
+        "        matches = hmac.compare_digest(_digest(parsed.password), expected or bytes(32))\n",
+        "        matches = _digest(parsed.password) == (expected or bytes(32))\n",
+        _COMPARED,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the time of a login by PLAIN tells which users there are",
+        _MECHANISMS,
+        "        # An unknown user takes as long as a wrong password.\n",
+        "        if expected is None:\n"
+        '            raise SaslAuthenticationFailedError("Authentication failed: Invalid username or password")\n',
+        _COMPARED,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the time of a login by SCRAM tells how much of a key is right",
+        _SCRAM,
+        "        if not hmac.compare_digest(hashlib.new(name, client_key).digest(), self._keys.stored_key):\n",
+        "        if hashlib.new(name, client_key).digest() != self._keys.stored_key:\n",
+        _COMPARED,
         seeds=TEST_ONLY,
     ),
 )

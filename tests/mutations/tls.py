@@ -381,4 +381,12 @@ MUTATIONS = (
         "        if False:\n",
         ("tests/cli/commands/test_acls.py::test_a_principal_that_no_client_has_is_refused",),
     ),
+    Mutation(
+        "DescribeConfigs shows a secret that was set for all brokers",
+        "controller/settings/describe_configs.py",
+        "            value = None if setting.sensitive else text\n",
+        "            value = text\n",
+        ("tests/controller/settings/test_describe_configs.py",),
+        seeds=TEST_ONLY,
+    ),
 )

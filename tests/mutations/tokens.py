@@ -127,4 +127,22 @@ MUTATIONS = (
         ("tests/controller/active/test_active_controller.py", *_DECIDED),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "the time of a renewal tells how much of an HMAC is right",
+        _DECISIONS,
+        "        if hmac.compare_digest(token_hmac(secret, token.token_id), given):\n",
+        "        if token_hmac(secret, token.token_id) == given:\n",
+        _DECIDED,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a stranger who knows the HMAC of a token removes the token",
+        _DECISIONS,
+        "    if not _may_change(context.access.principal, token):\n"
+        "        return Decision([], ExpireDelegationTokenResponse(",
+        "    if request.expiry_time_period_ms >= 0 and not _may_change(context.access.principal, token):\n"
+        "        return Decision([], ExpireDelegationTokenResponse(",
+        _DECIDED,
+        seeds=TEST_ONLY,
+    ),
 )

@@ -78,14 +78,16 @@ class AuthorizedNode:
 
     Attributes:
         connection: That of the last request; each has its own.
+        routes: The APIs of the node, by key.
     """
 
     def __init__(self, node: Node) -> None:
         self.grants = Grants()
         self.connection = ConnectionInfo("PLAINTEXT", "127.0.0.1")
         services = node.parts.services
+        self.routes = services.setup.routes
         self._dispatcher = Dispatcher(
-            services, services.setup.routes, clock=trio.current_time, authorizer=self.grants
+            services, self.routes, clock=trio.current_time, authorizer=self.grants
         )
 
     async def ask(self, principal: Principal, api: str, version: int, body: dict[str, Any]) -> Any:

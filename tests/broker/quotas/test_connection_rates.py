@@ -97,3 +97,18 @@ def test_an_address_may_be_written_as_in_java(name: str, address: str) -> None:
     world = World()
     world.limit(name, 1)
     assert world.refused(3, address)[-1] == 1.0
+
+
+@pytest.mark.parametrize("quota", ["::1", "0:0:0:0:0:0:0:1"])
+def test_an_address_of_ipv6_is_limited_however_it_is_written(quota: str) -> None:
+    world = World()
+    world.limit(quota, 1)
+    assert world.refused(3, "0:0:0:0:0:0:0:1")[-1] == 1.0
+    assert world.refused(3, "::1") == [1.0, 1.0, 1.0]
+    assert world.refused(3, "0:0:0:0:0:0:0:2") == [0.0, 0.0, 0.0]
+
+
+def test_an_address_of_ipv4_is_limited_also_where_it_comes_in_one_of_ipv6() -> None:
+    world = World()
+    world.limit("10.0.0.1", 1)
+    assert world.refused(3, "::ffff:10.0.0.1")[-1] == 1.0

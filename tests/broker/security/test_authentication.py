@@ -71,6 +71,13 @@ FIRST: dict[str, Steps] = {
     "both after success": [*GOOD, (handshake(), PASSED), (token(BOB), PASSED), (METADATA, PASSED)],
     "a token that is too large": [(handshake(), "0"), (token(b"\0alice\0" + b"x" * 1000), CLOSED)],
     "an unknown SCRAM user": [(handshake("SCRAM-SHA-256"), "0"), (token(b"n,,n=zed,r=abc"), REFUSED_SCRAM)],
+    "another authorization id by SCRAM": [
+        (handshake("SCRAM-SHA-256"), "0"),
+        (
+            token(b"n,a=bob,n=alice,r=abc"),
+            f"{FAILED}: Client requested an authorization id that is different from username; closed",
+        ),
+    ],
     "a SCRAM user as a token": [
         (handshake("SCRAM-SHA-256"), "0"),
         (token(b"n,,n=alice,r=abc,tokenauth=true"), REFUSED_SCRAM),

@@ -77,6 +77,17 @@ def test_a_token_that_is_renewed_renews_the_session_and_one_that_is_removed_does
     run(main)
 
 
+def test_a_session_ends_with_its_last_login_although_an_earlier_one_had_more_time() -> None:
+    async def main() -> None:
+        client = Client()
+        assert (await log_in(client, with_token(client, 300))).endswith(" for 300000")
+        await trio.sleep(10)
+        assert (await log_in(client, with_token(client, 50))).endswith(" for 40000")
+        await conversation(client, [(39.9, ""), (METADATA, PASSED), (0.1, ""), (METADATA, CLOSED)])
+
+    run(main)
+
+
 def test_who_logs_in_by_a_token_that_has_ended_is_not_served() -> None:
     """As in Kafka: the token stays until the active controller removes it, and its session has no time left."""
 

@@ -10,7 +10,7 @@ from minikafka.controller.active import forwarded_requests
 from minikafka.controller.active.forwarded_requests import SIZE_BYTES_AT_ONCE, ForwardedRequests, request_body
 from minikafka.controller.active.leadership_term import Outcome
 from minikafka.controller.decisions.decision import Decision
-from minikafka.controller.security.access import UNRESTRICTED, Access, Principal
+from minikafka.controller.security.access import ANONYMOUS, UNRESTRICTED, Access, Principal
 from minikafka.controller.security.decision_log import DecisionLog
 from minikafka.controller.security.standard_authorizer import StandardAuthorizer
 from minikafka.protocol.error_codes import ErrorCode
@@ -82,11 +82,15 @@ def test_a_malformed_request_is_answered(body: dict[str, Any]) -> None:
     assert answer(body, Disk())["error"] == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+@pytest.mark.parametrize("client", [Principal("User", "alice"), Principal("Group", "alice"), ANONYMOUS], ids=str)
 @pytest.mark.parametrize("of_node", [None, AUTHORIZER], ids=["without an authorizer", "with one"])
-def test_the_client_is_the_one_that_asked_the_forwarding_node(of_node: StandardAuthorizer | None) -> None:
-    disk, alice = Disk(), Principal("User", "alice")
-    assert "offset" in answer(creating(1, Access(of_node, alice, "10.0.0.1", "app")), disk)
-    assert disk.access == Access(AUTHORIZER, alice, "10.0.0.1", "app")
+def test_the_client_is_the_one_that_asked_the_forwarding_node(
+    of_node: StandardAuthorizer | None, client: Principal
+) -> None:
+    """Otherwise an anonymous client could do what a node may do, by way of a node."""
+    disk = Disk()
+    assert "offset" in answer(creating(1, Access(of_node, client, "10.0.0.1", "app")), disk)
+    assert disk.access == Access(AUTHORIZER, client, "10.0.0.1", "app")
 
 
 def test_a_request_of_the_node_itself_has_no_client() -> None:

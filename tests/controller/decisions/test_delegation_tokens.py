@@ -7,6 +7,7 @@ The times are those of Apache Kafka 4.3.1 for the same requests; its answers in 
 from __future__ import annotations
 
 import base64
+import hmac
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
@@ -56,14 +57,15 @@ def create(image: Image, known: Context, max_lifetime_ms: int = -1, *renewers: P
     return decision.reply
 
 
-def renew(image: Image, known: Context, hmac: bytes, period_ms: int = -1) -> Any:
-    decision = delegation_tokens.renew(image, RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms), known)
+def renew(image: Image, known: Context, secret: bytes, period_ms: int = -1) -> Any:
+    request = RenewDelegationTokenRequest(hmac=secret, renew_period_ms=period_ms)
+    decision = delegation_tokens.renew(image, request, known)
     applied(decision.records, image)
     return decision.reply
 
 
-def expire(image: Image, known: Context, hmac: bytes, period_ms: int = -1) -> Any:
-    request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
+def expire(image: Image, known: Context, secret: bytes, period_ms: int = -1) -> Any:
+    request = ExpireDelegationTokenRequest(hmac=secret, expiry_time_period_ms=period_ms)
     decision = delegation_tokens.expire(image, request, known)
     applied(decision.records, image)
     return decision.reply
@@ -91,12 +93,12 @@ def test_a_client_and_all_together_create_a_bounded_number_of_tokens(monkeypatch
 
 
 def test_the_hmac_of_a_token_is_kafkas() -> None:
-    hmac = (
+    kafkas = (
         "j/JTidSvDl1i1+RkHmoMcvb+zjbAt0S/PKVl+lq/Exfu567"
         "5DcLX70QnVA9Qxbt1H3LDmNV5PuK4d13JcxHw9A=="
     )
-    assert base64.b64encode(token_hmac(b"secret", "ZpFeXMifR_C41jZplmd_BA")).decode() == hmac
-    assert password_of(b"secret", "ZpFeXMifR_C41jZplmd_BA") == hmac
+    assert base64.b64encode(token_hmac(b"secret", "ZpFeXMifR_C41jZplmd_BA")).decode() == kafkas
+    assert password_of(b"secret", "ZpFeXMifR_C41jZplmd_BA") == kafkas
 
 
 def test_an_empty_key_is_none() -> None:
@@ -195,6 +197,34 @@ def test_a_token_is_found_by_its_whole_hmac_only() -> None:
     for wrong in (b"", made.hmac[:-1], made.hmac + b"x", token_hmac(b"another key", made.token_id)):
         assert name_of(renew(image, at(ALICE), wrong).error_code) == "DELEGATION_TOKEN_NOT_FOUND"
     assert name_of(renew(image, at(ALICE), memoryview(made.hmac)).error_code) == "NONE"  # type: ignore[arg-type]
+
+
+def test_who_knows_the_hmac_of_a_token_of_others_neither_renews_nor_ends_it() -> None:
+    image = Image()
+    made = create(image, at(ALICE), -1, BOB)
+    token = image.tokens[made.token_id]
+    for period_ms in (-1, 0, 1000):
+        for answer in (expire(image, at(CAROL), made.hmac, period_ms), renew(image, at(CAROL), made.hmac, period_ms)):
+            assert name_of(answer.error_code) == "DELEGATION_TOKEN_OWNER_MISMATCH"
+    assert image.tokens == {made.token_id: token}
+    assert name_of(expire(image, at(BOB), made.hmac).error_code) == "NONE"
+
+
+def test_the_hmac_of_a_token_is_compared_in_a_time_that_does_not_tell_how_much_of_it_is_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[tuple[Any, Any]] = []
+
+    def compare(mine: Any, given: Any) -> bool:
+        compared.append((mine, given))
+        return bool(mine == given)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    image = Image()
+    made = create(image, at(ALICE))
+    assert name_of(renew(image, at(ALICE), made.hmac[:-1] + b"x").error_code) == "DELEGATION_TOKEN_NOT_FOUND"
+    assert name_of(expire(image, at(ALICE), made.hmac).error_code) == "NONE"
+    assert compared == [(made.hmac, made.hmac[:-1] + b"x"), (made.hmac, made.hmac)]
 
 
 def test_only_users_are_the_same_principal() -> None:

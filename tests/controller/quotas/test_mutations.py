@@ -74,6 +74,16 @@ def test_a_client_without_quota_is_not_limited() -> None:
     assert free.throttle_ms == 0
 
 
+def test_a_quota_of_a_user_holds_for_this_user_whatever_its_client_id() -> None:
+    made = quotas()
+    made.set((("user", "alice"),), "controller_mutation_rate", 1)
+    for number, (user, client_id) in enumerate([("alice", "c1"), ("bob", "c1"), ("alice", "c2"), ("bob", "c2")]):
+        quota = made.of(CreateTopicsRequest(), 5, user, client_id, 0)
+        assert quota is not None
+        quota.count(5)
+        assert bool(quota.throttle_ms) is (user == "alice"), number
+
+
 def test_only_requests_that_create_or_delete_partitions_are_counted() -> None:
     assert quotas(c1=1).of(AlterConfigsRequest(), 2, "ANONYMOUS", "c1", 0) is None
     assert quotas().of(CreateTopicsRequest(), 6, "ANONYMOUS", "c1", 0) is None

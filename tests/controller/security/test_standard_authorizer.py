@@ -95,6 +95,27 @@ def test_alter_configs_implies_describe_configs_only() -> None:
     assert not allows(an_authorizer(acl(AclOperation.DESCRIBE_CONFIGS)), AclOperation.ALTER_CONFIGS)
 
 
+IMPLIED = {
+    DESCRIBE: {READ, WRITE, AclOperation.DELETE, AclOperation.ALTER},
+    AclOperation.DESCRIBE_CONFIGS: {AclOperation.ALTER_CONFIGS},
+}
+"""By operation, those whose ALLOW allows it as well. Source: `StandardAuthorizerData`."""
+EVERY_OPERATION = [one for one in AclOperation if one > AclOperation.ALL]
+
+
+@pytest.mark.parametrize("granted", [AclOperation.ALL, *EVERY_OPERATION])
+def test_an_operation_allows_itself_and_what_it_implies_and_denies_itself_only(granted: AclOperation) -> None:
+    allowed = {one for one in EVERY_OPERATION if allows(an_authorizer(acl(granted)), one)}
+    denied = {
+        one
+        for one in EVERY_OPERATION
+        if not allows(an_authorizer(acl(AclOperation.ALL), acl(granted, permission=DENY)), one)
+    }
+    itself = set(EVERY_OPERATION) if granted is AclOperation.ALL else {granted}
+    assert denied == itself
+    assert allowed == itself | {one for one, by in IMPLIED.items() if granted in by}
+
+
 def test_a_prefix_named_with_a_star_is_no_wildcard() -> None:
     authorizer = an_authorizer(acl(name="*", pattern=PREFIXED))
     assert (allows(authorizer, name="t"), allows(authorizer, name="*t")) == (False, True)
@@ -242,6 +263,65 @@ def test_each_decision_is_that_of_reading_all_acls(
     for one in list(present):
         trio.run(authorizer.apply, [RemoveAcl(one)])
     assert allows(authorizer, operation, "a") is is_open
+
+
+ABOUT_ABC = [(LITERAL, "abc"), (LITERAL, "*"), (PREFIXED, "a"), (PREFIXED, "abc"), (PREFIXED, "abcd"), (LITERAL, "ab")]
+OF_CLIENTS = [("User:alice", "*"), ("User:*", HOST), ("User:*", "*"), ("User:alice", "10.0.0.2"), ("User:bob", "*")]
+
+
+def test_of_each_two_acls_a_denial_holds_whatever_their_patterns_clients_and_order() -> None:
+    """The pairs that a search by resource and by client could overlook, which examples at random seldom have."""
+    single = [
+        acl(operation, name, pattern=pattern, principal=principal, host=host, permission=permission)
+        for pattern, name in ABOUT_ABC
+        for principal, host in OF_CLIENTS
+        for operation, permission in ((READ, ALLOW), (READ, DENY), (AclOperation.ALL, DENY))
+    ]
+    for first in single:
+        for second in single:
+            authorizer = an_authorizer(first, second)
+            expected = plainly_allowed((first, second), READ, "abc", is_open=False)
+            assert allows(authorizer, READ, "abc") is expected, (first, second)
+            any_expected = expected_any((first, second))
+            assert authorizer.allows_any(ALICE, HOST, READ, TOPIC) is any_expected, (first, second)
+
+
+def expected_any(acls: Collection[Acl]) -> bool:
+    return plainly_allowed(acls, READ, "hardcode", is_open=False) or plainly_allowed_any(acls, READ)
+
+
+def test_what_is_remembered_holds_for_the_same_client_host_operation_and_resource_only() -> None:
+    authorizer = an_authorizer(acl(host=HOST), acl(WRITE, "u", kind=GROUP))
+    asked = [
+        (principal, host, operation, kind, name)
+        for principal in (ALICE, BOB, Principal("Group", "alice"))
+        for host in (HOST, "10.0.0.2")
+        for operation in (READ, WRITE)
+        for kind in (TOPIC, GROUP)
+        for name in ("t", "u")
+    ]
+    for order in (asked, asked[::-1]):
+        authorizer.add(acl(name="another", principal="User:nobody"))  # Everything is forgotten.
+        for principal, host, operation, kind, name in order:
+            reads, writes = (host, operation, kind, name) == (HOST, READ, TOPIC, "t"), (WRITE, GROUP, "u")
+            expected = principal == ALICE and (reads or (operation, kind, name) == writes)
+            question = (principal, host, operation, kind)
+            assert authorizer.allows(*question, name, log_denied=False) is expected, (question, name)
+
+
+def test_whether_some_resource_is_allowed_is_remembered_for_the_same_client_host_and_operation_only() -> None:
+    authorizer = an_authorizer(acl(host=HOST), acl(WRITE, kind=GROUP))
+    asked = [
+        (principal, host, operation, kind)
+        for principal in (ALICE, BOB)
+        for host in (HOST, "10.0.0.2")
+        for operation in (READ, WRITE)
+        for kind in (TOPIC, GROUP)
+    ]
+    allowed = {(ALICE, HOST, READ, TOPIC), (ALICE, HOST, WRITE, GROUP), (ALICE, "10.0.0.2", WRITE, GROUP)}
+    for order in (asked, asked[::-1]):
+        authorizer.add(acl(name="another", principal="User:nobody"))  # Everything is forgotten.
+        assert {one for one in order if authorizer.allows_any(*one)} == allowed
 
 
 def test_among_ten_thousand_acls_a_decision_reads_few() -> None:

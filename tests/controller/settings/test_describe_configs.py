@@ -11,6 +11,7 @@ from minikafka.controller.settings.describe_configs import ConfigDescriptions
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from minikafka.protocol.settings.registry import BROKER_SETTINGS
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 LEVELS = {"root": "INFO", "minikafka": "DEBUG"}
@@ -52,6 +53,23 @@ def test_settings_of_the_authorizer_are_hidden_as_kafka_hides_what_it_does_not_k
     assert told(image, BROKER, "", name) == (None, 3, [(name, None, 3)])
     given = StaticSettings(1, {name: "User:eve"})
     assert told(a_cluster(), BROKER, "1", name, given) == (None, 4, [(name, None, 4)])
+
+
+SECRETS = [name for name, setting in BROKER_SETTINGS.items() if setting.sensitive]
+OF_LISTENERS = ["listener.name.l.ssl.key.password", "listener.name.l.plain.sasl.jaas.config"]
+
+
+@pytest.mark.parametrize("name", [*SECRETS, *OF_LISTENERS, "of.nobody"])
+def test_a_secret_is_shown_nowhere_wherever_it_was_set(name: str) -> None:
+    """A controller stores any setting that a tool sets, also for all brokers."""
+    given = StaticSettings(1, {name: "the-secret"})
+    of_one, of_all = (ConfigRecord(BROKER, broker, name, "the-secret") for broker in ("1", ""))
+    for image, node in ((a_cluster(), given), (a_cluster(of_one), static()), (a_cluster(of_all, of_one), given)):
+        results = ask(image, (BROKER, "1"), (BROKER, ""), node=node)
+        assert "the-secret" not in str(results)
+        shown = [entry for result in results for entry in result.configs if entry.name == name]
+        assert shown
+        assert all(entry.is_sensitive for entry in shown)
 
 
 def test_a_topic_config_takes_precedence_over_the_broker_config() -> None:
