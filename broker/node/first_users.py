@@ -37,7 +37,7 @@ def first_users(texts: Iterable[str], random: Random) -> tuple[ScramRecord, ...]
     """Derive the credentials of users; takes milliseconds for each.
 
     Args:
-        texts: As above.
+        texts: The values of `--add-scram`.
         random: For salts that are not given.
 
     Raises:
@@ -57,7 +57,7 @@ def _user(text: str, random: Random) -> ScramRecord:
     found = _TEXT.fullmatch(text.strip())
     if found is None:
         raise InvalidUser("expected MECHANISM=[name=USER,password=PASSWORD]")
-    mechanism = ScramMechanism.named(found["mechanism"])
+    mechanism = ScramMechanism.of_mechanism(found["mechanism"])
     if mechanism is None:
         allowed = ", ".join(one.mechanism for one in ScramMechanism)
         raise InvalidUser(f"{found['mechanism']} is not a mechanism of SCRAM (allowed: {allowed})")

@@ -82,7 +82,7 @@ class Credentials:
 
 def mechanism_of(settings: MechanismSettings, credentials: Credentials) -> Callable[[], Dialogue]:
     """A function that begins a dialogue of the mechanism."""
-    scram = ScramMechanism.named(settings.name)
+    scram = ScramMechanism.of_mechanism(settings.name)
     if scram is not None:
         return lambda: ScramDialogue(scram, credentials)
     if settings.tokens is not None:

@@ -10,7 +10,7 @@ What is on the command line comes before what the environment says, and that bef
     the context in use
     127.0.0.1:9092
 
-The login of one cluster is not sent to another without a word: a context brings its own file, or none, and then
+The login of one cluster is not sent to another silently: a context brings its own file, or none, and then
 MINIKAFKA_COMMAND_CONFIG is not used. `--command-config` always is.
 """
 
@@ -29,8 +29,13 @@ from minikafka.cli.arguments.contexts import (
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """The value of an option, None without one; `is_typed`: on the command line, not in the environment."""
+class OptionValue:
+    """The value of an option.
+
+    Attributes:
+        value: None if the option was not given.
+        is_typed: Whether the value is from the command line; else it is from the environment.
+    """
 
     value: str | None = None
     is_typed: bool = False
@@ -43,15 +48,17 @@ class ClusterChoice:
     Attributes:
         bootstrap_server: Its addresses.
         command_config: The path of the file of its settings, "" for none.
-        word: What the user is told of it, "" for nothing.
+        note: A line for the user about the choice; "" for none.
     """
 
     bootstrap_server: str
     command_config: str = ""
-    word: str = ""
+    note: str = ""
 
 
-def choose_cluster(servers: Said, context: Said, file: Said, servers_of_file: str | None) -> ClusterChoice:
+def choose_cluster(
+    servers: OptionValue, context: OptionValue, file: OptionValue, servers_of_file: str | None
+) -> ClusterChoice:
     """Choose the cluster of a command.
 
     Args:
@@ -65,9 +72,9 @@ def choose_cluster(servers: Said, context: Said, file: Said, servers_of_file: st
     """
     if servers.is_typed and context.is_typed:
         raise click.UsageError("--bootstrap-server and --context are mutually exclusive")
-    from_file = Said(servers_of_file, file.is_typed)
-    said = [one for one in (servers, context, from_file) if one.value is not None]
-    first = next(iter(sorted(said, key=lambda one: not one.is_typed)), None)
+    from_file = OptionValue(servers_of_file, file.is_typed)
+    given = [option for option in (servers, context, from_file) if option.value is not None]
+    first = next(iter(sorted(given, key=lambda option: not option.is_typed)), None)
     if first is None or first is context:
         return _of_context(context.value, file)
     assert first.value is not None, "others are left out"
@@ -75,7 +82,7 @@ def choose_cluster(servers: Said, context: Said, file: Said, servers_of_file: st
     return ClusterChoice(chosen, file.value or "", _of_other_addresses(chosen, file, servers_of_file))
 
 
-def _of_context(name: str | None, file: Said) -> ClusterChoice:
+def _of_context(name: str | None, file: OptionValue) -> ClusterChoice:
     """The cluster of a context, by default of that in use; without one the default address."""
     contexts = read_contexts()
     name = name or contexts.current
@@ -94,8 +101,8 @@ def _left_out(name: str, cluster: NamedCluster, file: str) -> str:
     return f"MINIKAFKA_COMMAND_CONFIG={file} is not used, since {reason}; use --command-config"
 
 
-def _of_other_addresses(chosen: str, file: Said, servers_of_file: str | None) -> str:
-    """The word about a file of the environment that names other addresses than those that are asked."""
+def _of_other_addresses(chosen: str, file: OptionValue, servers_of_file: str | None) -> str:
+    """The note about a file of the environment that names other addresses than those that the command connects to."""
     if file.is_typed or servers_of_file is None:
         return ""
     named = checked_addresses(servers_of_file)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from minikafka.cli.arguments.client_properties import ClientProperties, read_client_properties
-from minikafka.cli.arguments.cluster_choice import Said, choose_cluster
+from minikafka.cli.arguments.cluster_choice import OptionValue, choose_cluster
 from minikafka.cli.arguments.contexts import DEFAULT_BOOTSTRAP_SERVER, complete_context
 from minikafka.cli.arguments.numbers import Whole, limits, whole
 from minikafka.cli.arguments.times import parse_time
@@ -127,27 +127,27 @@ def _command_config(context: click.Context, option: click.Parameter, value: str 
 def _addresses(context: click.Context, option: click.Parameter, value: str | None) -> str:
     """The addresses of a command; its settings become those of the chosen cluster (`cluster_choice.py`)."""
     file: ClientProperties = context.meta[_COMMAND_CONFIG]
-    servers, controllers = _said(context, "bootstrap_server", value), context.meta.get(_CONTROLLERS)
+    servers, controllers = _option_value(context, "bootstrap_server", value), context.meta.get(_CONTROLLERS)
     if controllers is not None:
         if servers.is_typed:
             raise click.UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
-        servers = Said(controllers, is_typed=True)
+        servers = OptionValue(controllers, is_typed=True)
     choice = choose_cluster(
         servers,
-        _said(context, "context", context.meta.get(_CONTEXT)),
-        _said(context, "command_config", file.path or None),
+        _option_value(context, "context", context.meta.get(_CONTEXT)),
+        _option_value(context, "command_config", file.path or None),
         file.bootstrap_servers,
     )
-    if choice.word:
-        echo(choice.word, err=True)
+    if choice.note:
+        echo(choice.note, err=True)
     if choice.command_config != file.path:
         found = read_client_properties(choice.command_config) if choice.command_config else ClientProperties()
         context.meta[_COMMAND_CONFIG] = found
     return choice.bootstrap_server
 
 
-def _said(context: click.Context, name: str, value: str | None) -> Said:
-    return Said(value, context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
+def _option_value(context: click.Context, name: str, value: str | None) -> OptionValue:
+    return OptionValue(value, context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
 
 
 dry_run_option = click.option(

@@ -99,7 +99,7 @@ def cluster(
     if context.invoked_subcommand is not None:
         return
     files = SecureFiles(data_dir)
-    with told(data_dir), secured(files, new=secure and not files.exist()) as of_security:
+    with readable_errors(data_dir), secured(files, new=secure and not files.exist()) as of_security:
         nodes = LocalCluster(
             data_dir,
             brokers=brokers,
@@ -122,7 +122,7 @@ for subcommand in (status, stop, restart):
 
 
 @contextmanager
-def told(directory: Path) -> Iterator[None]:
+def readable_errors(directory: Path) -> Iterator[None]:
     """Convert the errors of a cluster in a directory, and of a full disk, to click.ClickException."""
     from minikafka.broker.node.full_disk import why_full
     from minikafka.cli.clusters.cluster_layout import ClusterError

@@ -51,10 +51,10 @@ def status(context: click.Context, data_dir: Path | None, as_json: bool) -> None
     nodes = cluster_at(context, data_dir)
     pids = {node_id: nodes.pid(node_id) for node_id in nodes.node_ids}
     parent = supervisor(nodes.directory)
-    quorum, topics, silence = asked(nodes) if any(pids.values()) else (None, [], "no node runs")
-    told = f"`minikafka cluster` runs it (pid {parent})" if parent else "no `minikafka cluster` runs it"
+    quorum, topics, silence = quorum_and_topics(nodes) if any(pids.values()) else (None, [], "no node runs")
+    runner = f"`minikafka cluster` runs it (pid {parent})" if parent else "no `minikafka cluster` runs it"
     summary = [silence] if silence else partitions_summary(topics)
-    lines = [f"{nodes.directory}: {told}", *nodes_table(nodes, pids, quorum, topics), *summary]
+    lines = [f"{nodes.directory}: {runner}", *nodes_table(nodes, pids, quorum, topics), *summary]
     details = {
         "directory": str(nodes.directory),
         "bootstrap_server": nodes.bootstrap,
@@ -178,7 +178,7 @@ def cluster_at(context: click.Context, data_dir: Path | None) -> LocalCluster:
     return nodes
 
 
-def asked(nodes: LocalCluster) -> tuple[QuorumDescription | None, list[Topic], str]:
+def quorum_and_topics(nodes: LocalCluster) -> tuple[QuorumDescription | None, list[Topic], str]:
     """The quorum and topics as the brokers describe them, and ""; or the reason why no broker answers."""
     from minikafka.cli.commands.cluster_view import API_TIMEOUT_MS
     from minikafka.client.blocking import Admin

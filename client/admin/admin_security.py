@@ -231,7 +231,7 @@ _ITERATIONS_MAX = 16_384
 
 
 def _mechanism(name: str) -> ScramMechanism:
-    found = ScramMechanism.named(name)
+    found = ScramMechanism.of_mechanism(name)
     if found is None:
         allowed = ", ".join(repr(member.mechanism) for member in ScramMechanism)
         raise ValueError(f"unknown SCRAM mechanism {shown(name)}: must be one of {allowed}")

@@ -90,7 +90,7 @@ def sasl_exchange(address: str, login: SaslLogin, nonce: str, token: str = "") -
 
 
 def _messages(login: SaslLogin, nonce: str, token: str) -> Messages:
-    scram = ScramMechanism.named(login.mechanism)
+    scram = ScramMechanism.of_mechanism(login.mechanism)
     if scram is not None:
         return _scram(scram, login, nonce)
     if login.mechanism == "OAUTHBEARER":

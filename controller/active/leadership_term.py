@@ -75,7 +75,7 @@ class LeadershipTerm:
 
     Attributes:
         start_offset: the end of the metadata log when this node was elected.
-        now_ms: see above.
+        now_ms: returns the time of the wall clock in milliseconds.
     """
 
     def __init__(

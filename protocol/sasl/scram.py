@@ -65,7 +65,7 @@ class ScramMechanism(Enum):
         return f"sha{self.name[4:]}"
 
     @classmethod
-    def named(cls, mechanism: str) -> ScramMechanism | None:
+    def of_mechanism(cls, mechanism: str) -> ScramMechanism | None:
         """The member for the name of a SASL mechanism; None if it is another mechanism."""
         return next((member for member in cls if member.mechanism == mechanism), None)
 

@@ -82,7 +82,7 @@ class Rows(NamedTuple):
     partitions: Array | None
     before: int = 0
 
-    def named(self, index: int) -> str:
+    def row_in_words(self, index: int) -> str:
         """A description of a row for error messages: its number in the task, from 1, and its key."""
         return _named(self.records.keys, self.before, index)
 
@@ -124,7 +124,7 @@ def _partitions(column: pa.Array, rows: Rows) -> Array:
         index = int(np.flatnonzero((chosen < 0) & np.asarray(column.is_valid()))[0])
         raise UnsuitableColumn(
             f"Invalid partition: {chosen[index]}. Partition number should always be non-negative or null."
-            f" Column 'partition', topic {rows.topics[int(rows.topic_of[index])]}: {rows.named(index)}."
+            f" Column 'partition', topic {rows.topics[int(rows.topic_of[index])]}: {rows.row_in_words(index)}."
         )
     return chosen
 
@@ -179,7 +179,7 @@ def choose_partitions(
             first = int(unknown[0])
             raise UnsuitableColumn(
                 f"{TopicPartition(topic, int(chosen[first]))} does not exist: topic {topic} has"
-                f" {counted(count, 'partition')}; see the column 'partition': {rows.named(first)}"
+                f" {counted(count, 'partition')}; see the column 'partition': {rows.row_in_words(first)}"
             )
         free = own & (chosen < 0)
         chosen[free & ~keyed] = sticky % count

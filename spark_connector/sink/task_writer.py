@@ -130,7 +130,7 @@ class TaskWriter:
             payload = encode(records, firsts)
         except NullHeaderKey as error:
             tp, row = some.place_of(error.record)
-            raise UnsuitableColumn(f"headers: {error}; {tp}: {rows.named(row)}") from None
+            raise UnsuitableColumn(f"headers: {error}; {tp}: {rows.row_in_words(row)}") from None
         waves: dict[int, list[Outgoing]] = {}
         places_of = np.searchsorted(starts, firsts, side="right") - 1
         numbers = np.arange(len(firsts)) - np.searchsorted(firsts, starts)[places_of]
@@ -177,7 +177,7 @@ class TaskWriter:
             raise UnsuitableColumn(
                 f"{tp}: The message is {size} bytes when serialized which is larger than"
                 f" {self._options.request_bytes_max}, which is the value of the max.request.size configuration."
-                f" Set kafka.max.request.size. The message: {rows.named(row)}."
+                f" Set kafka.max.request.size. The message: {rows.row_in_words(row)}."
             )
         position = np.cumsum(sizes) - sizes
         lengths = np.diff(np.append(starts, len(sizes)))

@@ -104,13 +104,13 @@ class FutureLogs:
     def _path(self, key: TopicPartition) -> str:
         return self.logs[key].directory if key in self.logs else self._unopened_paths[key]
 
-    def load(self, directory: DataDirectory, found: Mapping[TopicPartition, str]) -> None:
+    def load(self, directory: DataDirectory, paths: Mapping[TopicPartition, str]) -> None:
         """Opens the future logs that were found at the start. A second one of a partition is set aside. Raises OSError.
 
         Args:
-            found: the path of each future log, by partition.
+            paths: the path of each future log, by partition.
         """
-        for key, path in found.items():
+        for key, path in paths.items():
             if key in self._place:
                 renamed = self._gone.rename(directory, key, STRAY, path=path)
                 self._logger.warning("second future log set aside", partition=str(key), path=renamed)

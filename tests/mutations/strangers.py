@@ -64,8 +64,8 @@ MUTATIONS = (
     Mutation(
         "addresses of the environment come before those of a file that is typed",
         "cli/arguments/cluster_choice.py",
-        "    first = next(iter(sorted(said, key=lambda one: not one.is_typed)), None)\n",
-        "    first = next(iter(said), None)\n",
+        "    first = next(iter(sorted(given, key=lambda option: not option.is_typed)), None)\n",
+        "    first = next(iter(given), None)\n",
         (_CHOICE,),
         seeds=TEST_ONLY,
     ),

@@ -9,21 +9,21 @@ import click
 import pytest
 from support.command_line import Minikafka
 
-from minikafka.cli.arguments.cluster_choice import ClusterChoice, Said, choose_cluster
+from minikafka.cli.arguments.cluster_choice import ClusterChoice, OptionValue, choose_cluster
 from minikafka.cli.arguments.contexts import Contexts, NamedCluster, write_contexts
 
 A_FILE, B_FILE = "a.properties", "b.properties"
-NONE = Said()
-TYPED_A, ENVIRONMENT_A = Said(A_FILE, is_typed=True), Said(A_FILE)
-TYPED_B, ENVIRONMENT_B = Said("b", is_typed=True), Said("b")
-TYPED_OPEN, ENVIRONMENT_OPEN = Said("open", is_typed=True), Said("open")
-TYPED_X, ENVIRONMENT_X = Said("x:1", is_typed=True), Said("x:1")
+NONE = OptionValue()
+TYPED_A, ENVIRONMENT_A = OptionValue(A_FILE, is_typed=True), OptionValue(A_FILE)
+TYPED_B, ENVIRONMENT_B = OptionValue("b", is_typed=True), OptionValue("b")
+TYPED_OPEN, ENVIRONMENT_OPEN = OptionValue("open", is_typed=True), OptionValue("open")
+TYPED_X, ENVIRONMENT_X = OptionValue("x:1", is_typed=True), OptionValue("x:1")
 DEFAULT = "127.0.0.1:9092"
 OWN = f"MINIKAFKA_COMMAND_CONFIG={A_FILE} is not used, since context b has {B_FILE}; use --command-config"
 NO_FILE = f"MINIKAFKA_COMMAND_CONFIG={A_FILE} is not used, since context open has no file; use --command-config"
 OTHER = f"MINIKAFKA_COMMAND_CONFIG={A_FILE} is a file for a:1, but its settings are sent to x:1"
 
-CASES: dict[str, tuple[Said, Said, Said, str | None, ClusterChoice]] = {
+CASES: dict[str, tuple[OptionValue, OptionValue, OptionValue, str | None, ClusterChoice]] = {
     "nothing": (NONE, NONE, NONE, None, ClusterChoice(DEFAULT)),
     "a file": (NONE, NONE, TYPED_A, "a:1", ClusterChoice("a:1", A_FILE)),
     "a file of the environment": (NONE, NONE, ENVIRONMENT_A, "a:1", ClusterChoice("a:1", A_FILE)),
@@ -37,7 +37,7 @@ CASES: dict[str, tuple[Said, Said, Said, str | None, ClusterChoice]] = {
     "both in the environment": (ENVIRONMENT_X, NONE, ENVIRONMENT_A, "a:1", ClusterChoice("x:1", A_FILE, OTHER)),
     "addresses of the environment, and a file": (ENVIRONMENT_X, NONE, TYPED_A, "a:1", ClusterChoice("a:1", A_FILE)),
     "one address in common": (
-        Said("x:1, a:1"), NONE, ENVIRONMENT_A, "a:1,b:1", ClusterChoice("x:1,a:1", A_FILE),
+        OptionValue("x:1, a:1"), NONE, ENVIRONMENT_A, "a:1,b:1", ClusterChoice("x:1,a:1", A_FILE),
     ),
     "a context": (NONE, TYPED_B, NONE, None, ClusterChoice("b:1", B_FILE)),
     "a context, and a file of the environment": (
@@ -75,7 +75,7 @@ def test_the_context_in_use_has_its_own_file(name: str) -> None:
     assert choose_cluster(NONE, NONE, NONE, None) == ClusterChoice(f"{name}:1", own)
     assert choose_cluster(NONE, NONE, TYPED_A, None) == ClusterChoice(f"{name}:1", A_FILE)
     chosen = choose_cluster(NONE, NONE, ENVIRONMENT_A, None)
-    assert (chosen.command_config, bool(chosen.word)) == (own, True)
+    assert (chosen.command_config, bool(chosen.note)) == (own, True)
     assert choose_cluster(NONE, NONE, ENVIRONMENT_A, "a:1") == ClusterChoice("a:1", A_FILE)
 
 
@@ -89,7 +89,7 @@ def test_no_login_of_the_environment_reaches_another_cluster_without_a_word() ->
                 choose_cluster(server, context, ENVIRONMENT_A, "a:1")
             continue
         chosen = choose_cluster(server, context, ENVIRONMENT_A, "a:1")
-        assert chosen.bootstrap_server == "a:1" or chosen.word, (server, context)
+        assert chosen.bootstrap_server == "a:1" or chosen.note, (server, context)
         assert (chosen.command_config == A_FILE) == (chosen.bootstrap_server in ("a:1", "x:1"))
 
 

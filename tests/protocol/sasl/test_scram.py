@@ -153,6 +153,6 @@ def test_challenges_that_clients_refuse(challenge: bytes, why: str) -> None:
 
 def test_names_and_what_keys_hide() -> None:
     assert [member.mechanism for member in ScramMechanism] == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
-    assert ScramMechanism.named("SCRAM-SHA-512") is SHA_512
-    assert ScramMechanism.named("SCRAM-SHA-1") is None
+    assert ScramMechanism.of_mechanism("SCRAM-SHA-512") is SHA_512
+    assert ScramMechanism.of_mechanism("SCRAM-SHA-1") is None
     assert repr(derive_keys(SHA_256, "x", b"s", 4096)) == "ScramKeys(iterations=4096)"
