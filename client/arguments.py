@@ -256,13 +256,13 @@ class ProducerArguments(ClientArguments, total=False):
     """
 
     retries: int
-    """How often a batch is sent again at most; `delivery_timeout_ms` ends it before. Default: 2_147_483_647;
+    """The most times that a batch is sent again, as long as `delivery_timeout_ms` allows. Default: 2_147_483_647;
     Kafka's `retries`.
     """
 
     enable_idempotence: bool
-    """Whether brokers recognize batches that were sent twice; weaker settings of others turn it off. Default: True;
-    Kafka's `enable.idempotence`.
+    """Whether brokers recognize batches that were sent twice; other `acks` than all, no `retries` or more than 5
+    requests in flight turn it off. Default: True; Kafka's `enable.idempotence`.
     """
 
     max_in_flight_requests_per_connection: int
@@ -320,7 +320,7 @@ class ConsumerArguments(ClientArguments, total=False):
     """
 
     group_protocol: GroupProtocol
-    """How members of the group agree: the protocol of old, or that of KIP-848. Default: "classic"; Kafka's
+    """The protocol of the group: classic, or the consumer protocol of KIP-848. Default: "classic"; Kafka's
     `group.protocol`.
     """
 
@@ -340,12 +340,12 @@ class ConsumerArguments(ClientArguments, total=False):
     """
 
     enable_auto_commit: bool
-    """Whether the positions after processed records are committed by themselves. Default: True; Kafka's
+    """Whether the consumer commits the positions after processed records by itself. Default: True; Kafka's
     `enable.auto.commit`.
     """
 
     auto_commit_interval_ms: int
-    """How often that is done, in ms. Default: 5000; Kafka's `auto.commit.interval.ms`."""
+    """The interval between two automatic commits, in ms. Default: 5000; Kafka's `auto.commit.interval.ms`."""
 
     isolation_level: IsolationLevel
     """Whether records of open and aborted transactions are returned. Default: "read_uncommitted"; Kafka's
@@ -358,18 +358,20 @@ class ConsumerArguments(ClientArguments, total=False):
     """
 
     fetch_max_bytes: int
-    """The size of a response with records, in bytes; a first batch that is larger is returned all the same.
-    Default: 52_428_800; Kafka's `fetch.max.bytes`.
+    """The largest response with records, in bytes; a first batch that is larger is returned all the same. Default:
+    52_428_800; Kafka's `fetch.max.bytes`.
     """
 
     fetch_max_wait_ms: int
     """How long a broker waits for `fetch_min_bytes`, in ms. Default: 500; Kafka's `fetch.max.wait.ms`."""
 
     max_partition_fetch_bytes: int
-    """The part of a response for one partition, in bytes. Default: 1_048_576; Kafka's `max.partition.fetch.bytes`."""
+    """The largest part of a response for one partition, in bytes. Default: 1_048_576; Kafka's
+    `max.partition.fetch.bytes`.
+    """
 
     max_poll_records: int
-    """The number of records that one `poll` returns. Default: 500; Kafka's `max.poll.records`."""
+    """The largest number of records that one `poll` returns. Default: 500; Kafka's `max.poll.records`."""
 
     max_poll_interval_ms: int
     """How long an application may process records before its partitions are given to others, in ms. Default:
@@ -396,8 +398,8 @@ class ConsumerArguments(ClientArguments, total=False):
     """Whether a pattern matches no internal topics. Default: True; Kafka's `exclude.internal.topics`."""
 
     stop_at: StopAt | None
-    """"end" has iterations end at the ends that the partitions had when they were assigned; None: they never end.
-    Default: None; not an option of Kafka.
+    """"end": iterations end where the partitions ended when they were assigned; None: they never end. Default:
+    None; not an option of Kafka.
     """
 
     key_deserializer: Deserializer | None

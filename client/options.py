@@ -262,11 +262,12 @@ class ProducerOptions(ClientOptions):
     )
     retries: int = option(
         INT32_MAX, between(0),
-        "How often a batch is sent again at most; `delivery_timeout_ms` ends it before.",
+        "The most times that a batch is sent again, as long as `delivery_timeout_ms` allows.",
     )
     enable_idempotence: bool = option(
         True, boolean,
-        "Whether brokers recognize batches that were sent twice; weaker settings of others turn it off.",
+        "Whether brokers recognize batches that were sent twice; other `acks` than all, no `retries` or more than 5 "
+        "requests in flight turn it off.",
     )
     max_in_flight_requests_per_connection: int = option(
         5, between(1),
@@ -368,7 +369,7 @@ class ConsumerOptions(ClientOptions):
     )
     group_protocol: GroupProtocol = option(
         "classic", one_of(*get_args(GroupProtocol)),
-        "How members of the group agree: the protocol of old, or that of KIP-848.",
+        "The protocol of the group: classic, or the consumer protocol of KIP-848.",
     )
     group_remote_assignor: str | None = option(
         None, _NONEMPTY_TEXT,
@@ -384,11 +385,11 @@ class ConsumerOptions(ClientOptions):
     )
     enable_auto_commit: bool = option(
         True, boolean,
-        "Whether the positions after processed records are committed by themselves.",
+        "Whether the consumer commits the positions after processed records by itself.",
     )
     auto_commit_interval_ms: int = option(
         5_000, between(0),
-        "How often that is done, in ms.",
+        "The interval between two automatic commits, in ms.",
     )
     isolation_level: IsolationLevel = option(
         "read_uncommitted", one_of(*get_args(IsolationLevel)),
@@ -400,7 +401,7 @@ class ConsumerOptions(ClientOptions):
     )
     fetch_max_bytes: int = option(
         52_428_800, between(0),
-        "The size of a response with records, in bytes; a first batch that is larger is returned all the same.",
+        "The largest response with records, in bytes; a first batch that is larger is returned all the same.",
     )
     fetch_max_wait_ms: int = option(
         500, between(0),
@@ -408,11 +409,11 @@ class ConsumerOptions(ClientOptions):
     )
     max_partition_fetch_bytes: int = option(
         1_048_576, between(0),
-        "The part of a response for one partition, in bytes.",
+        "The largest part of a response for one partition, in bytes.",
     )
     max_poll_records: int = option(
         500, between(1),
-        "The number of records that one `poll` returns.",
+        "The largest number of records that one `poll` returns.",
     )
     max_poll_interval_ms: int = option(
         300_000, between(1),
@@ -440,8 +441,7 @@ class ConsumerOptions(ClientOptions):
     )
     stop_at: StopAt | None = option(
         None, optional(one_of(*get_args(StopAt))),
-        '"end" has iterations end at the ends that the partitions had when they were assigned; None: they never '
-        'end.',
+        '"end": iterations end where the partitions ended when they were assigned; None: they never end.',
         "",
     )
     key_deserializer: Deserializer | None = option(
