@@ -302,7 +302,8 @@ class Loader:
         """
         log = self.log
         base_offset = log.segments.bases[index]
-        may_be_cleaned = self._is_compacted or log.config.compacts  # The configs may be older than the log.
+        # The configs may be older than the log: at the start of a node they are not read yet.
+        may_be_cleaned = self._is_compacted or log.config.compacts or bool(self.cleaner_offset)
         if base_offset <= log.end_offset or not may_be_cleaned:
             return base_offset != log.end_offset
         first = self._first(index)

@@ -134,6 +134,13 @@ MUTATIONS = (
         ("tests/storage/test_gaps.py",),
     ),
     Mutation(
+        "recovery takes segments that the cleaner emptied for lost ones",
+        "storage/logs/recovery.py",
+        "log.config.compacts or bool(self.cleaner_offset)",
+        "log.config.compacts",
+        ("tests/storage/test_gaps.py::test_segments_that_the_cleaner_emptied_are_no_gap_without_recovery_points",),
+    ),
+    Mutation(
         "a replica that begins to move does not wake the task that copies it",
         _MOVER,
         "        self._moves[key] = Move(partition, partition.log, future)\n        self._wakeup.set()\n",

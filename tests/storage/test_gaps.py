@@ -10,6 +10,7 @@ from support.compaction import COMPACTED, Cleaned
 from support.logs import Clock, append_bytes, memory_disk
 
 from minikafka.protocol.records.record import Record
+from minikafka.storage.disks.checkpoint_files import RECOVERY_POINTS
 from minikafka.storage.logs.log import Log
 from minikafka.storage.logs.log_context import Checkpointed, LogContext
 
@@ -69,3 +70,25 @@ def test_a_copy_of_a_cleaned_log_without_checkpoints_is_whole(cleaned: Cleaned) 
     )
     assert (copied.end_offset, copied.report.damage) == (cleaned.log.end_offset, "")
     copied.close(clean=False)
+
+
+@pytest.mark.parametrize("left", [b"", b"0\n0\n", None], ids=["damaged", "without the log", "deleted"])
+def test_segments_that_the_cleaner_emptied_are_no_gap_without_recovery_points(
+    cleaned: Cleaned, left: bytes | None
+) -> None:
+    """A node that opens its logs does not know yet that the topic is compacted, and empty segments do not show it."""
+    for number in range(9):
+        cleaned.put((b"a", b"%d" % number * 900))
+        cleaned.clean()
+    rows, disk, path = cleaned.rows(), cleaned.disk, f"{cleaned.path}/{RECOVERY_POINTS}"
+    assert cleaned.log.segments[0].size_bytes == 0
+    assert cleaned.clean_offset > 0
+    cleaned.log.close(clean=False)
+    disk.remove(path)
+    if left is not None:
+        file = disk.open(path, create=True)
+        file.append(left)
+        file.close()
+    cleaned.config = replace(COMPACTED, cleanup_policy=("delete",))
+    assert cleaned.restart(clean=False).report.damage == ""
+    assert cleaned.rows() == rows
