@@ -33,10 +33,10 @@ class ProducerSnapshots:
         unsynced: the offsets of the snapshots that the next flush which reaches them includes, ascending.
     """
 
-    def __init__(self, disk: Disk, directory: str, offsets: Iterable[str]) -> None:
+    def __init__(self, disk: Disk, directory: str, offsets: Iterable[int]) -> None:
         self._disk = disk
         self.directory = directory
-        self.offsets = sorted(int(text) for text in offsets if text.isdigit())
+        self.offsets = sorted(offsets)
         self.pending: FrozenProducers | None = None
         self.unsynced: dict[int, None] = {}
         self._start = 0

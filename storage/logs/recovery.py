@@ -86,7 +86,7 @@ def load(
     except FileNotFoundError:
         disk.make_directory(directory)
         is_new, names = True, {}
-    bases = sorted(int(text) for text in names.get(".log", ()) if text.isdigit())
+    bases = sorted(names.get(".log", ()))
     segments = Segments(disk, directory, config, bases)
     snapshots = ProducerSnapshots(disk, directory, names.get(SNAPSHOT, []))
     log = LogState(context, topic_partition, segments, snapshots, checkpointed, owner)

@@ -168,8 +168,8 @@ MUTATIONS = (
     Mutation(
         "recovery leaves the transaction index of a segment that was replaced",
         "storage/segments/temporary_files.py",
-        "            if name.endswith(SUFFIXES) and (offset in replaced or _offset_of(logs[0]) <= offset < end):\n",
-        "            if name.endswith(SUFFIXES[:3]) and _offset_of(logs[0]) <= offset < end:\n",
+        "            if name.endswith(SUFFIXES) and (offset in replaced or offset_of(logs[0]) <= offset < end):\n",
+        "            if name.endswith(SUFFIXES[:3]) and offset_of(logs[0]) <= offset < end:\n",
         (f"{_TESTS}::test_recovery_removes_all_files_of_a_replaced_segment",),
         seeds=TEST_ONLY,
     ),

@@ -141,6 +141,13 @@ MUTATIONS = (
         ("tests/storage/test_gaps.py::test_segments_that_the_cleaner_emptied_are_no_gap_without_recovery_points",),
     ),
     Mutation(
+        "a file of 20 digits beyond the largest offset is taken for a segment",
+        "storage/segments/segment_names.py",
+        "int(text) if is_number and int(text) <= _OFFSET_MAX else -1",
+        "int(text) if is_number else -1",
+        ("tests/storage/segments/test_temporary_files.py",),
+    ),
+    Mutation(
         "a replica that begins to move does not wake the task that copies it",
         _MOVER,
         "        self._moves[key] = Move(partition, partition.log, future)\n        self._wakeup.set()\n",
