@@ -16,7 +16,7 @@ import trio
 from minikafka.controller.metadata.change_log import MetadataChanges
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.metadata_log import decoded_records
-from minikafka.controller.metadata.records import ConfigRecord, Record, RemoveAcl, RemoveTopic
+from minikafka.controller.metadata.records import ClientQuotaRecord, ConfigRecord, Record, RemoveAcl, RemoveTopic
 from minikafka.controller.metadata.snapshot_encoding import (
     decode_snapshot,
     records_of,
@@ -175,7 +175,7 @@ class MetadataApplier:
 
 
 def _removed(image: Image, successor: Image) -> list[Record]:
-    """Records that remove the topics, configs and ACLs of `image` that its successor does not have. A snapshot itself
+    """Records that remove the topics, configs, ACLs and quotas of `image` that its successor does not have. A snapshot itself
     has no records of removals."""
     topics = [RemoveTopic(topic_id) for topic_id in image.topics_by_id if topic_id not in successor.topics_by_id]
     configs = [
@@ -185,7 +185,13 @@ def _removed(image: Image, successor: Image) -> list[Record]:
         if name not in successor.config(resource_type, resource_name)
     ]
     acls = [RemoveAcl(acl) for acl in image.acls if acl not in successor.acls]
-    return [*topics, *configs, *acls]
+    quotas = [
+        ClientQuotaRecord(entity, key, None)
+        for entity, values in image.quotas.items()
+        for key in values
+        if key not in successor.quotas.get(entity, {})
+    ]
+    return [*topics, *configs, *acls, *quotas]
 
 
 def _replace_content(image: Image, other: Image) -> None:

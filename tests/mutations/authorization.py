@@ -295,4 +295,12 @@ MUTATIONS = (
         _VERSIONS,
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a broker that gets a snapshot keeps the ACLs that were deleted meanwhile",
+        "controller/quorum/metadata_applier.py",
+        "    return [*topics, *configs, *acls, *quotas]\n",
+        "    return [*topics, *configs, *quotas]\n",
+        ("tests/controller/quorum/test_metadata_applier.py",),
+        seeds=TEST_ONLY,
+    ),
 )

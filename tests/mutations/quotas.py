@@ -183,4 +183,12 @@ MUTATIONS = (
         _TESTS,
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a broker that gets a snapshot keeps the quotas that were removed meanwhile",
+        "controller/quorum/metadata_applier.py",
+        "    return [*topics, *configs, *acls, *quotas]\n",
+        "    return [*topics, *configs, *acls]\n",
+        ("tests/controller/quorum/test_metadata_applier.py",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -12,12 +12,20 @@ import trio.testing
 
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.metadata_log import encode_decision
-from minikafka.controller.metadata.records import ConfigRecord, Record, RemoveTopic, TopicRecord
+from minikafka.controller.metadata.records import (
+    AclRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    Record,
+    RemoveTopic,
+    TopicRecord,
+)
 from minikafka.controller.metadata.snapshot_encoding import encode_snapshot, records_of
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.quorum.metadata_applier import MetadataApplier
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.protocol.acl_codes import AclOperation, AclPermission, AclResourceType, PatternType
 from minikafka.protocol.records.batch import Batch, batches
 
 TOPIC_RESOURCE = 2
@@ -70,6 +78,32 @@ def config(name: str, value: str) -> ConfigRecord:
 
 def test_a_topic_that_a_snapshot_lacks_is_removed() -> None:
     assert RemoveTopic(topic("b").topic_id) in installed([topic("a"), topic("b")], [topic("a")])
+
+
+def an_acl(name: str, permission: AclPermission = AclPermission.ALLOW) -> AclRecord:
+    return AclRecord((AclResourceType.TOPIC, name, PatternType.LITERAL, "User:a", "*", AclOperation.READ, permission))
+
+
+def test_subscribers_know_the_acls_and_quotas_of_a_snapshot_as_if_they_had_got_each_change() -> None:
+    """A broker that was away long enough gets a snapshot: what was removed meanwhile must not hold any more."""
+    user, default, address = (("user", "a"),), (("client-id", None),), (("ip", "10.0.0.1"),)
+    before: list[Record] = [
+        *(an_acl("kept"), an_acl("gone"), an_acl("gone", AclPermission.DENY)),
+        *(ClientQuotaRecord(user, key, 1.0) for key in ("producer_byte_rate", "consumer_byte_rate")),
+        ClientQuotaRecord(default, "producer_byte_rate", 1.0),
+        ClientQuotaRecord(address, "connection_creation_rate", 1.0),
+    ]
+    after: list[Record] = [
+        *(an_acl("new"), an_acl("kept"), an_acl("gone")),
+        ClientQuotaRecord(user, "producer_byte_rate", 2.0),
+        ClientQuotaRecord((("user", None),), "request_percentage", 1.0),
+    ]
+    followed, expected = Image(), Image()
+    for record in [*before, *installed(before, after)]:
+        followed.apply(record)
+    for record in after:
+        expected.apply(record)
+    assert (set(followed.acls), followed.quotas) == (set(expected.acls), expected.quotas)
 
 
 def test_a_setting_that_a_snapshot_lacks_is_removed() -> None:
