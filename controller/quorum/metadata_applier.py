@@ -175,8 +175,8 @@ class MetadataApplier:
 
 
 def _removed(image: Image, successor: Image) -> list[Record]:
-    """Records that remove the topics, configs, ACLs and quotas of `image` that its successor does not have. A snapshot itself
-    has no records of removals."""
+    """Records that remove the topics, configs, ACLs and quotas of `image` that its successor does not have. A snapshot
+    itself has no records of removals."""
     topics = [RemoveTopic(topic_id) for topic_id in image.topics_by_id if topic_id not in successor.topics_by_id]
     configs = [
         ConfigRecord(resource_type, resource_name, name, None)

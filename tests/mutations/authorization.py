@@ -5,6 +5,7 @@ from mutations import TEST_ONLY, Mutation
 _STANDARD = "controller/security/standard_authorizer.py"
 _DENIED = "tests/compatibility/guarded/test_denied_things.py::test_each_client_shows_what_it_shows_of_kafka"
 _ADDRESSES = "tests/controller/quorum/test_listening_sockets.py"
+_ACLS = "controller/decisions/acls.py"
 _FORWARDED = ("tests/controller/active/test_forwarded_requests.py",)
 _VERSIONS = ("tests/broker/apis/test_every_version.py",)
 _LAST_IMPLIED = "    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),\n"
@@ -301,6 +302,46 @@ MUTATIONS = (
         "    return [*topics, *configs, *acls, *quotas]\n",
         "    return [*topics, *configs, *quotas]\n",
         ("tests/controller/quorum/test_metadata_applier.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a fetch waits together with the same one of a client that may read",
+        "broker/connections/dispatcher.py",
+        "            if self._authorizer is not None:\n                receiver = None\n            elif receiver",
+        "            if receiver",
+        ("tests/broker/apis/test_authorization.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a usual Produce is allowed whatever is denied at the address of its client",
+        "broker/apis/usual_produce.py",
+        "partition.topic_partition.topic, connection.client_host\n",
+        'partition.topic_partition.topic, ""\n',
+        ("tests/broker/apis/test_usual_produce.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a filter of ACLs deletes those of all addresses",
+        _ACLS,
+        "        and one.host_filter in (None, acl.host)\n",
+        "",
+        ("tests/controller/decisions/test_acls.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a filter of ACLs that allow deletes those that deny",
+        _ACLS,
+        "        and one.permission_type in (AclPermission.ANY, acl.permission)\n",
+        "",
+        ("tests/controller/decisions/test_acls.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a snapshot has no ACLs that deny",
+        "controller/metadata/snapshot_encoding.py",
+        "    for acl in image.acls:\n",
+        "    for acl in (one for one in image.acls if one.permission == 3):\n",
+        ("tests/controller/metadata/test_image.py",),
         seeds=TEST_ONLY,
     ),
 )

@@ -389,4 +389,12 @@ MUTATIONS = (
         ("tests/controller/settings/test_describe_configs.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a rule for the principals of certificates applies to names that only begin as it says",
+        "broker/security/certificate_principals.py",
+        "        if not self.pattern.fullmatch(name):\n",
+        "        if not self.pattern.match(name):\n",
+        ("tests/broker/security/test_certificate_principals.py",),
+        seeds=TEST_ONLY,
+    ),
 )

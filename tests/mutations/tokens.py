@@ -145,4 +145,12 @@ MUTATIONS = (
         _DECIDED,
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "who requested a token for somebody else renews the token",
+        _DECISIONS,
+        "in (token.owner, *token.renewers)",
+        "in (token.owner, token.requester, *token.renewers)",
+        _DECIDED,
+        seeds=TEST_ONLY,
+    ),
 )

@@ -9,7 +9,8 @@ from typing import Any
 import trio
 
 from minikafka.broker.connections.dispatcher import Dispatcher
-from minikafka.broker.connections.request_context import ConnectionInfo
+from minikafka.broker.connections.long_polls import Parked, Receiver
+from minikafka.broker.connections.request_context import Answer, ConnectionInfo
 from minikafka.broker.node.main import make_node
 from minikafka.broker.node.node import Node
 from minikafka.controller.security.access import Principal
@@ -17,6 +18,7 @@ from minikafka.protocol.acl_codes import AclOperation, AclPermission, AclResourc
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.storage.disks.disk import FileSlice
 from minikafka.storage.disks.memory_disk import MemoryDisk
+from minikafka.storage.waits import Begun
 from support.authorization_matrix import Grant, has_error, shown
 from support.conversation_values import API_BY_NAME, to_message
 from support.memory_node import MemoryListeners, config, system
@@ -100,6 +102,14 @@ class AuthorizedNode:
             return None
         answered = b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
         return decode_response(API_BY_NAME[api].response, version, answered[4:])[1]
+
+    def begin(
+        self, principal: Principal, api: str, version: int, body: dict[str, Any], receiver: Receiver
+    ) -> Begun[Answer] | Parked:
+        """Begin to answer a request on a connection of its own that takes shared responses, as those of sockets do."""
+        message = to_message(API_BY_NAME[api].request, version, body)
+        client = ConnectionInfo("PLAINTEXT", "127.0.0.1", "node", 9092, principal=principal)
+        return self._dispatcher.answer_now(bytearray(encode_request(message, version, 1, "test")[4:]), client, receiver)
 
     async def prepare(self, *requests: tuple[str, int, dict[str, Any]]) -> Any:
         """Send requests as the admin, each until it succeeds; returns the last response."""

@@ -26,9 +26,13 @@ from support.authorization_matrix import (
 )
 from support.authorized_node import ADMIN, ALICE, AuthorizedNode, allow, authorized_node
 
+from minikafka.broker.connections.long_polls import Parked
 from minikafka.broker.connections.request_context import Disconnect
 from minikafka.protocol.acl_codes import CLUSTER_NAME, AclOperation, AclResourceType
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.headers import decode_response
+from minikafka.protocol.messages.fetch import FetchResponse
+from minikafka.storage.waits import Rest, completed
 
 ANSWERS: dict[str, list[dict[str, Any]]] = {
     row: answers
@@ -158,6 +162,31 @@ def test_a_fetch_is_authorized_when_it_comes_not_when_its_wait_ends() -> None:
             node.grants.granted = []
             await node.ask(ADMIN, "Produce", 9, produce(TOPIC))
         assert errors_of(await node.ask(ALICE, "Fetch", 12, fetch(TOPIC))) == {TOPIC: REFUSED}
+
+    run(body)
+
+
+def test_a_fetch_does_not_wait_together_with_the_same_one_of_a_client_that_may_read() -> None:
+    """Without an authorizer, consumers that wait at the same offset share one read and one response."""
+
+    class Receiver:
+        def deliver(self, parts: list[Any] | None) -> None:
+            raise AssertionError("a response was shared")
+
+    async def body(node: AuthorizedNode) -> None:
+        asked: Any = (ALICE, "Fetch", 12, fetch(TOPIC), Receiver())
+        node.grants.granted = [READ_TOPIC]
+        waiting = node.begin(*asked)
+        assert isinstance(waiting, Rest)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(completed, waiting)
+            await trio.testing.wait_all_tasks_blocked()
+            node.grants.granted = []
+            refused = node.begin(*asked)
+            assert not isinstance(refused, Parked)
+            parts, _ = await completed(refused)
+            _, response = decode_response(FetchResponse, 12, b"".join(parts)[4:])
+            assert errors_of(response) == {TOPIC: REFUSED}
 
     run(body)
 

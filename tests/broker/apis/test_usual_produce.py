@@ -425,6 +425,13 @@ def test_a_client_at_another_address_is_another_client() -> None:
     assert [acls.error_of(client, 9) for client in (here, here, elsewhere, here)] == [0, 0, DENIED, 0]
 
 
+def test_a_client_that_is_denied_at_one_address_is_denied_there() -> None:
+    acls = Acls(alice="*")
+    acls.authorizer.add(acl_of("User:alice", "10.0.0.9")._replace(permission=AclPermission.DENY))
+    here, elsewhere = client_of("alice"), client_of("alice", "10.0.0.9")
+    assert [acls.error_of(client, 9) for client in (here, here, elsewhere, here)] == [0, 0, DENIED, 0]
+
+
 def test_other_operations_do_not_allow_to_write() -> None:
     acls = Acls(alice="*")
     acls.authorizer.add(acl_of("User:eve", "*", AclOperation.READ))

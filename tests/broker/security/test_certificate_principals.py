@@ -124,6 +124,9 @@ OF_KAFKA = (
         (r"RULE:^CN=(\w+)\/(\w+),.*$/$2\$$1\//U", "CN=ab/cd,O=x", "CD$AB/"),
         ("RULE:^CN=(.*?)$/$1$2/", "CN=z", "z$2"),
         ("RULE:^CN=(.)(.*)$/$11/", "CN=zab", "z1"),
+        ("RULE:CN=admin/admin/,DEFAULT", "CN=admin", "admin"),
+        ("RULE:CN=admin/admin/,DEFAULT", "CN=admin,O=evil", "CN=admin,O=evil"),
+        ("RULE:CN=admin/admin/,DEFAULT", "O=evil+CN=admin", "O=evil+CN=admin"),
         ("DEFAULT , RULE:^CN=(.*)$/$1/", "CN=q", "CN=q"),
     ],
 )

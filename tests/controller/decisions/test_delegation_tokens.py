@@ -24,6 +24,8 @@ from minikafka.controller.metadata.records import DelegationTokenRecord, encode_
 from minikafka.controller.metadata.snapshot_encoding import decode_snapshot, encode_snapshot, records_of
 from minikafka.controller.metadata.steps import ELEMENTS_IN_A_STEP
 from minikafka.controller.security.access import Access, Principal
+from minikafka.controller.security.decision_log import DecisionLog
+from minikafka.controller.security.standard_authorizer import StandardAuthorizer
 from minikafka.controller.security.token_secrets import password_of, secret_of, token_hmac
 from minikafka.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from minikafka.protocol.messages.describe_delegation_token import (
@@ -38,6 +40,9 @@ NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
 KEY = {"delegation_token_secret_key": "secret"}
+NOBODY_MAY = StandardAuthorizer(
+    frozenset(), open_without_acls=False, levels={"root": "WARN"}, log=DecisionLog(lambda: 0)
+)
 ALICE, BOB, CAROL = (Principal("User", name) for name in ("alice", "bob", "carol"))
 
 
@@ -208,6 +213,16 @@ def test_who_knows_the_hmac_of_a_token_of_others_neither_renews_nor_ends_it() ->
             assert name_of(answer.error_code) == "DELEGATION_TOKEN_OWNER_MISMATCH"
     assert image.tokens == {made.token_id: token}
     assert name_of(expire(image, at(BOB), made.hmac).error_code) == "NONE"
+
+
+def test_who_requested_a_token_for_somebody_else_sees_it_but_neither_renews_nor_ends_it() -> None:
+    image = Image()
+    made = create(image, at(ALICE), owner_principal_type="User", owner_principal_name="carol")
+    for answer in (renew(image, at(ALICE), made.hmac), expire(image, at(ALICE), made.hmac)):
+        assert name_of(answer.error_code) == "DELEGATION_TOKEN_OWNER_MISMATCH"
+    assert name_of(renew(image, at(CAROL), made.hmac).error_code) == "NONE"
+    seen = at_once(describing(image, EVERYTHING, Access(NOBODY_MAY, ALICE), b"secret"))
+    assert [one.token_id for one in seen.tokens] == [made.token_id]
 
 
 def test_the_hmac_of_a_token_is_compared_in_a_time_that_does_not_tell_how_much_of_it_is_right(

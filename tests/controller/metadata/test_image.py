@@ -12,7 +12,10 @@ from support.images import applied, broker, cluster, topic_id, with_topic
 
 from minikafka.controller.metadata.image import Image, Topic, copy_image
 from minikafka.controller.metadata.records import (
+    AclRecord,
     BrokerChange,
+    ClientQuotaRecord,
+    DelegationTokenRecord,
     FeatureRecord,
     PartitionChange,
     PartitionRecord,
@@ -20,6 +23,7 @@ from minikafka.controller.metadata.records import (
     Record,
     RemoveBroker,
     RemoveTopic,
+    ScramRecord,
     TopicRecord,
 )
 from minikafka.controller.metadata.snapshot_encoding import decode_snapshot, encode_snapshot, records_of
@@ -131,6 +135,18 @@ def test_a_snapshot_has_the_last_broker_epoch_and_eligible_leader_replicas() -> 
     assert again == image
     assert again.last_broker_epoch == 9
     assert (again.is_alive(1), again.may_lead(1)) == (True, False)
+
+
+def test_a_snapshot_has_what_security_and_quotas_need_in_the_order_of_the_changes() -> None:
+    acls = [AclRecord((2, name, 3, "User:a", "*", 3, permission)) for name in ("t", "s") for permission in (3, 2)]
+    tokens = [DelegationTokenRecord(name, ("User", "a"), ("User", "b"), (("User", "c"),), 1, 3, 2) for name in "ba"]
+    scram = [ScramRecord("a", mechanism, b"salt", b"stored", b"server", 4096) for mechanism in (1, 2)]
+    limits = [ClientQuotaRecord((("user", name),), "producer_byte_rate", 5.0) for name in ("a", None)]
+    image = applied([*acls, *tokens, *scram, *limits])
+    again = applied(decode_snapshot(encode_snapshot(records_of(image))))
+    assert again == image
+    assert (list(again.acls), list(again.tokens)) == (list(image.acls), ["b", "a"])
+    assert (len(again.acls), len(again.tokens), len(again.scram), len(again.quotas)) == (4, 2, 2, 2)
 
 
 def test_a_partition_change_keeps_unnamed_fields() -> None:
