@@ -25,16 +25,25 @@ A lone node is a quorum of one: it elects itself at its start, and a record is c
 The packages and files:
 
 - `quorum_controller.py`: `QuorumController`, the controller of every node.
-- `line_rate.py`: bounds the lines of the log that strangers cause.
 - `direct_requests.py`: requests of tools at the controller listener, which no broker has checked and forwarded.
 - `active/`: the active controller, on the leader of the quorum: queue, leadership term, broker sessions.
 - `decisions/`: one pure module per kind of request; `request_table.py` maps requests to them.
 - `metadata/`: records, image, snapshots, and the metadata log on disk.
 - `settings/`: static and effective settings, DescribeConfigs, the metadata log's directories.
+- `security/`: access by ACLs and the authorizer, the HMACs of delegation tokens.
+- `quotas/`: what clients may use, measured: limits, rates, sensors.
 - `quorum/`: Raft over disk and network: driver, log, applier, peer connections, handshake.
 - `raft/`: Raft in pull form, pure.
 
 They import each other in one direction: raft, metadata, settings, decisions, active; quorum uses the first three.
+
+What the broker uses as well:
+
+- `failures.py`: counts the requests and tasks that failed because of a bug.
+- `line_rate.py`: bounds the lines of the log that strangers cause.
+- `patterns.py`: regular expressions of clients, matched in bounded time.
+- `tls_records.py`: the TLS records that a client or node sends, and the limits of those that only cost time.
+- `quorum/listening_sockets.py`: sockets at every address that a listener's host stands for.
 
 The data on disk::
 

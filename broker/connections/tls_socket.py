@@ -9,7 +9,7 @@ import ssl
 from contextlib import suppress
 
 from minikafka.broker.connections.transport import Bytes
-from minikafka.client.security.tls_records import RECORD_SIZE_BYTES_MAX, ReceivedRecords, RefusedRecord
+from minikafka.controller.tls_records import RECORD_SIZE_BYTES_MAX, ReceivedRecords, RefusedRecord
 
 __all__ = ["RECORDS_AT_ONCE", "TlsSocket", "in_words"]
 

@@ -21,8 +21,8 @@ from minikafka.broker.connections.request_context import Disconnect
 from minikafka.broker.connections.socket_moves import SocketMoves
 from minikafka.broker.connections.tls_socket import TlsSocket, in_words
 from minikafka.broker.connections.transport import SocketTransport, in_memory
-from minikafka.client.security.tls_records import RECORD_SIZE_BYTES_MAX
 from minikafka.controller.security.access import Principal
+from minikafka.controller.tls_records import RECORD_SIZE_BYTES_MAX
 from minikafka.storage.disks.disk import FileSlice
 
 __all__ = ["HANDSHAKE_S_MAX", "Handshakes", "ListenerTls", "TlsListening", "TlsTransport"]

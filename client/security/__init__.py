@@ -21,7 +21,6 @@ a context of TLS, a login by SASL, both or nothing.
     jks.py                  reads Java's key stores (JKS)
     cipher_suites.py        the names of cipher suites: Java's and OpenSSL's
     tls_contexts.py         the contexts
-    tls_records.py          the records that a peer sends, and the limits of those without data
     tls_errors.py           the errors of handshakes, with what to do
 
 The broker uses this package for its listeners and for connections to other nodes.

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from minikafka.client.security.tls_records import RECORD_SIZE_BYTES_MAX, ReceivedRecords, RefusedRecord
 from minikafka.controller.quorum.peer_frames import PushedBackStream
 from minikafka.controller.quorum.peer_network import Network
+from minikafka.controller.tls_records import RECORD_SIZE_BYTES_MAX, ReceivedRecords, RefusedRecord
 
 __all__ = ["TlsNetwork", "TlsPeerStream"]
 

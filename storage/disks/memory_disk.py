@@ -1,4 +1,4 @@
-"""`MemoryDisk`: an in-memory disk for simulations and tests, with power failures and I/O errors.
+"""`MemoryDisk`: an in-memory disk with power failures and I/O errors, for simulations and tests, and `dump-log`.
 
 Written and durable data are kept apart, as in a file system with a page cache: bytes become durable with `sync`, names
 with `sync_directory`. `crash` keeps the durable data. A seeded random generator decides which part of the other data

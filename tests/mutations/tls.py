@@ -11,7 +11,7 @@ _ALTERED = "tests/broker/settings/test_altered_settings.py"
 _NETWORK = "tests/controller/quorum/test_tls_network.py"
 _TRANSPORT = "tests/broker/connections/test_tls_transport.py"
 _RECORDS = "tests/broker/connections/test_tls_records.py"
-_CUT_RECORDS = "tests/client/security/test_tls_records.py"
+_CUT_RECORDS = "tests/controller/test_tls_records.py"
 
 MUTATIONS = (
     Mutation(
@@ -104,7 +104,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a client may send records of TLS without data for ever",
-        "client/security/tls_records.py",
+        "controller/tls_records.py",
         "        if self._without_data_left < 0:\n",
         "        if False:\n",
         (f"{_RECORDS}::test_records_without_data_end_the_connection_soon",),
@@ -112,7 +112,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a byte of data pays for any number of records without",
-        "client/security/tls_records.py",
+        "controller/tls_records.py",
         "        self._without_data_left = min(WITHOUT_DATA_MAX, left)\n",
         "        self._without_data_left = WITHOUT_DATA_MAX\n",
         (f"{_RECORDS}::test_records_without_data_between_those_with_little_are_refused_as_well",),
@@ -128,7 +128,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the first message of a handshake may be as large as OpenSSL allows",
-        "client/security/tls_records.py",
+        "controller/tls_records.py",
         "            if self._hello_left_bytes < 0:\n",
         "            if False:\n",
         (f"{_RECORDS}::test_a_handshake_that_only_costs_time_is_refused",),
@@ -152,7 +152,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what is no record of TLS waits for the size that its bytes seem to tell",
-        "client/security/tls_records.py",
+        "controller/tls_records.py",
         "        if received[start] not in _TYPES or received[start + 1] != _MAJOR_VERSION:\n",
         "        if False:\n",
         (_CUT_RECORDS,),

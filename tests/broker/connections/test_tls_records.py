@@ -19,7 +19,7 @@ from minikafka.broker.connections.connection import Connection
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.socket_moves import STEP_SIZE_BYTES
 from minikafka.broker.connections.tls_socket import RECEIVED_SIZE_BYTES, RECORDS_AT_ONCE
-from minikafka.client.security.tls_records import RECORD_SIZE_BYTES_MAX, WITHOUT_DATA_MAX, ReceivedRecords
+from minikafka.controller.tls_records import RECORD_SIZE_BYTES_MAX, WITHOUT_DATA_MAX, ReceivedRecords
 
 from .test_tls_transport import EchoSizes, connected, run
 

@@ -14,10 +14,10 @@ from support.tls import SERVER, TestTls, certificate_of, client_of, own, trustin
 from minikafka.broker.security.between_nodes import handshakes_of_controllers
 from minikafka.broker.settings.node_config import load_config
 from minikafka.client.security.tls_contexts import client_context
-from minikafka.client.security.tls_records import WITHOUT_DATA_MAX, ReceivedRecords
 from minikafka.client.security.tls_settings import TlsSettings
 from minikafka.controller.quorum import tls_network
 from minikafka.controller.quorum.tls_network import TlsNetwork, TlsPeerStream
+from minikafka.controller.tls_records import WITHOUT_DATA_MAX, ReceivedRecords
 
 
 class OneListener(trio.abc.Listener[trio.abc.Stream]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minikafka.client.security.tls_records import (
+from minikafka.controller.tls_records import (
     DATA_RECORDS_FOR_ANOTHER,
     HELLO_SIZE_BYTES_MAX,
     WITHOUT_DATA_MAX,
