@@ -33,7 +33,7 @@ from minikafka.broker.quotas.connection_rates import ConnectionRates
 from minikafka.broker.replication.replica_parts import ReplicaParts
 from minikafka.broker.security.between_nodes import security_between_brokers
 from minikafka.broker.security.guards import guards_of
-from minikafka.broker.security.tls_listeners import TlsListeners
+from minikafka.broker.security.node_tls import NodeTls
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.broker.telemetry.clients import TelemetryClients
 from minikafka.client.connections.seams import Seams
@@ -67,7 +67,7 @@ class BrokerParts:
         server: The server of the client listeners.
     """
 
-    def __init__(self, config: NodeConfig, system: System, tls: TlsListeners) -> None:
+    def __init__(self, config: NodeConfig, system: System, tls: NodeTls) -> None:
         self.config = config
         self.controller = controller_of(config, system, tls)
         effective = EffectiveSettings(config.static, self.image)
@@ -134,7 +134,7 @@ class BrokerParts:
         self.directory_reports.directories_changed()
 
     def _services(
-        self, system: System, effective: EffectiveSettings, tls: TlsListeners, large_messages: LargeMessages
+        self, system: System, effective: EffectiveSettings, tls: NodeTls, large_messages: LargeMessages
     ) -> Services:
         config, coordinators = self.config, self.coordinators
         # The telemetry APIs are advertised only if a metrics listener shows their data.

@@ -5,7 +5,7 @@ from dataclasses import replace
 from minikafka.broker.node.controller_security import security_of_peers
 from minikafka.broker.node.system import System
 from minikafka.broker.security.between_nodes import load_tls_of_controllers, network_of_controllers
-from minikafka.broker.security.tls_listeners import TlsListeners, with_tls
+from minikafka.broker.security.node_tls import NodeTls, with_tls
 from minikafka.broker.settings.altered_settings import tls_texts
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import check_alone
@@ -24,7 +24,7 @@ from minikafka.storage.disks.disk import Disk
 __all__ = ["controller_of"]
 
 
-def controller_of(config: NodeConfig, system: System, tls: TlsListeners) -> QuorumController:
+def controller_of(config: NodeConfig, system: System, tls: NodeTls) -> QuorumController:
     """The controller of a node, whose certificates `tls` reads and renews. It is not started.
 
     Raises:

@@ -8,7 +8,7 @@ from minikafka.broker.node.controller_factory import controller_of
 from minikafka.broker.node.controller_listener import ControllerListener
 from minikafka.broker.node.start_log import NodeLog
 from minikafka.broker.node.system import System
-from minikafka.broker.security.tls_listeners import tls_of
+from minikafka.broker.security.node_tls import tls_of
 from minikafka.broker.settings.altered_settings import tls_texts, without_effect
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.records import Record

@@ -15,8 +15,8 @@ from minikafka.broker.security.between_nodes import admission_of_nodes, has_sasl
 from minikafka.broker.security.guards import guard_of, token_validator
 from minikafka.broker.security.mechanisms import Credentials
 from minikafka.broker.security.node_guests import NodeGuests, OnlyLogins
+from minikafka.broker.security.node_tls import has_tls
 from minikafka.broker.security.signing_keys import KeyReading
-from minikafka.broker.security.tls_listeners import has_tls
 from minikafka.broker.security.token_keys import TokenKeys
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.seams import Seams

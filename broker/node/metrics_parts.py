@@ -35,7 +35,7 @@ from minikafka.broker.node.system import System
 from minikafka.broker.security.authentication import ListenerAuthentication
 from minikafka.broker.security.authentication_record import AuthenticationRecord
 from minikafka.broker.security.node_guests import NodeGuests
-from minikafka.broker.security.tls_listeners import TlsListeners, has_tls
+from minikafka.broker.security.node_tls import NodeTls, has_tls
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.line_rate import LineRate
 from minikafka.controller.quorum_controller import QuorumController
@@ -48,7 +48,7 @@ log = structlog.get_logger("minikafka.metrics")
 async def serve_metrics(
     config: NodeConfig,
     system: System,
-    tls: TlsListeners,
+    tls: NodeTls,
     collectors: list[Collector],
     why_not_ready: Callable[[], str],
     *,

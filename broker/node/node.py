@@ -22,7 +22,7 @@ from minikafka.broker.node.registration import Registration
 from minikafka.broker.node.start_log import NodeLog
 from minikafka.broker.node.system import System
 from minikafka.broker.partitions.log_housekeeping import repeat
-from minikafka.broker.security.tls_listeners import tls_of, with_tls
+from minikafka.broker.security.node_tls import tls_of, with_tls
 from minikafka.broker.settings.altered_settings import tls_texts, without_effect
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import new_id

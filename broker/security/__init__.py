@@ -1,6 +1,6 @@
 """Authentication of the clients of a listener: who is at the other end of a connection.
 
-A listener of protocol SSL or SASL_SSL has TLS (`TlsListeners`): its connections shake hands in their own tasks
+A listener of protocol SSL or SASL_SSL has TLS (`NodeTls`): its connections shake hands in their own tasks
 (`broker/connections/tls_transport.py`). On SSL listeners the certificate of a client names its principal, mapped by
 `ssl.principal.mapping.rules`; without a certificate the client is `User:ANONYMOUS`.
 
@@ -13,7 +13,7 @@ A connection of a SASL listener has an `Authentication` as its frame handler, wh
 
 A connection of a PLAINTEXT or SSL listener has the dispatcher itself as its handler, so it costs nothing there.
 
-    tls_listeners.py          the TLS of a node, and new certificates while it runs
+    node_tls.py               the TLS of a node, and new certificates while it runs
     tls_listener.py           the TLS of one listener
     certificate_principals.py the principal of a certificate: its name in RFC 2253 order, and the rules for it
     guards.py                 which listeners need a login by SASL, and what theirs is
@@ -21,6 +21,7 @@ A connection of a PLAINTEXT or SSL listener has the dispatcher itself as its han
     authentication_record.py  counts and logs what becomes of authentications
     sasl_session.py           the order of requests, with its table of states; no socket, no clock
     mechanisms.py             the server's side of each mechanism
+    keys_missing.py           what a mechanism raises while keys are derived or read
     token_keys.py             the SCRAM keys of delegation tokens
     signed_tokens.py          validates signed tokens of OAUTHBEARER
     signing_keys.py           their keys, of a file or a provider, read again in time

@@ -15,8 +15,8 @@ from minikafka.broker.connections.long_polls import Parked, Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, LastAnswer
 from minikafka.broker.connections.routes import Route
 from minikafka.broker.security.authentication_record import AuthenticationRecord
+from minikafka.broker.security.keys_missing import KeysMissing
 from minikafka.broker.security.sasl_session import Failed, Mechanism, SaslSession, SessionOver, State
-from minikafka.broker.security.token_keys import KeysMissing
 from minikafka.controller.security.access import Principal
 from minikafka.storage.waits import Begun, begin, in_task
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from minikafka.broker.connections.request_context import Disconnect
-from minikafka.broker.security.tls_listeners import TlsListeners, has_tls
+from minikafka.broker.security.node_tls import NodeTls, has_tls
 from minikafka.broker.settings.listeners import Listener
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.broker.settings.sasl_settings import SASL_PROTOCOLS, login_at_controllers, login_between_brokers
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-def security_between_brokers(config: NodeConfig, tls: TlsListeners) -> ConnectionSecurity:
+def security_between_brokers(config: NodeConfig, tls: NodeTls) -> ConnectionSecurity:
     """What a connection to the inter-broker listener of another broker needs; `tls` renews its certificates.
 
     Raises:
@@ -54,7 +54,7 @@ def security_between_brokers(config: NodeConfig, tls: TlsListeners) -> Connectio
     return security
 
 
-def network_of_controllers(config: NodeConfig, inner: Network, tls: TlsListeners) -> Network:
+def network_of_controllers(config: NodeConfig, inner: Network, tls: NodeTls) -> Network:
     """The network of the controller listeners: `inner`, with TLS if they have it, by `load_tls_of_controllers`."""
     listener = config.listeners.of_controllers
     if listener is None or not has_tls(listener):
@@ -65,7 +65,7 @@ def network_of_controllers(config: NodeConfig, inner: Network, tls: TlsListeners
     return TlsNetwork(inner, (lambda: tls.context_of(name)) if config.is_controller else None)
 
 
-def load_tls_of_controllers(config: NodeConfig, network: Network, tls: TlsListeners) -> None:
+def load_tls_of_controllers(config: NodeConfig, network: Network, tls: NodeTls) -> None:
     """Read the certificates of the network of the controller listeners, if it has TLS; `tls` renews them.
 
     Raises:

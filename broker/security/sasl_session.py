@@ -20,8 +20,8 @@ from minikafka.broker.connections.refusals import refusal_of
 from minikafka.broker.connections.request_context import Disconnect
 from minikafka.broker.connections.routes import Route
 from minikafka.broker.coordinator.groups.state.java_order import in_map_order
+from minikafka.broker.security.keys_missing import KeysMissing
 from minikafka.broker.security.mechanisms import Dialogue
-from minikafka.broker.security.token_keys import KeysMissing
 from minikafka.controller.security.access import Principal
 from minikafka.protocol.apis import API_VERSIONS_KEY
 from minikafka.protocol.errors import ErrorCode, IllegalSaslStateError, SaslAuthenticationFailedError

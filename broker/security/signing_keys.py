@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import structlog
 
 from minikafka.broker.security.key_sets import InvalidKeys, Key, check_size, read_keys
-from minikafka.broker.security.token_keys import KeysMissing
+from minikafka.broker.security.keys_missing import KeysMissing
 from minikafka.broker.settings.token_settings import TokenSettings
 from minikafka.protocol.sasl.file_urls import file_of_url
 from minikafka.storage.disks.disk import Disk

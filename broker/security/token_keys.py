@@ -5,30 +5,22 @@ A token's password is its HMAC, which is no record: each node derives the keys i
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 
+from minikafka.broker.security.keys_missing import KeysMissing
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import DelegationTokenRecord
 from minikafka.controller.security.token_secrets import password_of
 from minikafka.protocol.sasl.scram import ITERATIONS_MIN, ScramKeys, ScramMechanism, derive_keys
 from minikafka.storage.steps import Runs
 
-__all__ = ["KEYS_MAX", "KeysMissing", "TokenKeys"]
+__all__ = ["KEYS_MAX", "TokenKeys"]
 
 KEYS_MAX = 10_000
 """The most keys that are kept; the oldest are derived again when they are used."""
 SALT_SIZE_BYTES = 24
-
-
-class KeysMissing(Exception):
-    """The keys for a message are not there yet. The message can be answered after `derive`, which gets them."""
-
-    def __init__(self, derive: Callable[[], Awaitable[None]]) -> None:
-        super().__init__("the keys for a message are not there yet")
-        self.derive = derive
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from support.signed_tokens import ec_entry, key_set, rsa_entry, signed_token
 
 from minikafka.broker.security.key_sets import SIZE_BYTES_MAX, InvalidKeys
+from minikafka.broker.security.keys_missing import KeysMissing
 from minikafka.broker.security.signed_tokens import SignedTokens
 from minikafka.broker.security.signing_keys import UNKNOWN_KEY_S, KeyReading, SigningKeys
-from minikafka.broker.security.token_keys import KeysMissing
 from minikafka.broker.settings.token_settings import TokenSettings
 from minikafka.protocol.sasl.unsecured_token import TokenError
 from minikafka.storage.disks.memory_disk import MemoryDisk

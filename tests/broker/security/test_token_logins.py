@@ -21,7 +21,8 @@ from support.sasl_client import (
 )
 
 from minikafka.broker.security import token_keys
-from minikafka.broker.security.token_keys import KeysMissing, TokenKeys
+from minikafka.broker.security.keys_missing import KeysMissing
+from minikafka.broker.security.token_keys import TokenKeys
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import DelegationTokenRecord, RemoveDelegationToken
 from minikafka.controller.security.access import Principal

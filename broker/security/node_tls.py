@@ -1,4 +1,4 @@
-"""`TlsListeners`: the TLS of all listeners of a node; hands each its new certificates while the node runs.
+"""`NodeTls`: the TLS of all listeners of a node; hands each its new certificates while the node runs.
 
 A changed file alone changes nothing, as in Kafka: setting its location again by IncrementalAlterConfigs reads it.
 """
@@ -25,7 +25,7 @@ from minikafka.storage.disks.disk import Disk
 if TYPE_CHECKING:
     from minikafka.broker.security.tls_listener import TlsListener
 
-__all__ = ["TlsListeners", "has_tls", "tls_of", "with_tls"]
+__all__ = ["NodeTls", "has_tls", "tls_of", "with_tls"]
 
 T = TypeVar("T")
 log = structlog.get_logger("minikafka.server")
@@ -41,14 +41,14 @@ def has_tls(listener: Listener) -> bool:
     return listener.protocol in ("SSL", "SASL_SSL", "HTTPS")
 
 
-def tls_of(config: NodeConfig) -> TlsListeners:
+def tls_of(config: NodeConfig) -> NodeTls:
     """The TLS of a node, without certificates yet."""
     delay_ms = config.number("connection.failed.authentication.delay.ms")
     of_brokers = config.listeners.inter_broker if config.is_broker else ""
-    return TlsListeners(config.node_id, delay_ms, of_brokers, config.static.given)
+    return NodeTls(config.node_id, delay_ms, of_brokers, config.static.given)
 
 
-class TlsListeners:
+class NodeTls:
     """The TLS of a node: of its listeners, and of its connections to the listeners of other nodes.
 
     Args:

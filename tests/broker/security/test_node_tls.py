@@ -13,7 +13,7 @@ import trio
 from structlog.testing import capture_logs
 from support.tls import AUTHORITY, own, write_stores
 
-from minikafka.broker.security.tls_listeners import TlsListeners
+from minikafka.broker.security.node_tls import NodeTls
 from minikafka.broker.settings.listeners import Listener
 from minikafka.client.security.tls_settings import InvalidTlsSetting
 from minikafka.controller.metadata.records import ConfigRecord
@@ -25,19 +25,19 @@ LOCATION = "ssl.keystore.location"
 T = TypeVar("T")
 
 
-def of_node(texts: dict[str, str], used: list[ssl.SSLContext]) -> TlsListeners:
+def of_node(texts: dict[str, str], used: list[ssl.SSLContext]) -> NodeTls:
     """The TLS of node 7, which listens at OURS and connects to OURS and OTHERS."""
-    return begun(TlsListeners(7, 0, "OURS", texts), used)
+    return begun(NodeTls(7, 0, "OURS", texts), used)
 
 
-def begun(tls: TlsListeners, used: list[ssl.SSLContext]) -> TlsListeners:
+def begun(tls: NodeTls, used: list[ssl.SSLContext]) -> NodeTls:
     tls.load((OURS,))
     for listener in (OURS, OTHERS):
         tls.connect_to(listener, used.append)
     return tls
 
 
-def caught_up(tls: TlsListeners, *texts_of_now: dict[str, str]) -> int:
+def caught_up(tls: NodeTls, *texts_of_now: dict[str, str]) -> int:
     """Catch up with settings that change meanwhile; returns how often files were read."""
     answers, calls = iter([*texts_of_now, texts_of_now[-1]]), list[object]()
 
@@ -104,7 +104,7 @@ def changed_store(folder: Path, texts: dict[str, str], name: str = "CN=server") 
 
 def test_a_node_begins_with_the_stores_that_it_had_and_needs_those_of_its_file_no_more(tmp_path: Path) -> None:
     given, used = write_stores(tmp_path), list[ssl.SSLContext]()
-    tls = TlsListeners(7, 0, "OURS", given)
+    tls = NodeTls(7, 0, "OURS", given)
     tls.begin_with(changed_store(tmp_path, given))
     (tmp_path / "CN=server.p12").unlink()
     begun(tls, used)
@@ -115,7 +115,7 @@ def test_stores_that_were_changed_and_do_not_work_give_way_to_those_of_the_file(
     given, used = write_stores(tmp_path), list[ssl.SSLContext]()
     changed = changed_store(tmp_path, given)
     (tmp_path / "changed-CN=server.p12").unlink()
-    tls = TlsListeners(7, 0, "OURS", given)
+    tls = NodeTls(7, 0, "OURS", given)
     tls.begin_with(changed)
     with capture_logs() as lines:
         begun(tls, used)
