@@ -34,7 +34,7 @@ IMPORTS_TRIO = {
     "broker/coordinator/transactions/completion.py",
     "broker/coordinator/transactions/marker_channel.py",
     "broker/coordinator/transactions/marker_log.py",
-    "broker/coordinator/transactions/partition_verifier.py",
+    "broker/coordinator/transactions/transaction_questions.py",
     "broker/coordinator/transactions/transaction_coordinator.py",
     "broker/coordinator/transactions/transaction_parts.py",
     "broker/replication/isr_changes.py",

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from minikafka.broker.apis.services import TransactionService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
-from minikafka.broker.coordinator.transactions.partition_verifier import UNKNOWN_PRODUCER, ClientSupport, Results
+from minikafka.broker.coordinator.transactions.transaction_questions import UNKNOWN_PRODUCER, ClientSupport, Results
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.verification import Verification
 from minikafka.protocol.errors import (
@@ -86,7 +86,7 @@ async def verify(
     if verified.tokens:
         (producer,) = producers
         support = _support(context.version)
-        results = await context.services.transactions.partition_verifier.verify(
+        results = await context.services.transactions.transaction_questions.verify(
             transactional_id, producer, frozenset(verified.tokens), support
         )
         _add_results(verified, results, support)

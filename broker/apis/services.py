@@ -148,7 +148,7 @@ class TransactionService(Protocol):
 
     @property
     def transactions(self) -> TransactionParts:
-        """The transaction coordinator, the verifier of partitions, the markers, and the producer ids."""
+        """The transaction coordinator, the questions to coordinators, the markers, and the producer ids."""
         ...
 
 

@@ -13,7 +13,7 @@ from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC, transactional_commit_error
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
-from minikafka.broker.coordinator.transactions.partition_verifier import UNKNOWN_PRODUCER, ClientSupport
+from minikafka.broker.coordinator.transactions.transaction_questions import UNKNOWN_PRODUCER, ClientSupport
 from minikafka.broker.partitions.verification import Verification
 from minikafka.protocol.acl_codes import AclOperation
 from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownTopicOrPartitionError, error_for
@@ -99,7 +99,7 @@ async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verifica
         support = ClientSupport.TRANSACTION_ABORTABLE
     if context.version >= VERSION_THAT_ADDS:
         support = ClientSupport.ADDS_PARTITIONS
-    results = await context.services.transactions.partition_verifier.verify(
+    results = await context.services.transactions.transaction_questions.verify(
         request.transactional_id,
         ProducerIdentity(request.producer_id, request.producer_epoch),
         frozenset({name}),

@@ -162,10 +162,10 @@ MUTATIONS = (
     ),
     Mutation(
         "two verifications of one transactional id share a request",
-        f"{_PACKAGE}/partition_verifier.py",
+        f"{_PACKAGE}/transaction_questions.py",
         "            key=lambda question: question.transactional_id,\n",
         "",
-        ("tests/broker/coordinator/transactions/test_partition_verifier.py",),
+        ("tests/broker/coordinator/transactions/test_transaction_questions.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(

@@ -7,7 +7,7 @@ applied, and answered once it is committed.
 One transaction: InitProducerId gives the producer its id and an epoch, which fences every earlier producer of the same
 transactional id (`init_producer.py`). Each partition is added before records are appended to it: by the producer
 (AddPartitionsToTxn, AddOffsetsToTxn), or, in version 2, by the first Produce or TxnOffsetCommit; the partition's leader
-asks the coordinator either way (`partition_verifier.py`, `broker/partitions/verification.py`). EndTxn decides the
+asks the coordinator either way (`transaction_questions.py`, `broker/partitions/verification.py`). EndTxn decides the
 outcome (`end_transaction.py`): once that record is committed, the producer has its answer, and the coordinator writes a
 marker to each partition (`completion.py`) and then the final state. A coordinator that loads a decided transaction
 resumes there. A transaction that is open for too long, or whose producer is replaced, is aborted.
@@ -22,7 +22,7 @@ resumes there. A transaction that is open for too long, or whose producer is rep
     completion.py               Completions: markers and the final state of decided transactions
     transaction_admin.py        DescribeTransactions, ListTransactions
     transaction_coordinator.py  TransactionCoordinator: the entry point of the API handlers
-    partition_verifier.py       asks the coordinator, here or on another node, before an append
+    transaction_questions.py    asks the coordinator, here or on another node, before an append
     marker_channel.py           sends markers to the leaders until all have written them
     marker_log.py               writes markers to partitions that this node leads
     broker_requests.py          connections to other brokers, and requests in batches

@@ -10,9 +10,9 @@ from minikafka.broker.coordinator.internal_topic import InternalTopic
 from minikafka.broker.coordinator.transactions.broker_requests import BrokerConnections
 from minikafka.broker.coordinator.transactions.marker_channel import MarkerChannel
 from minikafka.broker.coordinator.transactions.marker_log import MarkerLog
-from minikafka.broker.coordinator.transactions.partition_verifier import PartitionVerifier
 from minikafka.broker.coordinator.transactions.producer_ids import ProducerIds
 from minikafka.broker.coordinator.transactions.transaction_coordinator import Run, TransactionCoordinator
+from minikafka.broker.coordinator.transactions.transaction_questions import TransactionQuestions
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.settings.node_config import NodeConfig
@@ -36,7 +36,7 @@ class TransactionParts:
 
     Attributes:
         coordinator: Coordinates transactional ids.
-        partition_verifier: Asks the coordinators whether a partition belongs to a transaction, before an append.
+        transaction_questions: Asks the coordinators whether a partition belongs to a transaction, before an append.
         marker_log: Writes markers to the partitions of this node.
         producer_ids: Hands out producer ids, which are unique in the cluster.
     """
@@ -53,7 +53,7 @@ class TransactionParts:
     ) -> None:
         image, settings = controller.image, TransactionSettings.of(config.values)
         self._marker_connections = BrokerConnections(config, image, seams, "markers")
-        self._verifier_connections = BrokerConnections(config, image, seams, "verifier")
+        self._question_connections = BrokerConnections(config, image, seams, "verifier")
         self.producer_ids = ProducerIds(controller.allocate_producer_ids)
         self.marker_log = MarkerLog(partitions, groups, seams.now_ms, settings.request_timeout_ms)
         markers = MarkerChannel(config.node_id, image, self.marker_log, self._marker_connections)
@@ -65,11 +65,11 @@ class TransactionParts:
             markers,
             run,
         )
-        self.partition_verifier = PartitionVerifier(
+        self.transaction_questions = TransactionQuestions(
             config.node_id,
             image,
             self.coordinator,
-            self._verifier_connections,
+            self._question_connections,
             settings,
             lambda: bool(effective.node_value(VERIFICATION)),
         )
@@ -78,6 +78,6 @@ class TransactionParts:
         """Run the coordinator and the connections until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._marker_connections.run)
-            await nursery.start(self._verifier_connections.run)
+            await nursery.start(self._question_connections.run)
             await nursery.start(self.coordinator.run)
             task_status.started()

@@ -19,8 +19,8 @@ from minikafka.broker.coordinator.transactions.completion import TRANSACTION_WOR
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.broker.coordinator.transactions.marker_channel import MarkerChannel
 from minikafka.broker.coordinator.transactions.marker_log import Marker, MarkerLog
-from minikafka.broker.coordinator.transactions.partition_verifier import ClientSupport, PartitionVerifier, Results
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC, TransactionCoordinator
+from minikafka.broker.coordinator.transactions.transaction_questions import ClientSupport, Results, TransactionQuestions
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.elements import count_elements
@@ -151,7 +151,7 @@ def test_partitions_are_verified_however_many_are_written_together(sizes: str) -
 
     async def body() -> None:
         async with trio.open_nursery() as nursery:
-            verifier = PartitionVerifier(
+            verifier = TransactionQuestions(
                 node_id=1,
                 image=with_topic(three_brokers(), TOPIC, (2,)),
                 coordinator=cast(TransactionCoordinator, SimpleNamespace(partition_of=lambda key: 0)),

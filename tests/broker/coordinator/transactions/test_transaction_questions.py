@@ -12,8 +12,8 @@ from support.transaction_bench import in_trio
 
 from minikafka.broker.coordinator.transactions.broker_requests import BrokerConnections
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
-from minikafka.broker.coordinator.transactions.partition_verifier import ClientSupport, PartitionVerifier, Results
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC, TransactionCoordinator
+from minikafka.broker.coordinator.transactions.transaction_questions import ClientSupport, Results, TransactionQuestions
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.add_partitions_to_txn import (
@@ -63,7 +63,7 @@ def test_an_id_is_named_once_in_a_request_and_every_partition_is_answered() -> N
     async def body() -> None:
         async with trio.open_nursery() as nursery:
             other = OtherNode(nursery)
-            verifier = PartitionVerifier(
+            verifier = TransactionQuestions(
                 node_id=1,
                 image=with_topic(three_brokers(), TOPIC, (2,)),
                 coordinator=cast(TransactionCoordinator, SimpleNamespace(partition_of=lambda key: 0)),

@@ -1,4 +1,4 @@
-"""`PartitionVerifier`: asks a transaction's coordinator about a partition before its records are appended (KIP-890).
+"""`TransactionQuestions`: asks a transaction's coordinator about a partition before its records are appended (KIP-890).
 
 A producer of version 1 must have added its partitions itself, which is verified. For a producer of version 2 the
 partitions are added. Questions to one coordinator share a request (AddPartitionsToTxn version 4), unless they concern
@@ -55,7 +55,7 @@ class Question(NamedTuple):
     adds: bool
 
 
-class PartitionVerifier:
+class TransactionQuestions:
     """Verifies or adds partitions, whichever node coordinates the transaction.
 
     Args:
