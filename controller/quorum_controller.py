@@ -31,9 +31,11 @@ from minikafka.controller.metadata.cluster_ids import check_metadata_directory, 
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
 from minikafka.controller.metadata.subscribers import Subscriber
+from minikafka.controller.quorum.broker_lease import BrokerLease, contact_answer
 from minikafka.controller.quorum.cluster_identity import ClusterIdentity
 from minikafka.controller.quorum.describe_quorum import QuorumDescriber, description
 from minikafka.controller.quorum.handshake import ConnectionLost
+from minikafka.controller.quorum.lost_connections import LostConnections
 from minikafka.controller.quorum.membership import QuorumMembership
 from minikafka.controller.quorum.metadata_applier import MetadataApplier
 from minikafka.controller.quorum.node_logins import PeerSecurity
@@ -68,8 +70,6 @@ __all__ = ["QuorumController"]
 log = structlog.get_logger("minikafka.controller")
 
 RETRY_S, RETRY_MAX_S = 0.05, 0.5
-RECENTLY_LOST_S = 2.0
-"""Connections that were lost longer ago were not lost because of the end of the last leader."""
 RESPONSE_GRACE_S = 1.0
 """The active controller enforces a request's timeout; its response must still arrive in time."""
 FORWARDED_MAX, INCARNATION_SIZE = 1000, 16
@@ -133,6 +133,8 @@ class QuorumController:
             self._cluster.check(self.image.cluster_id)
         self._cluster.refuse_others(self.stored.first_records())
         self._peers = self._new_peers()
+        session_ms = static.number("broker.session.timeout.ms")
+        self._lease = BrokerLease(self._peers.request, session_ms / 1000, settings.raft.fetch_timeout)
         find_id = partial(known_directory_id, disk, directory)
         voters = self.stored.history.latest
         self.membership = QuorumMembership(static.node_id, settings, self._peers, voters, find_id)
@@ -144,7 +146,7 @@ class QuorumController:
         self._leader_changed = trio.Event()
         self._forwarding: dict[trio.CancelScope, int] = {}
         self._refused_by: set[int] = set()
-        self._lost_connections: dict[int, float] = {}
+        self._lost_connections = LostConnections()
         self._forwarded = ForwardedRequests(self._carry_out, disk, self.authorizer)
         self._nursery: trio.Nursery | None = None
 
@@ -387,24 +389,22 @@ class QuorumController:
             return True
         if leader in (-1, self._static.node_id):
             return False
-        with trio.move_on_after(self._settings.raft.fetch_timeout):
-            try:
-                await self._peers.request(leader, "applied", {"epoch": self.broker_epoch, "offset": self.offset})
-                return True
-            except (Unreachable, ConnectionLost):
-                pass
-        return False
+        return await self._lease.report(leader, {"epoch": self.broker_epoch, "offset": self.offset})
+
+    def has_lease(self) -> bool:
+        """Whether no other broker can have been elected in the place of this one; see `BrokerLease`."""
+        if self._active is None or self._raft is None:
+            return self._lease.holds
+        return self._raft.surely_leads
 
     def _on_request(self, sender: int, kind: str, body: dict[str, Any], reply: Reply) -> None:
         assert self._nursery is not None, "peers run in it"
-        self._lost_connections.pop(sender, None)
+        self._lost_connections.heard(sender)
         if kind == "raft" and self._raft is not None:
             self._raft.request(sender, body, reply)
         elif kind == "applied" and self._active is not None:
-            match body:
-                case {"epoch": int() as epoch, "offset": int() as offset}:
-                    self._active.contact(sender, epoch, offset)
-            reply({})
+            was_live = self._active.contacted(sender, body)
+            reply(contact_answer(confirmed=was_live and self.has_lease()))
         elif kind == "describe" and self._describer is not None and self.leader_id == self._static.node_id:
             reply(self._describer.as_leader().to_map())
         elif kind == "forward" and self._forwarded.unanswered < FORWARDED_MAX:
@@ -473,9 +473,8 @@ class QuorumController:
                 if not self.image.cluster_id:
                     await active.create_cluster(self._cluster.id)
                 await trio.lowlevel.checkpoint()  # the term may have ended already
-                for node_id, lost_at in self._lost_connections.items():
-                    if lost_at > trio.current_time() - RECENTLY_LOST_S:
-                        active.lost_connection(node_id, lost_at)
+                for node_id, lost_at in self._lost_connections.recent():
+                    active.lost_connection(node_id, lost_at)
                 self._active = active
                 self._on_leader_change()
 
@@ -490,11 +489,12 @@ class QuorumController:
         if not self.membership.kraft_version and self.leader_id < 0 and len(self._refused_by) * 2 > len(others):
             raise WrongDirectory(reason)
 
-    def _on_connection_lost(self, node_id: int) -> None:
-        now = trio.current_time()
-        if self._lost_connections.get(node_id, float("-inf")) < now - RECENTLY_LOST_S:
-            self._lost_connections[node_id] = now
+    def _on_connection_lost(self, node_id: int, is_dead: bool) -> None:
+        self._lease.lost(node_id)
+        if not is_dead:
+            return
+        self._lost_connections.lost(node_id)
         if self._raft is not None:
             self._raft.unreachable(node_id)
         if self._active is not None:
-            self._active.lost_connection(node_id, now)
+            self._active.lost_connection(node_id, trio.current_time())

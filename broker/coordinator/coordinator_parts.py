@@ -38,7 +38,8 @@ class CoordinatorParts:
         self._effective = effective
         environment = InternalTopic(image, partitions, seams.now_ms)
         settings = GroupSettings.of(config.values)
-        self.groups = GroupCoordinator(environment, settings, seams.random, image, self._consumer_times)
+        times, has_lease = self._consumer_times, controller.has_lease
+        self.groups = GroupCoordinator(environment, settings, seams.random, image, times, has_lease)
         self.transactions = TransactionParts(config, controller, partitions, self.groups, seams, effective, run)
         transactions_of = self.transactions.coordinator.partition_of
         partition_of = {OFFSETS_TOPIC: self.groups.partition_of, TRANSACTIONS_TOPIC: transactions_of}

@@ -7,7 +7,7 @@ heartbeat counts as contact when it arrives, not when its turn in the queue come
 itself delayed reads waiting heartbeats before it fences. Trio: timers.
 """
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -187,14 +187,27 @@ class ActiveController:
 
     # -- broker sessions -----------------------------------------------------------------------------------------
 
-    def contact(self, node_id: int, epoch: int, applied_offset: int) -> None:
-        """Record that a broker made contact and has applied the metadata log before `applied_offset`."""
+    def contact(self, node_id: int, epoch: int, applied_offset: int) -> bool:
+        """Record that a broker made contact and has applied the metadata log before `applied_offset`.
+
+        Returns whether the broker was live until then. Otherwise it is fenced, or its fencing may have begun.
+        """
         broker = self._image.brokers.get(node_id)
-        if broker is not None and broker.epoch == epoch:
-            before = self.sessions.applied(node_id)
-            self.sessions.contact(node_id, epoch, _now_ms(), applied_offset)
-            if applied_offset > before:
-                self._wake()
+        if broker is None or broker.epoch != epoch:
+            return False
+        before, now_ms = self.sessions.applied(node_id), _now_ms()
+        was_live = not broker.fenced and self.sessions.is_live(node_id, epoch, now_ms)
+        self.sessions.contact(node_id, epoch, now_ms, applied_offset)
+        if applied_offset > before:
+            self._wake()
+        return was_live
+
+    def contacted(self, node_id: int, body: Mapping[str, Any]) -> bool:
+        """Handle a report of contact by another node, as `contact`; a malformed one counts as none."""
+        match body:
+            case {"epoch": int() as epoch, "offset": int() as offset}:
+                return self.contact(node_id, epoch, offset)
+        return False
 
     def lost_connection(self, node_id: int, lost_at: float) -> None:
         """Shorten the session of a node whose connection ended at `lost_at`, in seconds of trio's clock."""

@@ -44,11 +44,13 @@ class PeerConnection:
     Attributes:
         peer: the id of the other node.
         last_frame_at: the time at which the last frame arrived, in seconds of trio's clock.
+        closed_here: whether this node has closed the connection.
     """
 
     def __init__(self, stream: trio.abc.Stream, frames: FrameStream, peer: int, on_request: OnRequest) -> None:
         self.peer = peer
         self.last_frame_at = trio.current_time()
+        self.closed_here = False
         self._stream = stream
         self._frames = frames
         self._on_request = on_request
@@ -79,6 +81,7 @@ class PeerConnection:
 
     def close(self) -> None:
         """Close the connection; `run` returns."""
+        self.closed_here = True
         self._scope.cancel()
 
     async def request(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +124,7 @@ class PeerConnection:
                 self._something_to_send = trio.Event()
                 await self._stream.send_all(data)
         except _CONNECTION_ERRORS:
-            self.close()
+            self._scope.cancel()
 
     async def _read(self) -> str:
         """Handle frames until the end; returns what was wrong with one, else ""."""

@@ -97,7 +97,8 @@ class Peers:
         cluster_id: returns the id of this node's cluster; None if it is unknown yet.
         on_cluster_id: called with the cluster id of another node's handshake while this node has none.
         on_request: handles requests.
-        on_connection_lost: called with the node whose connection ended or could not be opened.
+        on_connection_lost: called with the node whose connection ended or could not be opened, and whether its process
+            is probably dead: it closed the connection, or refused it. A node that does not answer may be alive.
         on_refused: called with the voter that refuses this node, or is refused by it, and the reason.
 
     Attributes:
@@ -119,7 +120,7 @@ class Peers:
         cluster_id: Callable[[], str | None],
         on_cluster_id: Callable[[str], None],
         on_request: OnRequest,
-        on_connection_lost: Callable[[int], None],
+        on_connection_lost: Callable[[int, bool], None],
         on_refused: Callable[[int, str], None] = lambda node_id, reason: None,
     ) -> None:
         self.voters = dict(voters)
@@ -310,7 +311,7 @@ class Peers:
         self._back_off(peer)
         self.addresses.failed(peer, address)
         if isinstance(error, OSError):
-            self._on_connection_lost(peer)
+            self._on_connection_lost(peer, isinstance(error, ConnectionRefusedError))
 
     def _back_off(self, peer: int) -> None:
         backoff_s = min(BACKOFF_S_MAX, self._backoff_s.get(peer, BACKOFF_S_MIN / 2) * 2)
@@ -432,7 +433,7 @@ class Peers:
             self._handshakes.malformed_frame(connection.peer, malformed)
         if among.get(connection.peer) is connection:
             del among[connection.peer]
-            self._on_connection_lost(connection.peer)
+            self._on_connection_lost(connection.peer, not connection.closed_here)
 
     async def _serve_opened(self, connection: PeerConnection, address: Address, session_ms: int) -> None:
         """Serve a connection that this node has opened, and renew its session before it ends."""

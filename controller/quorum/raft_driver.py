@@ -153,6 +153,11 @@ class RaftDriver:
         return self._raft.is_leader
 
     @property
+    def surely_leads(self) -> bool:
+        """Whether this node leads and no other one can have been elected by now; see `Raft.surely_leads`."""
+        return self._raft.surely_leads(trio.current_time())
+
+    @property
     def high_watermark(self) -> int:
         return self._raft.high_watermark
 

@@ -134,6 +134,13 @@ class Raft:
     def is_leader(self) -> bool:
         return isinstance(self._member.state, Leader)
 
+    def surely_leads(self, now: float) -> bool:
+        """Whether this node leads and no other node can have been elected by now: a majority has fetched within the
+        fetch timeout, in which voters do not elect another leader. Raft's lease (Ongaro's thesis, 6.4.1).
+        """
+        state = self._member.state
+        return isinstance(state, Leader) and now < state.resigns_at
+
     @property
     def is_voter(self) -> bool:
         return self._member.is_voter

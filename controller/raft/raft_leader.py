@@ -118,7 +118,8 @@ def _contact(member: Member, leader: Leader, replica: ReplicaKey) -> ReplicaProg
         leader.observers.pop(ReplicaKey(replica.id), None)  # from before its log named the directories
     progress = leader.voters[replica.id] if is_voter else _observer(member, leader, replica)
     progress.contact = progress.fetched_at = member.now
-    _check_quorum(member, leader)
+    if member.now < leader.resigns_at:  # A Fetch that waited while this node was paused does not prove that it leads.
+        _check_quorum(member, leader)
     return progress
 
 

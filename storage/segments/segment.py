@@ -8,6 +8,7 @@ or wrong indexes do no harm.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from struct import Struct
 
 from minikafka.protocol.records.batch import Batch, parse_header
@@ -70,7 +71,10 @@ class Segment:
     def create(
         cls, disk: Disk, directory: str, base_offset: int, config: LogConfig, *, now_ms: int, in_new: bool = False
     ) -> "Segment":
-        """Creates the files of a new active segment; existing files of that name are emptied (skipped for `in_new`)."""
+        """Creates the files of a new active segment; existing files of that name are emptied (skipped for `in_new`).
+
+        Raises OSError, with none of the files left: an empty segment before others would look like damage.
+        """
         segment = cls(disk, directory, base_offset, config)
         if not in_new and disk.exists(segment.transactions.path):
             disk.remove(segment.transactions.path)
@@ -82,6 +86,9 @@ class Segment:
             segment.activate(now_ms=now_ms)
         except OSError:
             segment.close()
+            for path in [path for suffix in SUFFIXES if disk.exists(path := segment.prefix + suffix)]:
+                with suppress(OSError):
+                    disk.remove(path)
             raise
         return segment
 

@@ -30,7 +30,8 @@ def test_a_directory_that_has_just_failed_is_reported_as_failed() -> None:
 
 
 def test_a_process_ends_exactly_at_an_operation_of_its_disk() -> None:
-    story = Story(nodes=3)
+    """Its host loses power, which nobody hears of before its session ends."""
+    story = Story({"broker.session.timeout.ms": "3000"}, nodes=3)
     story.start()
     story.create("t", [1, 2, 3])
     chaos = Chaos(story.cluster, durable=False, tolerates_loss=True)

@@ -158,7 +158,10 @@ class MemoryNode:
         values |= {name: NODE_SETTINGS[name].parse(text) for name, text in given.items()}
         self._values = values
         of_node = GroupSettings.of(values)
-        self.groups = GroupCoordinator(self.logs, of_node, self.random, self.image, self._consumer_times)
+        self.has_lease = True
+        self.groups = GroupCoordinator(
+            self.logs, of_node, self.random, self.image, self._consumer_times, lambda: self.has_lease
+        )
 
     def now_ms(self) -> int:
         return self.logs.now_ms()

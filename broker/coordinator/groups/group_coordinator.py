@@ -90,6 +90,7 @@ class GroupCoordinator:
         random: Source of member ids.
         image: The cluster's topics and brokers.
         consumer_times: Returns the times of a consumer group; by default the times of the node's settings.
+        has_lease: Whether no other node can have been elected as coordinator; see `BrokerLease`.
     """
 
     def __init__(
@@ -99,7 +100,9 @@ class GroupCoordinator:
         random: Random,
         image: Image,
         consumer_times: Callable[[str], ConsumerGroupTimes] | None = None,
+        has_lease: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._has_lease = has_lease
         self._environment = environment
         self._settings = settings
         self._image = image
@@ -267,7 +270,13 @@ class GroupCoordinator:
         )
 
     async def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-        """OffsetFetch: requested topics have name and id. In a fetch of all topics, deleted topics have the nil id."""
+        """OffsetFetch: requested topics have name and id. In a fetch of all topics, deleted topics have the nil id.
+
+        Without a lease the offsets may be out of date. A program that reads them to repeat a transaction would process
+        records twice, so that a node which was paused refuses until it has been in contact with the controller.
+        """
+        if require_stable and not self._has_lease():
+            return _fetch_error(request.group_id, ErrorCode.NOT_COORDINATOR)
         found: OffsetFetchResponseGroup | AllOffsets = await self._submit(
             request.group_id,
             lambda builder, ticket: fetch_offsets(builder, request, ticket, require_stable=require_stable),

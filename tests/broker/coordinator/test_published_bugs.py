@@ -218,6 +218,23 @@ async def offset_at(node: MemoryNode) -> int:
     return reply.topics[0].partitions[0].committed_offset
 
 
+# -- a coordinator that may have been replaced ------------------------------------------------------------------------
+
+
+def test_without_a_lease_stable_offsets_are_not_answered() -> None:
+    """Those who read them repeat transactions from there: offsets that are out of date would be processed twice."""
+
+    async def body(node: MemoryNode) -> tuple[int, ...]:
+        node.has_lease = False
+        request = OffsetFetchRequestGroup(
+            group_id=GROUP, topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+        )
+        replies = [await node.groups.fetch(request, require_stable=stable) for stable in (True, False)]
+        return tuple(reply.error_code for reply in replies)
+
+    assert run_with_node(body) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NONE)
+
+
 # -- OffsetFetch for an unknown group, commits during a rebalance --------------------------------------------------
 
 

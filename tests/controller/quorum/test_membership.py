@@ -32,7 +32,7 @@ def peers_of(network: MemoryNetwork, node_id: int, where: Address) -> Peers:
         cluster_id=lambda: "a",
         on_cluster_id=lambda cluster_id: None,
         on_request=lambda sender, kind, body, reply: reply(body),
-        on_connection_lost=lambda node_id: None,
+        on_connection_lost=lambda node_id, is_dead: None,
     )
 
 

@@ -81,7 +81,7 @@ class Node:
             cluster_id=lambda: "a",
             on_cluster_id=lambda cluster_id: None,
             on_request=self._on_request,
-            on_connection_lost=self.lost.append,
+            on_connection_lost=lambda node_id, is_dead: self.lost.append(node_id),
             on_refused=lambda node, reason: self.refused.append(reason),
         )
         self.peers.security = replace(security, admission=self._admission)

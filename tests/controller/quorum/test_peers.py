@@ -29,7 +29,7 @@ class Node:
 
     def __init__(self, network: MemoryNetwork, node_id: int, cluster_id: str | None = None) -> None:
         self.cluster_id = cluster_id
-        self.lost: list[int] = []
+        self.lost: list[tuple[int, bool]] = []
         self.refused: list[str] = []
         self._network = network.of(node_id)
         self.peers = Peers(
@@ -39,9 +39,12 @@ class Node:
             cluster_id=lambda: self.cluster_id,
             on_cluster_id=self._learn,
             on_request=self._on_request,
-            on_connection_lost=self.lost.append,
+            on_connection_lost=self._lost,
             on_refused=lambda node, reason: self.refused.append(reason),
         )
+
+    def _lost(self, node_id: int, is_dead: bool) -> None:
+        self.lost.append((node_id, is_dead))
 
     def _learn(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
@@ -91,7 +94,7 @@ def test_a_node_is_unreachable_until_it_starts() -> None:
             with pytest.raises(Unreachable):
                 await one.peers.request(2, "double", {"number": 1})
             await trio.sleep(0.05)
-        assert 2 in one.lost
+        assert (2, True) in one.lost
         await nursery.start(two.run)
         await trio.sleep(0.25)
         assert await one.peers.request(2, "double", {"number": 1}) == {"number": 2}
@@ -133,7 +136,20 @@ def test_a_lost_connection_is_reported_and_fails_pending_requests() -> None:
         life.cancel()
         await failed.wait()
         await trio.sleep(0.01)
-        assert one.lost == [2]
+        assert one.lost == [(2, True)]
+
+    with_nodes(scenario, None, None)
+
+
+def test_a_node_that_only_does_not_answer_is_not_taken_for_dead() -> None:
+    """The connection is closed here, so that a new one may reach the node again."""
+
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        await nursery.start(two.run)
+        with trio.move_on_after(1):
+            await one.peers.request(2, "silence", {})
+        await trio.sleep(0.01)
+        assert (one.lost, two.lost) == ([(2, False)], [(1, True)])
 
     with_nodes(scenario, None, None)
 

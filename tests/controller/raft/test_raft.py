@@ -241,3 +241,15 @@ def test_an_observer_that_names_its_directory_is_the_one_that_did_not() -> None:
     raft.request(0.1, 2, Fetch(1, 2, 0, 0, 0, 0, 100), "token")
     raft.request(0.2, 2, Fetch(1, 2, 0, 0, 0, 0, 100, b"a" * 16), "token")
     assert [(one.id, one.directory_id) for one in raft.replicas() if not one.is_voter] == [(2, b"a" * 16)]
+
+
+def test_a_leader_leads_for_certain_for_a_fetch_timeout_after_a_majority_has_fetched() -> None:
+    """A Fetch that arrives later, from before a pause of this node, does not prolong that: it resigns."""
+    raft = a_leader()
+    timeout = raft_settings().fetch_timeout
+    assert not a_node().surely_leads(0.2)
+    raft.request(0.3, 2, fetch(2, 0, wait=0), "token")
+    assert raft.surely_leads(0.3 + timeout - 0.001)
+    assert not raft.surely_leads(0.3 + timeout)
+    raft.request(0.3 + timeout, 3, fetch(3, 0, wait=0), "token")
+    assert not raft.is_leader
