@@ -133,8 +133,8 @@ class QuorumController:
             self._cluster.check(self.image.cluster_id)
         self._cluster.refuse_others(self.stored.first_records())
         self._peers = self._new_peers()
-        session_ms = static.number("broker.session.timeout.ms")
-        self._lease = BrokerLease(self._peers.request, session_ms / 1000, settings.raft.fetch_timeout)
+        session_s = static.number("broker.session.timeout.ms") / 1000
+        self._lost = LostConnections(BrokerLease(self._peers.request, session_s, settings.raft.fetch_timeout))
         find_id = partial(known_directory_id, disk, directory)
         voters = self.stored.history.latest
         self.membership = QuorumMembership(static.node_id, settings, self._peers, voters, find_id)
@@ -146,7 +146,6 @@ class QuorumController:
         self._leader_changed = trio.Event()
         self._forwarding: dict[trio.CancelScope, int] = {}
         self._refused_by: set[int] = set()
-        self._lost_connections = LostConnections()
         self._forwarded = ForwardedRequests(self._carry_out, disk, self.authorizer)
         self._nursery: trio.Nursery | None = None
 
@@ -389,17 +388,17 @@ class QuorumController:
             return True
         if leader in (-1, self._static.node_id):
             return False
-        return await self._lease.report(leader, {"epoch": self.broker_epoch, "offset": self.offset})
+        return await self._lost.lease.report(leader, {"epoch": self.broker_epoch, "offset": self.offset})
 
     def has_lease(self) -> bool:
         """Whether no other broker can have been elected in the place of this one; see `BrokerLease`."""
         if self._active is None or self._raft is None:
-            return self._lease.holds
+            return self._lost.lease.holds
         return self._raft.surely_leads
 
     def _on_request(self, sender: int, kind: str, body: dict[str, Any], reply: Reply) -> None:
         assert self._nursery is not None, "peers run in it"
-        self._lost_connections.heard(sender)
+        self._lost.heard(sender)
         if kind == "raft" and self._raft is not None:
             self._raft.request(sender, body, reply)
         elif kind == "applied" and self._active is not None:
@@ -473,7 +472,7 @@ class QuorumController:
                 if not self.image.cluster_id:
                     await active.create_cluster(self._cluster.id)
                 await trio.lowlevel.checkpoint()  # the term may have ended already
-                for node_id, lost_at in self._lost_connections.recent():
+                for node_id, lost_at in self._lost.recent(trio.current_time()):
                     active.lost_connection(node_id, lost_at)
                 self._active = active
                 self._on_leader_change()
@@ -490,11 +489,10 @@ class QuorumController:
             raise WrongDirectory(reason)
 
     def _on_connection_lost(self, node_id: int, is_dead: bool) -> None:
-        self._lease.lost(node_id)
+        self._lost.lost(node_id, now := trio.current_time(), is_dead=is_dead)
         if not is_dead:
             return
-        self._lost_connections.lost(node_id)
         if self._raft is not None:
             self._raft.unreachable(node_id)
         if self._active is not None:
-            self._active.lost_connection(node_id, trio.current_time())
+            self._active.lost_connection(node_id, now)

@@ -75,6 +75,7 @@ IMPORTS_TRIO = {
     "controller/quorum/metadata_applier.py",
     "controller/quorum_controller.py",
     "controller/active/request_queue.py",
+    "controller/quorum/broker_lease.py",
     "controller/quorum/handshake.py",
     "controller/quorum/handshake_log.py",
     "controller/quorum/peer_connection.py",

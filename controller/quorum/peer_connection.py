@@ -44,13 +44,11 @@ class PeerConnection:
     Attributes:
         peer: the id of the other node.
         last_frame_at: the time at which the last frame arrived, in seconds of trio's clock.
-        closed_here: whether this node has closed the connection.
     """
 
     def __init__(self, stream: trio.abc.Stream, frames: FrameStream, peer: int, on_request: OnRequest) -> None:
         self.peer = peer
         self.last_frame_at = trio.current_time()
-        self.closed_here = False
         self._stream = stream
         self._frames = frames
         self._on_request = on_request
@@ -68,7 +66,7 @@ class PeerConnection:
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._write)
+                    nursery.start_soon(self._write, nursery.cancel_scope)
                     malformed = await self._read()
                     nursery.cancel_scope.cancel()
         finally:
@@ -79,9 +77,13 @@ class PeerConnection:
                 await trio.aclose_forcefully(self._stream)
         return malformed
 
+    @property
+    def closed_here(self) -> bool:
+        """Whether this node has closed the connection, by `close`."""
+        return self._scope.cancel_called
+
     def close(self) -> None:
         """Close the connection; `run` returns."""
-        self.closed_here = True
         self._scope.cancel()
 
     async def request(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +116,7 @@ class PeerConnection:
             log.warning("peer disconnected", reason="send buffer full", node=self.peer, unsent_bytes=self._unsent_size)
             self.close()
 
-    async def _write(self) -> None:
+    async def _write(self, scope: trio.CancelScope) -> None:
         try:
             while True:
                 await self._something_to_send.wait()
@@ -124,7 +126,7 @@ class PeerConnection:
                 self._something_to_send = trio.Event()
                 await self._stream.send_all(data)
         except _CONNECTION_ERRORS:
-            self._scope.cancel()
+            scope.cancel()
 
     async def _read(self) -> str:
         """Handle frames until the end; returns what was wrong with one, else ""."""

@@ -1,5 +1,9 @@
-"""Renames files that are to be removed later, so that readers which hold the files can go on reading."""
+"""Renames files that are to be removed later, so that readers which hold the files can go on reading; removes files of a
+segment that could not be created.
+"""
 
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import count
 
 from minikafka.storage.disks.disk import Disk
@@ -18,3 +22,11 @@ def rename_deleted(disk: Disk, path: str) -> str:
         new_path = f"{path}.{number}{DELETED}"
     disk.rename(path, new_path)
     return new_path
+
+
+def remove_left(disk: Disk, paths: Iterable[str]) -> None:
+    """Removes files of a segment that could not be created, as far as they exist and can be removed."""
+    for path in paths:
+        with suppress(OSError):
+            if disk.exists(path):
+                disk.remove(path)

@@ -8,7 +8,6 @@ or wrong indexes do no harm.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from struct import Struct
 
 from minikafka.protocol.records.batch import Batch, parse_header
@@ -16,7 +15,7 @@ from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.disks.disk import Buffer, Disk, File
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.segments.batch_scan import Header, headers
-from minikafka.storage.segments.deleted_files import rename_deleted
+from minikafka.storage.segments.deleted_files import remove_left, rename_deleted
 from minikafka.storage.segments.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, last_entry
 from minikafka.storage.segments.segment_names import SUFFIXES, BatchPosition, CorruptIndex, CorruptSegment, offset_name
 from minikafka.storage.segments.transaction_index import TransactionIndex
@@ -86,9 +85,7 @@ class Segment:
             segment.activate(now_ms=now_ms)
         except OSError:
             segment.close()
-            for path in [path for suffix in SUFFIXES if disk.exists(path := segment.prefix + suffix)]:
-                with suppress(OSError):
-                    disk.remove(path)
+            remove_left(disk, [segment.prefix + suffix for suffix in SUFFIXES])
             raise
         return segment
 

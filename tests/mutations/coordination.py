@@ -81,8 +81,8 @@ MUTATIONS = (
     Mutation(
         "a segment that cannot be created leaves its files",
         "storage/segments/segment.py",
-        "                    disk.remove(path)\n            raise\n",
-        "                    disk.exists(path)\n            raise\n",
+        "            remove_left(disk, [segment.prefix + suffix for suffix in SUFFIXES])\n",
+        "",
         ("tests/storage/segments/test_segment.py",),
     ),
     Mutation(
