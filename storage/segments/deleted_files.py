@@ -1,5 +1,5 @@
-"""Renames files that are to be removed later, so that readers which hold the files can go on reading; removes files of a
-segment that could not be created.
+"""Renames files that are to be removed later, so that readers that hold them can go on reading; removes what is left of
+a segment that could not be created.
 """
 
 from collections.abc import Iterable
