@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def _reason(error: OSError, path: str, option: str) -> str:
     if not at.is_dir():
         return f"{at} is a file; move it away, or set another {option}"
     if error.errno in _REFUSED:
-        return f"{user()} may not write to {_refused_part(error, at)}, or set another {option}"
+        return f"{user()} may not write to {_refused_part(error, path, at)}, or set another {option}"
     if error.errno == errno.EROFS:
         return f"the file system of {at} is read-only; mount it for writing, or set another {option}"
     if why := why_full(error, path):
@@ -94,15 +95,23 @@ def _reason(error: OSError, path: str, option: str) -> str:
     return f"{error.strerror}{where}"
 
 
-def _refused_part(error: OSError, at: Path) -> str:
+def _refused_part(error: OSError, path: str, at: Path) -> str:
     """The file or directory that the node may not write to, and what the user can do about it.
 
-    It is the file that the error names, if that file exists, otherwise the directory `at`.
+    It is the file that the error names, if that file exists, otherwise the directory `at`. If the data directory `path`
+    belongs to the same owner, all of it has to change hands.
     """
     named = Path(str(error.filename or at))
     part = named if os.path.lexists(named) else at
-    owner = part.lstat().st_uid
+    owner = _owner(part)
+    whole = part.is_relative_to(path) and _owner(Path(path)) == owner
     return (
-        f"{part}, which belongs to {user(owner)}: change its owner (`chown -R {os.geteuid()} {part}`), "
+        f"{part}, which belongs to {user(owner)}: change its owner "
+        f"(`chown -R {os.geteuid()} {shlex.quote(path if whole else str(part))}`), "
         f"run the node as its owner (in a container `--user {owner}`)"
     )
+
+
+def _owner(path: Path) -> int:
+    """The id of the user to whom a file or directory belongs."""
+    return path.lstat().st_uid

@@ -61,7 +61,7 @@ async def quorum_if_it_answers(admin: Admin) -> tuple[QuorumDescription | None, 
             return await admin.describe_quorum(), ""
         except KafkaError as error:
             why = str(error)
-    return None, f"The controller quorum is not known: {why}."
+    return None, f"The controller quorum is not known: {why.removesuffix('.')}."
 
 
 def broker_details(

@@ -99,16 +99,20 @@ async def all_checks(admin: Admin, timeout_s: float) -> list[Check]:
     settings = await admin.describe_topic_configs([one.name for one in topics], keys=[_MIN_ISR]) if topics else {}
     answers = await ask_brokers(admin, cluster, timeout_s)
     live = {node_id for node_id, one in answers.items() if not isinstance(one, str)}
+    offline, under_min, under = partition_checks(topics, min_isrs(settings), live)
     return [
         brokers_check(cluster, answers),
         await controller_check(admin),
         disks_check(answers),
-        *partition_checks(topics, min_isrs(settings), live),
+        offline,
+        Check(under_min.name, [*under_min.problems, *unknown_min_isrs(settings)], under_min.well),
+        under,
     ]
 
 
-Answers = dict[int, "list[LogDirectory] | str"]
-"""By broker that is not fenced: its data directories, or the reason why it does not answer."""
+Answers = dict[int, "list[LogDirectory] | KafkaError | str"]
+"""By broker that is not fenced: its data directories, the error with which it refuses to tell them, or the reason why
+it does not answer."""
 
 
 async def ask_brokers(admin: Admin, cluster: ClusterDescription, timeout_s: float) -> Answers:
@@ -118,12 +122,14 @@ async def ask_brokers(admin: Admin, cluster: ClusterDescription, timeout_s: floa
     answers: Answers = {}
 
     async def ask(node_id: int) -> None:
-        from minikafka.protocol.errors import KafkaError
+        from minikafka.protocol.errors import ClusterAuthorizationFailedError, KafkaError
 
         answers[node_id] = f"broker {node_id} does not answer within {timeout_s:g} s"
         with anyio.move_on_after(timeout_s):
             try:
                 answers.update(await admin.describe_log_dirs([node_id]))
+            except ClusterAuthorizationFailedError as error:
+                answers[node_id] = error
             except KafkaError as error:
                 answers[node_id] = f"broker {node_id}: {error}"
 
@@ -143,11 +149,15 @@ def brokers_check(cluster: ClusterDescription, answers: Answers) -> Check:
 
 
 def disks_check(answers: Answers) -> Check:
-    """Check that all data directories work, and have room."""
+    """Check that all data directories work, and have room. One that is not known is a problem."""
     from minikafka.cli.commands.log_dirs import is_full, size_text
 
-    found = [(node_id, one) for node_id, some in sorted(answers.items()) if not isinstance(some, str) for one in some]
-    problems = []
+    found = [(node_id, one) for node_id, some in sorted(answers.items()) if isinstance(some, list) for one in some]
+    problems = [
+        f"those of broker {node_id} are not known: {some} (it needs DESCRIBE on the cluster)"
+        for node_id, some in sorted(answers.items())
+        if isinstance(some, Exception)
+    ]
     for node_id, one in found:
         where = f"{one.path} of broker {node_id}"
         if one.error is not None:
@@ -160,10 +170,12 @@ def disks_check(answers: Answers) -> Check:
 
 async def controller_check(admin: Admin) -> Check:
     """Check that the controller quorum has a leader."""
-    from minikafka.protocol.errors import KafkaError
+    from minikafka.protocol.errors import ClusterAuthorizationFailedError, KafkaError
 
     try:
         quorum = await admin.describe_quorum()
+    except ClusterAuthorizationFailedError as error:
+        return Check("controller", [f"the quorum is not known: {error} (it needs DESCRIBE on the cluster)"])
     except KafkaError as error:
         return Check("controller", [f"the controllers do not answer: {error}"])
     if quorum.leader_id < 0:
@@ -171,8 +183,13 @@ async def controller_check(admin: Admin) -> Check:
     return Check("controller", [], f"node {quorum.leader_id} leads a quorum of {len(quorum.voters)}")
 
 
-def min_isrs(settings: Mapping[str, Mapping[str, ConfigEntry] | KafkaError]) -> dict[str, int]:
-    """`min.insync.replicas` by topic; topics that were deleted meanwhile have none."""
+Settings = Mapping[str, "Mapping[str, ConfigEntry] | KafkaError"]
+"""By topic: its settings, or why they are not known."""
+
+
+def min_isrs(settings: Settings) -> dict[str, int]:
+    """`min.insync.replicas` by topic; topics that were deleted meanwhile, and those that may not be described, have
+    none."""
     return {
         name: int(found[_MIN_ISR].value or 1)
         for name, found in settings.items()
@@ -180,20 +197,31 @@ def min_isrs(settings: Mapping[str, Mapping[str, ConfigEntry] | KafkaError]) -> 
     }
 
 
+def unknown_min_isrs(settings: Settings) -> list[str]:
+    """The topics whose `min.insync.replicas` the user may not know, as problems."""
+    from minikafka.protocol.errors import TopicAuthorizationFailedError
+
+    return [
+        f"{_MIN_ISR} of topic {name} is not known: {one} (it needs DESCRIBE_CONFIGS on the topic)"
+        for name, one in settings.items()
+        if isinstance(one, TopicAuthorizationFailedError)
+    ]
+
+
 def partition_checks(topics: Sequence[Topic], needed: Mapping[str, int], live: Collection[int]) -> list[Check]:
     """Check that all partitions have a leader, the in-sync replicas that producers need, and all replicas in sync.
 
     Args:
         topics: the topics with their partitions.
-        needed: `min.insync.replicas` by topic.
+        needed: `min.insync.replicas` by topic; a topic without it is not checked for it.
         live: the ids of the brokers that answer. The metadata may still name brokers that have gone.
     """
     partitions = [(topic.name, one) for topic in topics for one in topic.partitions]
     offline = [f"{name}-{one.index} {why}" for name, one in partitions if (why := why_offline(one, live))]
     under_min = [
-        f"{shown(name, one, live)}, min.insync.replicas={needed[name]}"
+        f"{shown(name, one, live)}, {_MIN_ISR}={needed[name]}"
         for name, one in partitions
-        if len(in_sync(one, live)) < min(needed.get(name, 1), len(one.replicas))
+        if name in needed and len(in_sync(one, live)) < min(needed[name], len(one.replicas))
     ]
     under = [shown(name, one, live) for name, one in partitions if len(in_sync(one, live)) < len(one.replicas)]
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -143,9 +143,9 @@ def describe(
         chosen = [one for one in found.values() if names or filtered or not one.is_internal]
         if filtered:
             chosen = [some for one in chosen if (some := part_of(one, wanted)).partitions]
-        settings = {one.name: await differing(admin, one.name) for one in chosen}
+        settings, errors = await settings_of(admin, chosen)
         shown = "\n\n".join("\n".join(description(one, settings[one.name])) for one in chosen)
-        errors = [one for name in missing for one in (await no_topic(admin, name, bootstrap_server)).failures]
+        errors += [one for name in missing for one in (await no_topic(admin, name, bootstrap_server)).failures]
         described_ones = [details(one, settings[one.name]) for one in chosen]
         report(described_ones, shown.split("\n") if chosen else [], errors, done=len(chosen), as_json=as_json)
 
@@ -248,6 +248,24 @@ async def described(admin: Admin, names: Sequence[str] | None) -> dict[str, Topi
     return found
 
 
+async def settings_of(
+    admin: Admin, topics: Iterable[Topic]
+) -> tuple[dict[str, list[ConfigEntry] | None], list[object]]:
+    """By topic, the settings that differ from their default, None where the user may not see them; and what to tell of
+    the latter. DESCRIBE on a topic shows its partitions, but not its settings."""
+    from minikafka.protocol.errors import TopicAuthorizationFailedError
+
+    settings: dict[str, list[ConfigEntry] | None] = {}
+    errors: list[object] = []
+    for one in topics:
+        try:
+            settings[one.name] = await differing(admin, one.name)
+        except TopicAuthorizationFailedError as error:
+            settings[one.name] = None
+            errors.append(f"settings of {error} (they need DESCRIBE_CONFIGS on the topic)")
+    return settings, errors
+
+
 async def differing(admin: Admin, name: str) -> list[ConfigEntry]:
     """A topic's settings that differ from their default, sorted by name."""
     settings = await admin.describe_configs("topic", name)
@@ -261,7 +279,7 @@ def part_of(topic: Topic, wanted: Callable[[Partition], bool]) -> Topic:
     return replace(topic, partitions=tuple(filter(wanted, topic.partitions)))
 
 
-def description(topic: Topic, settings: Sequence[ConfigEntry]) -> list[str]:
+def description(topic: Topic, settings: Sequence[ConfigEntry] | None) -> list[str]:
     """A topic as text."""
     from minikafka.protocol.names import uuid_text
 
@@ -296,10 +314,11 @@ def summary(topic: Topic) -> dict[str, Any]:
     }
 
 
-def details(topic: Topic, settings: Sequence[ConfigEntry]) -> dict[str, Any]:
-    """The description of a topic, for JSON."""
+def details(topic: Topic, settings: Sequence[ConfigEntry] | None) -> dict[str, Any]:
+    """The description of a topic, for JSON; null for settings that are not known."""
     partitions = [partition_details(one) for one in topic.partitions]
-    return {**summary(topic), "partitions": partitions, "configs": {one.name: one.value for one in settings}}
+    configs = None if settings is None else {one.name: one.value for one in settings}
+    return {**summary(topic), "partitions": partitions, "configs": configs}
 
 
 def partition_details(partition: Partition) -> dict[str, Any]:

@@ -149,6 +149,19 @@ def test_a_directory_that_may_not_be_written_names_user_and_place(
     assert f"user kafka may not write to {meta}" in why_not_started(error, config(tmp_path))
 
 
+def test_the_owner_of_all_that_another_user_has_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only of the first file at which the start stops: the next start would stop at the next file."""
+    directory = tmp_path / "of an operator"
+    lock = directory / "__cluster_metadata-0" / ".lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    said = why_not_started(PermissionError(errno.EACCES, "Permission denied", str(lock)), config(directory))
+    assert f"(`chown -R {os.geteuid()} '{directory}'`)" in said
+    monkeypatch.setattr(start_errors, "_owner", lambda path: 7 if path == lock else 0)
+    said = why_not_started(PermissionError(errno.EACCES, "Permission denied", str(lock)), config(directory))
+    assert f"(`chown -R {os.geteuid()} '{lock}'`), run the node as its owner (in a container `--user 7`)" in said
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
