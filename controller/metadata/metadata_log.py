@@ -150,8 +150,9 @@ def _damaged(path: str, damage: str, to_delete: str) -> UnreadableRecord:
     """The error for a damaged log, with what to do. `to_delete` names the files to delete to go on without the rest."""
     go_on = f", or delete {to_delete} in it to go on without the records that are missing" if to_delete else ""
     return UnreadableRecord(
-        f"the metadata log in {path} is damaged: {damage}. If the other voters run, move {path} away: this node "
-        f"fetches the log from them. If not, restore a backup{go_on}"
+        f"the metadata log in {path} is damaged: {damage}. If the other voters run, move {path} away, and "
+        f"remove meta.properties of each data directory: this node then fetches the log from them. If not, restore a "
+        f"backup{go_on}"
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from random import Random
 
 import pytest
 
@@ -10,6 +12,7 @@ from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from simulation.story import Story, Tell
 from simulation.world.cluster import Host
+from simulation.world.rot import SEGMENT_MIDDLE
 
 TWO = {"log.dirs": "/data/a,/data/b", "metadata.log.dir": "/metadata", "min.insync.replicas": "2"}
 SYNCED = {**TWO, "log.flush.interval.messages": "1"}
@@ -242,6 +245,28 @@ def test_a_voter_that_lost_its_metadata_joins_again_when_told_to(tell: Tell) -> 
     host.disk.unmount("/metadata")
     for path in host.data_directories:
         host.disk.remove(f"{path}/meta.properties")
+    story.start()
+    story.until_in_sync("t", 1, 2, 3)
+    assert [path.rpartition("/")[2] for path in logs_of(host, "t")] == ["t-0"]
+    assert story.read("t") == RECORDS
+
+
+@pytest.mark.parametrize("settings", [TWO, {"min.insync.replicas": "2"}], ids=["three directories", "one"])
+def test_what_the_refusal_of_a_damaged_metadata_log_tells_to_do_starts_the_node(
+    tell: Tell, settings: Mapping[str, str]
+) -> None:
+    story = with_topic(tell, settings)
+    host = story.hosts[1]
+    stop(story, 1)
+    metadata = "/metadata" if settings is TWO else host.data_directories[0]
+    assert host.disk.rot(metadata, Random(1), kinds=[SEGMENT_MIDDLE], concerns=lambda path: "__cluster" in path)
+    story.cluster.start(host)
+    story.until(lambda: not host.is_running)
+    (moved,) = re.findall(r"If the other voters run, move (\S+) away, and remove meta.properties of each", host.refused)
+    host.disk.remove_tree(moved)
+    for path in {metadata, *host.data_directories}:
+        if host.disk.exists(f"{path}/meta.properties"):
+            host.disk.remove(f"{path}/meta.properties")
     story.start()
     story.until_in_sync("t", 1, 2, 3)
     assert [path.rpartition("/")[2] for path in logs_of(host, "t")] == ["t-0"]
