@@ -199,10 +199,11 @@ class LocalCluster:
     def pid(self, node_id: int) -> int:
         """The pid of a node, also if it was started by hand; 0 if it does not run."""
         self.chosen(node_id)
-        process = self._processes.get(node_id)
-        if process is not None and process.poll() is None:
+        if (process := self._processes.get(node_id)) is not None and process.poll() is None:
             return process.pid
-        return pid_of_node(self.folder(node_id) / "pid", self.config(node_id), self.data(node_id))
+        if by_hand := pid_of_node(self.folder(node_id) / "pid", self.config(node_id), self.data(node_id)):
+            self._processes.pop(node_id, None)  # How the process before this one ended says nothing of this one.
+        return by_hand
 
     def chosen(self, *node_ids: int) -> list[int]:
         """The given node ids, or all. Raises ValueError for a node that the cluster does not have."""
@@ -216,8 +217,8 @@ class LocalCluster:
         return self.pid(node_id) > 0
 
     def exit_code(self, node_id: int) -> int | None:
-        """Exit code of the process started by this object (-N for signal N); None while it runs or if there is none."""
-        self.chosen(node_id)
+        """Exit code of the last process (-N for signal N); None while it runs, or if this object did not start it."""
+        self.pid(node_id)
         process = self._processes.get(node_id)
         return None if process is None else process.poll()
 

@@ -55,6 +55,17 @@ def test_a_node_keeps_its_data_when_killed_paused_and_restarted(one: LocalCluste
     assert {path.name for path in one.folder(1).iterdir()} == {"server.properties", "server.log", "data"}
 
 
+def test_the_exit_code_of_a_process_is_not_that_of_the_one_before(one: LocalCluster) -> None:
+    """As told by `minikafka cluster` of a node that was killed, started by `cluster restart`, and stopped by it."""
+    one.kill(1)
+    assert one.exit_code(1) == -signal.SIGKILL
+    by_hand = LocalCluster(one.directory)
+    by_hand.start(1)
+    assert (one.running(1), one.exit_code(1)) == (True, None)
+    by_hand.stop(1)
+    assert (one.running(1), one.exit_code(1)) == (False, None)
+
+
 @pytest.mark.parametrize("started", [True, False])
 @pytest.mark.parametrize("how", [shutil.move, shutil.copytree])
 def test_a_cluster_that_was_moved_or_copied_uses_its_own_data(
