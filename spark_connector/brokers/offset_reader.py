@@ -16,6 +16,7 @@ from minikafka.protocol.errors import (
     LeaderNotAvailableError,
     NetworkError,
     RequestTimedOutError,
+    UnknownTopicOrPartitionError,
     error_for,
 )
 from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -33,6 +34,7 @@ from minikafka.protocol.messages.offset_commit import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.brokers import sockets
+from minikafka.spark_connector.brokers.refusals import refusal
 from minikafka.spark_connector.brokers.waiting import waiting
 from minikafka.spark_connector.options.offsets import EARLIEST, LATEST
 from minikafka.spark_connector.options.source_options import KafkaOptions
@@ -49,6 +51,17 @@ _OFFSET_COMMIT_VERSION_MAX = 9
 _COORDINATOR_KEYS_VERSION = 4
 _COORDINATORS_MAX = 1000
 _READERS: dict[tuple[int, KafkaOptions], OffsetReader] = {}
+
+
+class PartitionGone(UnknownTopicOrPartitionError):
+    """New metadata do not have a partition whose offset is looked up: it was deleted, or the broker is behind.
+
+    The caller decides how often to ask again (`fetchOffset.numRetries`).
+    """
+
+    @property
+    def retriable(self) -> bool:
+        return False
 
 
 def offset_reader_for(options: KafkaOptions) -> OffsetReader:
@@ -194,13 +207,14 @@ class OffsetReader:
         self.retry(attempt, "fetching metadata")
 
     def list_offsets(
-        self, requested: Mapping[TopicPartition, int], *, read_committed: bool = True
+        self, requested: Mapping[TopicPartition, int], *, read_committed: bool = True, wait_for_gone: bool = True
     ) -> dict[TopicPartition, int]:
         """Returns the first offset of each partition at or after a timestamp in ms, -1 if there is none.
 
         EARLIEST is the log start offset; LATEST the last stable offset, or without `read_committed` the high watermark.
 
-        Raises the leader's error if it is not retriable, otherwise RequestTimedOutError.
+        Raises the leader's error if it is not retriable, otherwise RequestTimedOutError; without `wait_for_gone`,
+        PartitionGone at the first metadata that lack one of the partitions.
         """
         found: dict[TopicPartition, int] = {}
 
@@ -211,6 +225,9 @@ class OffsetReader:
                     found.update(self._list_at(leader, times, int(read_committed)))
             except KafkaError:
                 self.refresh({tp.topic for tp in requested})
+                gone = next(filter(None, (self.metadata.missing(*tp) for tp in missing)), None)
+                if gone is not None and not wait_for_gone:
+                    raise PartitionGone(gone.message) from None
                 raise
 
         self.retry(attempt, "looking up offsets")
@@ -234,7 +251,7 @@ class OffsetReader:
         for tp, time in requested.items():
             leader = self.metadata.leader(*tp)
             if leader < 0:
-                raise LeaderNotAvailableError(f"{tp} has no leader")
+                raise self.metadata.missing(*tp) or LeaderNotAvailableError(f"{tp} has no leader")
             leaders.setdefault(leader, {})[tp] = time
         return leaders
 
@@ -307,7 +324,8 @@ class OffsetReader:
         response = self.request(request)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
-            raise error_for(found.error_code, found.error_message or "")
+            kind = "group" if key_type == GROUP else "transactional id"
+            raise refusal(found.error_code, f"the coordinator of {kind} {key!r}", found.error_message)
         if found.node_id not in self.metadata.brokers:
             self.refresh([])
         return int(found.node_id)

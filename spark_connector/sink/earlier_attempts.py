@@ -21,12 +21,13 @@ from typing import Any
 
 from minikafka.protocol.counted import counted
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.errors import UnsupportedVersionError, error_for
+from minikafka.protocol.errors import UnsupportedVersionError
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
 from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.brokers.offset_reader import GROUP, OffsetReader
+from minikafka.spark_connector.brokers.refusals import refusal
 from minikafka.spark_connector.sink.replay_check import Content, Marker, NotRepeated
 from minikafka.spark_connector.sink.task_transaction import ENDING, OFFSET_FETCH_VERSION_MAX, Transaction, newest_marker
 
@@ -292,4 +293,4 @@ def _coordinators(brokers: OffsetReader, groups: list[str]) -> dict[int, list[st
 
 def _check(error_code: int, action: str) -> None:
     if error_code:
-        raise error_for(error_code, f"{action}: {error_for(error_code)}")
+        raise refusal(error_code, action)

@@ -25,6 +25,7 @@ from minikafka.protocol.messages.txn_offset_commit import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.brokers.offset_reader import GROUP, TRANSACTION, OffsetReader
+from minikafka.spark_connector.brokers.refusals import refusal
 from minikafka.spark_connector.sink.replay_check import Marker
 
 _OLD_PROTOCOL = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4, AddOffsetsToTxnRequest: 3}
@@ -215,7 +216,8 @@ class Transaction:
     def _check(self, error_code: int, action: str) -> None:
         if error_code:
             self._forget_coordinators()
-            raise error_for(error_code, f"{action} of {self.transactional_id!r}: {error_for(error_code)}")
+            of = "" if self.transactional_id is None else f" of {self.transactional_id!r}"
+            raise refusal(error_code, f"{action}{of}")
 
 
 def newest_marker(topics: Iterable[Any]) -> Marker | None:

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
 from minikafka.spark_connector.brokers import sockets
-from minikafka.spark_connector.brokers.offset_reader import OffsetReader, offset_reader_for
+from minikafka.spark_connector.brokers.offset_reader import OffsetReader, PartitionGone, offset_reader_for
 from minikafka.spark_connector.options.offsets import Offsets, from_json, names, to_json
 from minikafka.spark_connector.options.rate_limits import RateLimiter
 from minikafka.spark_connector.options.source_options import Bound, SourceOptions, check_stream, parse
@@ -198,7 +198,23 @@ class StreamPosition:
         self._detect_recreated_topics(begun)
         if self._available_now is not None:
             return self._pinned_ends(self._available_now, begun)
-        return self._without_moments(ends(self._brokers, self._options, self._partitions), begun)
+        return self._without_moments(self._present_ends(begun), begun)
+
+    def _present_ends(self, begun: Offsets) -> Offsets:
+        """The end offsets of the partitions that exist.
+
+        A topic may have been deleted since the metadata were fetched: then the partitions are found anew, and those
+        that are gone count as deleted. Brokers may disagree on what exists, but not for longer than a request may take.
+        """
+        deadline_s = sockets.now_s() + self._options.kafka.api_timeout_s
+        while True:
+            late = sockets.now_s() >= deadline_s
+            try:
+                return ends(self._brokers, self._options, self._partitions, wait_for_gone=late)
+            except PartitionGone:
+                self._find(begun)
+                self._detect_recreated_topics(begun)
+                sockets.sleep(_IDLE_PAUSE_FIRST_S)
 
     def _pinned_ends(self, pinned: Offsets, begun: Offsets) -> Offsets:
         """The pinned end offsets of the query.

@@ -114,9 +114,16 @@ def _topics(reader: OffsetReader, options: SourceOptions) -> list[Topic]:
     return topics
 
 
-def ends(reader: OffsetReader, options: SourceOptions, partitions: Iterable[TopicPartition]) -> Offsets:
-    """Returns last stable offsets, or high watermarks with read_uncommitted."""
-    return reader.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=options.kafka.read_committed)
+def ends(
+    reader: OffsetReader,
+    options: SourceOptions,
+    partitions: Iterable[TopicPartition],
+    *,
+    wait_for_gone: bool = True,
+) -> Offsets:
+    """Returns last stable offsets, or high watermarks with read_uncommitted; see `OffsetReader.list_offsets`."""
+    wanted, committed = dict.fromkeys(partitions, LATEST), options.kafka.read_committed
+    return reader.list_offsets(wanted, read_committed=committed, wait_for_gone=wait_for_gone)
 
 
 def starts(reader: OffsetReader, partitions: Iterable[TopicPartition]) -> Offsets:

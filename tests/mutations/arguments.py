@@ -1,4 +1,4 @@
-"""Planted bugs in the checks of arguments, and in what keeps one bad record from stopping the others."""
+"""Planted bugs in the checks of arguments, in what keeps one bad record from stopping others, and in refused looks."""
 
 from mutations import TEST_ONLY, Mutation
 
@@ -7,6 +7,20 @@ _BEYOND_MEMORY = ("tests/client/producer/test_beyond_memory.py",)
 _ARGUMENTS = "tests/client/test_arguments.py"
 
 MUTATIONS = (
+    Mutation(
+        "health does not check topics whose settings the user may not see, and does not say so",
+        "cli/commands/health.py",
+        "[*under_min.problems, *unknown_min_isrs(settings)]",
+        "under_min.problems",
+        ("tests/cli/test_refused.py::test_health_names_what_it_may_not_know",),
+    ),
+    Mutation(
+        "a topic is not described to those who may not see its settings",
+        "cli/commands/topics.py",
+        "        except TopicAuthorizationFailedError as error:\n            settings",
+        "        except ZeroDivisionError as error:\n            settings",
+        ("tests/cli/test_refused.py::test_a_topic_is_described_without_the_settings_that_one_may_not_see",),
+    ),
     Mutation(
         "what a serializer returns is taken for the value of the application",
         "client/producer/serialization.py",

@@ -228,20 +228,6 @@ MUTATIONS = (
         ("tests/cli/test_views.py::test_only_replicas_at_brokers_that_answer_count",),
     ),
     Mutation(
-        "health does not check topics whose settings the user may not see, and does not say so",
-        "cli/commands/health.py",
-        "[*under_min.problems, *unknown_min_isrs(settings)]",
-        "under_min.problems",
-        ("tests/cli/test_refused.py::test_health_names_what_it_may_not_know",),
-    ),
-    Mutation(
-        "a topic is not described to those who may not see its settings",
-        "cli/commands/topics.py",
-        "        except TopicAuthorizationFailedError as error:\n            settings",
-        "        except ZeroDivisionError as error:\n            settings",
-        ("tests/cli/test_refused.py::test_a_topic_is_described_without_the_settings_that_one_may_not_see",),
-    ),
-    Mutation(
         "a cluster that cannot start leaves its settings",
         "cli/commands/cluster.py",
         "            nodes.take_back()\n",

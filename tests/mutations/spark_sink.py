@@ -24,6 +24,13 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a stream waits for the offsets of a topic that was deleted since it had the metadata, and then fails",
+        "spark_connector/source/micro_batches.py",
+        "wait_for_gone=late",
+        "wait_for_gone=True",
+        ("tests/spark/test_position.py::test_a_query_goes_on_without_a_topic_that_was_deleted[old]",),
+    ),
+    Mutation(
         "the sink does not look for tasks that no longer exist",
         _DRIVER,
         "        check_other_tasks(brokers, write, tasks, timeout_ms)\n",

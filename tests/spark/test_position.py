@@ -14,10 +14,11 @@ from support.spark_sink import Breaking
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
-from minikafka.protocol.errors import UnknownTopicOrPartitionError
+from minikafka.protocol.errors import RequestTimedOutError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector.brokers import sockets
-from minikafka.spark_connector.brokers.offset_reader import offset_reader_for
+from minikafka.spark_connector.brokers.offset_reader import PartitionGone, offset_reader_for
+from minikafka.spark_connector.options.offsets import LATEST
 from minikafka.spark_connector.options.source_options import parse
 from minikafka.spark_connector.source import micro_batches
 from minikafka.spark_connector.source.data_loss import DataLoss
@@ -194,7 +195,7 @@ def test_an_end_that_goes_back_for_a_moment_is_none_after_a_recreated_topic_eith
         found += values(given, position.ranges(end, after))
         end = after
         with monkeypatch.context() as moment:
-            moment.setattr(micro_batches, "ends", lambda *args: {tp: at - 2 for tp, at in real(*args).items()})
+            moment.setattr(micro_batches, "ends", lambda *a, **kw: {tp: at - 2 for tp, at in real(*a, **kw).items()})
             assert position.next(end, everything=False) == end, "it waits"
         assert position.next(end, everything=False) == end
     assert len(found) == 12
@@ -268,7 +269,7 @@ def test_an_end_offset_that_goes_back_for_a_moment_is_no_data_loss(
     real, now_s = micro_batches.ends, [sockets.now_s()]
     first = TopicPartition("moment", 0)
     monkeypatch.setattr(sockets, "now_s", lambda: now_s[0])
-    monkeypatch.setattr(micro_batches, "ends", lambda *args: {**real(*args), first: 2})
+    monkeypatch.setattr(micro_batches, "ends", lambda *args, **more: {**real(*args, **more), first: 2})
     send(node, "moment", 3, 1)
     later = {"moment": {"0": 5, "1": 8}}
     for _ in range(3):
@@ -280,7 +281,7 @@ def test_an_end_offset_that_goes_back_for_a_moment_is_no_data_loss(
     monkeypatch.setattr(micro_batches, "ends", real)
     assert position.next(later, everything=False) == later
     now_s[0] += 19
-    monkeypatch.setattr(micro_batches, "ends", lambda *args: {**real(*args), first: 2})
+    monkeypatch.setattr(micro_batches, "ends", lambda *args, **more: {**real(*args, **more), first: 2})
     assert position.next(later, everything=False) == later, "the time begins anew"
     now_s[0] += 60
     with pytest.raises(DataLoss, match="moment-0 offset was changed from 5 to 2"):
@@ -365,10 +366,15 @@ def test_partitions_that_are_added_between_a_failed_batch_and_its_restart(node: 
     assert end == {name: {"0": 3, "1": 0, "2": 2}}
 
 
-def test_a_deleted_topic_is_data_loss(node: NodeProcess) -> None:
+AGES = [{"partition.metadata.cache.ttl.ms": one, "kafka.default.api.timeout.ms": "2000"} for one in ("0", "3600000")]
+"""The metadata are fetched before each look, or are older than the deletion of a topic."""
+
+
+@pytest.mark.parametrize("age", AGES, ids=["new", "old"])
+def test_a_deleted_topic_is_data_loss(node: NodeProcess, age: dict[str, str]) -> None:
     create(node.bootstrap, {"gone": 1})
     send(node, "gone", 5)
-    position = StreamPosition(parse(options_for(node, "gone")))
+    position = StreamPosition(parse(options_for(node, "gone", **age)))
     begun = position.initial()
     delete(node.bootstrap, "gone")
     end = position.next(begun, everything=False)
@@ -376,6 +382,32 @@ def test_a_deleted_topic_is_data_loss(node: NodeProcess) -> None:
         position.ranges(begun, end)
     with pytest.raises(UnknownTopicOrPartitionError, match="topic 'gone' does not exist"):
         StreamPosition(parse(options_for(node, "gone"))).initial()
+
+
+@pytest.mark.parametrize("age", AGES, ids=["new", "old"])
+def test_a_query_goes_on_without_a_topic_that_was_deleted(node: NodeProcess, age: dict[str, str]) -> None:
+    create(node.bootstrap, {"gone-too": 1, "stays": 1})
+    send(node, "gone-too", 5)
+    given = options_for(node, "gone-too,stays", failOnDataLoss="false", **age)
+    position = StreamPosition(parse(given))
+    begun = position.next(position.initial(), everything=False)
+    delete(node.bootstrap, "gone-too")
+    send(node, "stays", 3)
+    end = position.next(begun, everything=False)
+    assert end == {"stays": {"0": 3}}
+    delete(node.bootstrap, "stays")
+
+
+def test_a_lookup_of_a_topic_that_was_deleted_says_so(node: NodeProcess) -> None:
+    create(node.bootstrap, {"deleted": 1})
+    options = parse(options_for(node, "deleted", **{"kafka.default.api.timeout.ms": "500"}))
+    reader, tp = offset_reader_for(options.kafka), TopicPartition("deleted", 0)
+    assert reader.list_offsets({tp: LATEST}) == {tp: 0}
+    delete(node.bootstrap, "deleted")
+    with pytest.raises(RequestTimedOutError, match=r"^looking up offsets .*: topic 'deleted' does not exist"):
+        reader.list_offsets({tp: LATEST})
+    with pytest.raises(PartitionGone, match=r"^topic 'deleted' does not exist"):
+        reader.list_offsets({tp: LATEST}, wait_for_gone=False)
 
 
 def test_deleted_records_are_data_loss(node: NodeProcess) -> None:
