@@ -344,4 +344,12 @@ MUTATIONS = (
         ("tests/controller/metadata/test_image.py",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "version 1 of DescribeCluster tells the addresses of the controllers to anybody",
+        "broker/apis/at_controllers.py",
+        "    check_cluster(context, AclOperation.ALTER)\n",
+        "    if context.version != 1:\n        check_cluster(context, AclOperation.ALTER)\n",
+        ("tests/broker/apis/test_at_controllers.py::test_each_version_needs_the_right",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -144,7 +144,7 @@ MUTATIONS = (
         "spark_connector/brokers/sockets.py",
         "        if not self._in_flight and now_s() >= self._renew_at and self._security.login is not None:\n",
         "        if False and self._security.login is not None:\n",
-        ("tests/spark/test_secured_brokers.py::test_a_session_is_renewed_between_requests",),
+        ("tests/spark/test_session_renewal.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(

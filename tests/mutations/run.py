@@ -107,7 +107,7 @@ def verdict(mutation: Mutation) -> tuple[bool, str]:
         failed = [line for line in result.stdout.splitlines() if line.startswith("FAILED")]
         return True, failed[0].removeprefix("FAILED ")[:150] if failed else "a test failed"
     if result.returncode == 0:
-        return False, "all tests passed"
+        return False, f"no test failed: {result.stdout.splitlines()[-1]}"
     return False, f"exit code {result.returncode} of pytest:\n{result.stdout[-2000:]}{result.stderr[-2000:]}"
 
 

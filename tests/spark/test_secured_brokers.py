@@ -32,7 +32,6 @@ from minikafka.protocol.errors import (
     SslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from minikafka.protocol.messages.metadata import MetadataRequest
 from minikafka.spark_connector.brokers import sockets
 from minikafka.spark_connector.brokers.offset_reader import OffsetReader
 from minikafka.spark_connector.options.source_options import KafkaOptions, parse
@@ -125,27 +124,6 @@ def test_errors_name_the_cause_at_the_first_attempt(
         OffsetReader(kafka_options(secured, listener, **given)).refresh(())
     assert SECRET not in repr(refused.value)
     assert len(attempts) == (2 if "speaks plain" in message or "by SASL ." in message else 1)  # the other one asks
-
-
-def test_a_session_is_renewed_between_requests(secured: SecuredNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unsecured token sets the end of its session, even without connections.max.reauth.ms."""
-    reader = OffsetReader(kafka_options(secured, "LOGIN", sasl_jaas_config=jaas_of_oauth()))
-    reader.refresh(())
-    (connection,) = reader._connections.values()
-    assert connection._renew_at < sockets.now_s() + 3_600
-    sent: list[str] = []
-    send = connection.send
-    monkeypatch.setattr(
-        connection, "send", lambda message, **more: (sent.append(type(message).__name__), send(message, **more))
-    )
-    now_s = sockets.now_s()
-    monkeypatch.setattr(sockets, "now_s", lambda: now_s + 3_599)
-    connection.request(MetadataRequest(topics=[]))
-    assert sent == ["MetadataRequest", "SaslHandshakeRequest", "SaslAuthenticateRequest"]
-    sent.clear()
-    connection.request(MetadataRequest(topics=[]))
-    assert sent == ["MetadataRequest"]
-    reader.close()
 
 
 @pytest.mark.spark

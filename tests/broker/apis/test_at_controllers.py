@@ -17,6 +17,7 @@ from minikafka.broker.connections.routes import routes_of
 from minikafka.protocol.acl_codes import CLUSTER_NAME, AclOperation, AclResourceType
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.headers import decode_response, encode_request
+from minikafka.protocol.message import fields_of
 
 OTHER = {"cluster_id": "other"}
 ENVELOPE = {"request_data": "", "request_principal": "", "client_host_address": ""}
@@ -60,6 +61,21 @@ def test_who_may_not_send_a_request_learns_nothing_else(
     for granted in ([], others):
         assert error_of(api, version, body, *granted) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert error_of(api, version, body, operation) == then
+
+
+EVERY_VERSION = [
+    (api, version, ENVELOPE if api == "Envelope" else {})
+    for api in sorted({request[0] for request in REQUESTS} | {"UpdateRaftVoter"})
+    for route in [routes_of(CONTROLLER_HANDLERS)[API_BY_NAME[api].key]]
+    for version in range(route.min_version, route.max_version + 1)
+    if version in next(field.versions for field in fields_of(API_BY_NAME[api].response) if field.name == "error_code")
+]
+"""Fetch has an error of the whole response from version 7 on."""
+
+
+@pytest.mark.parametrize(("api", "version", "body"), EVERY_VERSION)
+def test_each_version_needs_the_right(api: str, version: int, body: dict[str, Any]) -> None:
+    assert error_of(api, version, body) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def test_who_may_not_act_as_a_node_is_not_told_of_the_leader() -> None:

@@ -137,6 +137,7 @@ async def test_a_malformed_frame_is_an_error_of_the_protocol(world: World) -> No
     assert receiver.whole == [b"x"]
 
 
+@pytest.mark.timeout(60)
 async def test_a_broker_that_says_goodbye_has_closed_the_connection(world: World) -> None:
     _, broker, receiver = await world.connect()
     with pytest.raises(ssl.SSLWantReadError):

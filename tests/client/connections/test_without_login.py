@@ -78,6 +78,10 @@ def test_a_broker_that_hangs_up_and_is_silent_then_costs_a_bounded_time() -> Non
         await trio.sleep_forever()
 
     async def main() -> None:
+        with trio.fail_after(2 * ASKED_S_MAX):
+            await lose_it()
+
+    async def lose_it() -> None:
         async with trio.open_nursery() as nursery:
             receiver = WithoutLogin(connection, silent, nursery.start_soon)
             receiver.negotiated()
