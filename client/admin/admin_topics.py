@@ -92,7 +92,7 @@ async def list_topics(admin: ClusterClient, *, include_internal: bool = False) -
     """The names of all topics, sorted; `include_internal` adds internal ones."""
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     response = await ask_about(admin.cluster, request, "listing topics")
-    return sorted(one.name for one in response.topics if include_internal or not one.is_internal)
+    return sorted(one.name for one in response.topics if one.name and (include_internal or not one.is_internal))
 
 
 async def describe_topic(admin: ClusterClient, name: str) -> Topic:

@@ -303,3 +303,20 @@ def test_an_offset_that_cannot_be_is_asked_for_again(offset: int) -> None:
         cluster.odd = None
 
     assert trio.run(main, clock=MockClock(autojump_threshold=0)) == dict.fromkeys(TPS, 2)
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_a_topic_without_a_name_is_not_listed(name: str | None) -> None:
+    """Kafka's field is nullable, since a client may ask for topics by id."""
+    cluster = OddCluster()
+    cluster.append(TPS[0])
+
+    def change(response: Any) -> None:
+        response.topics += [MetadataResponseTopic(name=name, topic_id=bytes([1] * 16))]
+
+    async def main() -> list[str]:
+        cluster.odd = (MetadataRequest, change)
+        async with Admin("a:1", seams=cluster.seams(), **QUICK) as admin:
+            return await admin.list_topics()
+
+    assert trio.run(main, clock=MockClock(autojump_threshold=0)) == ["t"]
