@@ -91,13 +91,14 @@ def replay(
         The offset after the last batch; `from_offset` if there is none.
 
     Raises:
-        CorruptRecords: The log is damaged.
+        CorruptRecords: The log is damaged, such as a batch whose checksum is wrong.
     """
     read_to = from_offset
     replayed = _Replay(state, from_offset, skipped)
     for batch in batches(data):
         if batch.next_offset <= read_to:
             continue
+        batch.check_crc()  # A wrong offset in a record can be decoded as well as the right one.
         read_to = batch.next_offset
         if batch.is_control or batch.is_transactional or not state.last_record_counts:
             yield from replayed.apply_last()

@@ -64,6 +64,13 @@ MUTATIONS = (
         (_REPLAY,),
     ),
     Mutation(
+        "a coordinator loads batches without a look at their checksums",
+        "broker/coordinator/replay.py",
+        "        batch.check_crc()  # A wrong offset in a record can be decoded as well as the right one.\n",
+        "",
+        (_REPLAY,),
+    ),
+    Mutation(
         "a record that cannot be read replaces the readable one of its key",
         "broker/coordinator/replay.py",
         "        if unreadable:\n",

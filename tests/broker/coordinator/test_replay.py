@@ -25,7 +25,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
-from minikafka.protocol.records.record import Record
+from minikafka.protocol.records.record import CorruptRecords, Record
 from minikafka.storage.steps import at_once
 
 NO_PRODUCER = -1
@@ -218,3 +218,17 @@ def test_the_order_of_the_last_records_is_kept() -> None:
     state.apply = apply  # type: ignore[method-assign]
     in_steps(state, commits(0, [1, 2]) + commits(2, [1, 3]))
     assert applied == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["last records", "transactional", "a marker"])
+def test_a_batch_with_a_wrong_checksum_ends_the_load(kind: str) -> None:
+    """Or the coordinator would answer with an offset that nobody committed."""
+    batch = {
+        "last records": commits(1, [1]),
+        "transactional": commits(1, [1], producer_id=7),
+        "a marker": marker(1, 7, ControlType.COMMIT),
+    }[kind]
+    damaged = bytearray(commits(0, [0]) + batch)
+    damaged[-12] ^= 1
+    with pytest.raises(CorruptRecords, match="batch at offset 1 has CRC"):
+        at_once(replay(shard(), bytes(damaged), 0, SkippedRecords()))
