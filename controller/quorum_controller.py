@@ -45,7 +45,7 @@ from minikafka.controller.quorum.peers import Peers, ServeClient, Unreachable
 from minikafka.controller.quorum.quorum_description import QuorumDescription
 from minikafka.controller.quorum.quorum_settings import QuorumSettings
 from minikafka.controller.quorum.quorum_wait import tell_of_waiting
-from minikafka.controller.quorum.raft_driver import RaftDriver
+from minikafka.controller.quorum.raft_driver import RaftDriver, confirmed
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.quorum.voter_requests import VoterRequests
 from minikafka.controller.raft.log_interface import SnapshotId
@@ -128,7 +128,7 @@ class QuorumController:
         self._applier = MetadataApplier(self.stored, static.number("metadata.log.max.record.bytes.between.snapshots"))
         self._applier.subscribe(self._cluster.check_records)
         self._applier.subscribe(self._apply_quotas)
-        self.authorizer = authorizer_of(static, self._applier, self.log_levels, lambda: self.committed_offset, now_ms)
+        self.authorizer = authorizer_of(static, self._applier, self.log_levels, lambda: confirmed(self._raft), now_ms)
         if self.image.cluster_id:
             self._cluster.check(self.image.cluster_id)
         self._cluster.refuse_others(self.stored.first_records())

@@ -41,7 +41,7 @@ from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.controller.raft.voter_set import ReplicaKey, Voter, VoterSet
 from minikafka.protocol.errors import KafkaStorageError, NotLeaderOrFollowerError
 
-__all__ = ["QuorumListener", "RaftDriver"]
+__all__ = ["QuorumListener", "RaftDriver", "confirmed"]
 
 log = structlog.get_logger("minikafka.quorum")
 
@@ -160,6 +160,11 @@ class RaftDriver:
     @property
     def high_watermark(self) -> int:
         return self._raft.high_watermark
+
+    @property
+    def confirmed_offset(self) -> int:
+        """See `Raft.confirmed_offset`."""
+        return self._raft.confirmed_offset
 
     def replicas(self) -> list[Replica]:
         """The leader's view of all replicas; empty on other nodes."""
@@ -388,3 +393,8 @@ class RaftDriver:
             except BadMessage as error:
                 self._events.malformed_response(peer, error)
         return None
+
+
+def confirmed(driver: RaftDriver | None) -> int:
+    """See `Raft.confirmed_offset`; 0 before this node takes part in the quorum."""
+    return 0 if driver is None else driver.confirmed_offset

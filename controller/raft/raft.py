@@ -161,6 +161,19 @@ class Raft:
         return self._member.high_watermark
 
     @property
+    def confirmed_offset(self) -> int:
+        """The offset before which every record is committed, as the leader of this epoch has found out; 0 before it
+        has, and without a leader. Unlike `high_watermark`, it is never only what was committed before a restart."""
+        member = self._member
+        match member.state:
+            case Leader() as leader:
+                return member.high_watermark if member.high_watermark > leader.epoch_start else 0
+            case Follower() as follower:
+                return raft_follower.confirmed_offset(member, follower)
+            case _:
+                return 0
+
+    @property
     def deadline(self) -> float:
         """The time at which `tick` is due."""
         return self._member.state.deadline

@@ -119,8 +119,20 @@ def _handle_fetched(member: Member, follower: Follower, response: FetchResponse)
             if member.log.end_offset > end_offset:
                 follower.unsynced = member.sync()
         member.voters_changed()
+    follower.leader_high_watermark = response.high_watermark
     member.commit(min(response.high_watermark, member.log.end_offset))
     return True
+
+
+def confirmed_offset(member: Member, follower: Follower) -> int:
+    """The leader's high watermark, once it has committed a record of its own epoch; 0 before. Until then a new leader
+    may know less than was committed (Raft, section 5.4.2)."""
+    log = member.log
+    if log.start_epoch == member.epoch:
+        return follower.leader_high_watermark
+    is_known = log.last_epoch == member.epoch
+    begun = is_known and follower.leader_high_watermark > log.end_offset_for(member.epoch - 1).end_offset
+    return follower.leader_high_watermark if begun else 0
 
 
 def _truncate(member: Member, theirs: EpochEnd) -> bool:

@@ -50,6 +50,8 @@ class Follower:
         next_request_at: when to send the next request; if a request is in flight, when to give it up.
         in_flight: the request without a response yet. *Invariant:* a response to any other request is ignored.
         leader_responded: whether the leader has responded as leader of this epoch.
+        leader_high_watermark: the high watermark in its last response whose records fit this log, even beyond the end
+            of this log; 0 before.
         leader_suspected: whether, since the leader's last response, the connection broke or the leader resigned.
         download: the snapshot that is being fetched to replace the log.
         unsynced: the Sync that the next request waits for. Until the Sync is done nothing is due and no timeout
@@ -68,6 +70,7 @@ class Follower:
     download: Download | None = None
     unsynced: Sync | None = None
     has_yielded: bool = False
+    leader_high_watermark: int = 0
 
     @property
     def deadline(self) -> float:

@@ -210,7 +210,7 @@ def authorizer_of(
     static: StaticSettings,
     applied: Applied,
     levels: Mapping[str, str],
-    committed_offset: Callable[[], int],
+    confirmed_offset: Callable[[], int],
     now_ms: Callable[[], int],
 ) -> StandardAuthorizer | None:
     """The authorizer that a node's settings name; None without `authorizer.class.name`.
@@ -219,7 +219,7 @@ def authorizer_of(
         static: the settings of the node.
         applied: has the ACLs, and tells of changes.
         levels: the level by logger of the node.
-        committed_offset: returns the offset before which everything is committed, as far as the node knows.
+        confirmed_offset: returns the offset before which everything is committed, by the leader; 0 until it has told.
         now_ms: returns the time in milliseconds.
     """
     if not static.value("authorizer.class.name"):
@@ -229,7 +229,7 @@ def authorizer_of(
         open_without_acls=bool(static.value("allow.everyone.if.no.acl.found")),
         levels=levels,
         log=DecisionLog(now_ms),
-        is_loaded=_initial_load(committed_offset, lambda: applied.progress.offset),
+        is_loaded=_initial_load(confirmed_offset, lambda: applied.progress.offset),
     )
     for acl in applied.image.acls:
         authorizer.add(acl)
@@ -237,16 +237,17 @@ def authorizer_of(
     return authorizer
 
 
-def _initial_load(committed_offset: Callable[[], int], applied_offset: Callable[[], int]) -> Callable[[], bool]:
-    """Whether everything is applied that was committed when the node first knew how much is.
+def _initial_load(confirmed_offset: Callable[[], int], applied_offset: Callable[[], int]) -> Callable[[], bool]:
+    """Whether everything is applied that was committed when a leader first told how much is.
 
-    What is committed later is not waited for: on a busy cluster a node is always a record behind.
+    A snapshot alone does not count: its ACLs may have been removed while the node was down. What is committed later is
+    not waited for: on a busy cluster a node is always a record behind.
     """
     target = 0
 
     def is_loaded() -> bool:
         nonlocal target
-        target = target or committed_offset()
+        target = target or confirmed_offset()
         return 0 < target <= applied_offset()
 
     return is_loaded

@@ -9,12 +9,20 @@ import trio
 from support.controllers import make_slow
 from support.quorum import Controllers, create, register, run
 
+from minikafka.controller.metadata.acl import Acl
 from minikafka.controller.metadata.records import Record, RemoveTopic, TopicRecord
 from minikafka.controller.metadata.snapshot_encoding import records_of
 from minikafka.controller.quorum_controller import QuorumController
+from minikafka.controller.security.access import Access, Principal
+from minikafka.controller.security.standard_authorizer import CLASS_NAME
+from minikafka.protocol.acl_codes import AclOperation, AclPermission, AclResourceType, PatternType
 from minikafka.protocol.errors import NotControllerError, RequestTimedOutError
+from minikafka.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from minikafka.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.storage.disks.checkpoint_files import META_PROPERTIES, write_properties
+
+READ, TOPIC = AclOperation.READ, AclResourceType.TOPIC
 
 
 def topics(cluster: Controllers, node_id: int) -> list[str]:
@@ -189,6 +197,63 @@ def test_a_node_far_behind_gets_a_snapshot_and_its_subscribers_the_difference() 
         assert tuple(records_of(cluster[away].image)) == tuple(records_of(cluster[leader].image))
 
     run(scenario, given={"metadata.log.max.record.bytes.between.snapshots": "2000"})
+
+
+def creation_of(acl: Acl) -> AclCreation:
+    return AclCreation(
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        resource_pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def only(acl: Acl) -> DeleteAclsFilter:
+    return DeleteAclsFilter(
+        resource_type_filter=acl.resource_type,
+        resource_name_filter=acl.resource_name,
+        pattern_type_filter=acl.pattern_type,
+        principal_filter=acl.principal,
+        host_filter=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def test_a_node_that_restarts_alone_does_not_go_by_the_acls_of_its_snapshot() -> None:
+    removed, kept = (
+        Acl(TOPIC, name, PatternType.LITERAL, "User:alice", "*", READ, AclPermission.ALLOW)
+        for name in ("removed", "kept")
+    )
+
+    def may_read(controller: QuorumController) -> list[str]:
+        access = Access(controller.authorizer, Principal("User", "alice"), "10.0.0.1")
+        return [acl.resource_name for acl in (removed, kept) if access.allows(READ, TOPIC, acl.resource_name)]
+
+    async def scenario(cluster: Controllers) -> None:
+        leader = await with_broker(cluster, 1, 2, 3)
+        await cluster[leader].handle(CreateAclsRequest(creations=[creation_of(removed), creation_of(kept)]), 3)
+        for number in range(20):
+            await create(cluster[leader], f"topic-{number}")
+        await cluster.agree()
+        away = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+        assert may_read(cluster[away]) == ["removed", "kept"]
+        await cluster.kill(away)
+        await cluster[leader].handle(DeleteAclsRequest(filters=[only(removed)]), 3)
+        cluster.network.isolate(away)
+        await cluster.start(away)
+        await trio.sleep(10)
+        assert removed in cluster[away].image.acls, "of the snapshot"
+        assert may_read(cluster[away]) == []
+        cluster.network.heal()
+        await cluster.agree()
+        assert may_read(cluster[away]) == ["kept"]
+
+    given = {"metadata.log.max.record.bytes.between.snapshots": "1000", "authorizer.class.name": CLASS_NAME}
+    run(scenario, given=given)
 
 
 def test_a_record_that_cannot_be_applied_stops_the_node() -> None:

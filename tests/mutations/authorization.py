@@ -55,6 +55,17 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a node that restarts alone goes by the ACLs of its snapshot",
+        "controller/quorum/raft_driver.py",
+        "    return 0 if driver is None else driver.confirmed_offset\n",
+        "    return 0 if driver is None else driver.high_watermark\n",
+        (
+            "tests/controller/test_quorum_controller.py::"
+            "test_a_node_that_restarts_alone_does_not_go_by_the_acls_of_its_snapshot",
+        ),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a decision is remembered although an ACL was deleted",
         _STANDARD,
         "                    self._index.remove(Acl(*record.acl))\n                    self._known.clear()",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 from math import inf
 
 import pytest
-from simulation.raft_log import DiskLog, SimulatedLog
+from simulation.raft_log import HEAD, DiskLog, SimulatedLog
 from simulation.raft_script import Middle
 from support.raft_settings import raft_settings
 
-from minikafka.controller.raft.effects import SendRequest, SendResponse
+from minikafka.controller.raft.effects import SendRequest, SendResponse, Sync
 from minikafka.controller.raft.election_state import EPOCH_MAX, ElectionState
 from minikafka.controller.raft.leader_change import leader_change
 from minikafka.controller.raft.log_interface import SnapshotId
@@ -21,6 +22,7 @@ from minikafka.controller.raft.messages import (
     BeginEpoch,
     BeginEpochResponse,
     Fetch,
+    FetchResponse,
     FetchSnapshot,
     Request,
     Vote,
@@ -38,11 +40,12 @@ def a_node(
     voters: tuple[int, ...] = (1, 2, 3),
     settings: RaftSettings | None = None,
     election: ElectionState | None = None,
+    log: SimulatedLog | None = None,
 ) -> Raft:
     return Raft(
         node_id=node_id,
         voters=voters,
-        log=SimulatedLog(DiskLog(), lambda base, previous_epoch, entry: None),
+        log=log or SimulatedLog(DiskLog(), lambda base, previous_epoch, entry: None),
         election=election or ElectionState(),
         settings=settings or raft_settings(),
         random=Middle(0),
@@ -62,6 +65,53 @@ def a_leader(settings: RaftSettings | None = None) -> Raft:
 
 def fetch(replica: int, offset: int, *, epoch: int = 1, last: int = 1, wait: int = 300) -> Fetch:
     return Fetch(epoch, replica, offset, last, 0, wait, 1 << 20)
+
+
+def test_a_leader_confirms_nothing_before_a_record_of_its_epoch_is_committed() -> None:
+    raft = a_leader()
+    raft.synced(0.2, Sync(1, 1))
+    assert raft.confirmed_offset == 0
+    raft.request(0.3, 2, fetch(2, 1), "t")
+    assert raft.confirmed_offset == raft.high_watermark == 1
+
+
+def restarted(epoch: int) -> tuple[Raft, Callable[..., None]]:
+    """A node that has a snapshot of epoch 1 before offset 7 and follows node 2, and what answers its next Fetch."""
+    disk = DiskLog()
+    disk.records.start_at(SnapshotId(7, 1), b"")
+    raft = a_node(election=ElectionState(1), log=SimulatedLog(disk, lambda base, previous_epoch, entry: None))
+    effects = list(raft.request(0.1, 2, BeginEpoch(epoch, 2), "t"))
+    clock = count(0.1, 0.01)
+
+    def answer(high_watermark: int, records: bytes = b"") -> None:
+        asked = next(one.request for one in effects if isinstance(one, SendRequest))
+        answered = FetchResponse(epoch, 2, records, high_watermark)
+        effects[:] = raft.response(next(clock), 2, asked, answered)
+        for sync in [one for one in effects if isinstance(one, Sync)]:
+            effects[:] = raft.synced(next(clock), sync)
+        effects.extend(raft.tick(next(clock)))
+
+    return raft, answer
+
+
+def test_a_snapshot_confirms_nothing_before_the_leader_has_committed_in_its_epoch() -> None:
+    raft, answer = restarted(epoch=2)
+    assert (raft.confirmed_offset, raft.high_watermark) == (0, 7)
+    answer(7, HEAD.pack(7, 2, 1, 1) + b"\1")
+    assert raft.confirmed_offset == 0, "a new leader may know less than was committed"
+    answer(8)
+    assert raft.confirmed_offset == raft.high_watermark == 8
+    answer(12)
+    assert (raft.confirmed_offset, raft.high_watermark) == (12, 8), "also what this node does not have yet"
+    raft.request(0.3, 3, BeginEpoch(3, 3), "t")
+    assert (raft.confirmed_offset, raft.high_watermark) == (0, 8)
+
+
+def test_a_snapshot_of_the_leaders_epoch_is_confirmed_by_its_first_answer() -> None:
+    raft, answer = restarted(epoch=1)
+    assert (raft.confirmed_offset, raft.high_watermark) == (0, 7)
+    answer(7)
+    assert raft.confirmed_offset == 7
 
 
 @pytest.mark.parametrize(
