@@ -202,7 +202,8 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         await in_steps(_answer_changes(session, answers, response, by_id))
         return await in_steps(add_leaders(response, context))
     if request.session_epoch == INITIAL_EPOCH and context.version >= VERSION_WITH_SESSIONS:
-        opened = sessions.open(asked, by_id=by_id, now_ms=context.services.now_ms())
+        of_follower = follows and context.connection.follows
+        opened = sessions.open(asked, by_id=by_id, now_ms=context.services.now_ms(), is_of_follower=of_follower)
         response.session_id = opened.id if opened else 0
         if opened:
             opened.changes.keys.update(dict.fromkeys(opened.partitions))

@@ -2,7 +2,8 @@
 
 Time and randomness are passed in. A session remembers for each partition the last request and the last response, so
 that an incremental response contains only changed partitions. The number of sessions is limited
-(`max.incremental.fetch.session.cache.slots`); a session idle for `EVICTION_MS` is evicted for a newer one.
+(`max.incremental.fetch.session.cache.slots`); a session idle for `EVICTION_MS` is evicted for a newer one. A session of
+a follower also evicts one of a client that is in use, as in Kafka: clients cannot keep followers from having sessions.
 
 Memory is limited, too: a partition of a session takes about 700 bytes. All sessions together have at most
 `PARTITIONS_MAX` partitions, and a session has at most `UNKNOWN_MAX` partitions that do not exist. A session beyond
@@ -78,6 +79,7 @@ class Session:
 
     Attributes:
         epoch: The session epoch of the next request.
+        is_of_follower: Whether it is of a follower, which has the right to be one.
         changes: The partitions that have grown or changed since they were last read.
         partitions: The partitions by key. *Invariant:* in the order of serving; a partition that was served is moved to
             the end.
@@ -87,6 +89,7 @@ class Session:
     by_id: bool
     epoch: int
     last_used_ms: int
+    is_of_follower: bool = False
     unknown: int = 0
     """How many of the session's partitions did not exist when they were added."""
     changes: ChangedPartitions = field(default_factory=ChangedPartitions)
@@ -125,15 +128,17 @@ class SessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, partitions: Collection[CachedPartition], *, by_id: bool, now_ms: int) -> Session | None:
+    def open(
+        self, partitions: Collection[CachedPartition], *, by_id: bool, now_ms: int, is_of_follower: bool = False
+    ) -> Session | None:
         """Open a session; None if no slot is free or the session is too large: the client goes on with full fetches."""
         unknown = sum(partition.unknown for partition in partitions)
         if unknown > UNKNOWN_MAX or len(partitions) > PARTITIONS_MAX:
             return None
         while len(self._sessions) >= self._slots or self._partitions + len(partitions) > PARTITIONS_MAX:
-            if not self._evict(now_ms):
+            if not self._evict(now_ms, for_follower=is_of_follower):
                 return None
-        session = Session(self._new_id(), by_id, epoch=1, last_used_ms=now_ms)
+        session = Session(self._new_id(), by_id, epoch=1, last_used_ms=now_ms, is_of_follower=is_of_follower)
         self._sessions[session.id] = session
         self.update(session, partitions, ())
         return session
@@ -180,11 +185,14 @@ class SessionCache:
             self._partitions -= len(session.partitions)
             session.changes.close()
 
-    def _evict(self, now_ms: int) -> bool:
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or now_ms - oldest.last_used_ms <= EVICTION_MS:
+    def _evict(self, now_ms: int, *, for_follower: bool) -> bool:
+        evicted = next(iter(self._sessions.values()), None)
+        if evicted is not None and now_ms - evicted.last_used_ms <= EVICTION_MS:
+            of_clients = (one for one in self._sessions.values() if not one.is_of_follower)
+            evicted = next(of_clients, None) if for_follower else None
+        if evicted is None:
             return False
-        self.close(oldest.id)
+        self.close(evicted.id)
         return True
 
     def _new_id(self) -> int:

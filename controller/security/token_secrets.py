@@ -6,12 +6,16 @@ and no log line. Source: `DelegationTokenManager`.
 
 import base64
 import hmac
+from functools import lru_cache
 
 from minikafka.controller.settings.static_settings import StaticSettings
 
 __all__ = ["SECRET_KEY", "password_of", "secret_of", "token_hmac"]
 
 SECRET_KEY = "delegation.token.secret.key"
+HMACS_MAX = 16_384
+"""The most HMACs that are kept, more than there may be tokens: whoever names one is compared with those of all tokens.
+"""
 
 
 def secret_of(static: StaticSettings) -> bytes | None:
@@ -20,6 +24,7 @@ def secret_of(static: StaticSettings) -> bytes | None:
     return str(text).encode() if text else None
 
 
+@lru_cache(maxsize=HMACS_MAX)
 def token_hmac(secret: bytes, token_id: str) -> bytes:
     """The HMAC of a token."""
     return hmac.digest(secret, token_id.encode(), "sha512")

@@ -187,8 +187,8 @@ MUTATIONS = (
     Mutation(
         "a broker that is ready refuses everything while records are on their way to it",
         "controller/security/standard_authorizer.py",
-        "        target = target or committed_offset()\n",
-        "        target = committed_offset()\n",
+        "        target = target or confirmed_offset()\n",
+        "        target = confirmed_offset()\n",
         _TESTS,
         seeds=14,
     ),

@@ -38,6 +38,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "clients that take all fetch sessions keep followers from having one",
+        "broker/partitions/fetch_sessions.py",
+        "            evicted = next(of_clients, None) if for_follower else None\n",
+        "            evicted = None\n",
+        ("tests/broker/partitions/test_fetch_sessions.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a fetch session goes on with a topic that the client may no longer read",
         "broker/apis/fetch.py",
         "        await in_steps(refuse_unreadable(session, fetcher.readable))\n",

@@ -9,6 +9,14 @@ _LOGINS = ("tests/broker/security/test_token_logins.py",)
 
 MUTATIONS = (
     Mutation(
+        "each renewal computes the HMACs of all tokens",
+        "controller/security/token_secrets.py",
+        "@lru_cache(maxsize=HMACS_MAX)\n",
+        "",
+        _DECIDED,
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a token may have any number of long names",
         _DECISIONS,
         "    return sum(16 + len(name) for name in names) > LETTERS_MAX\n",

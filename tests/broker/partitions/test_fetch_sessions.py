@@ -85,6 +85,21 @@ def test_a_topic_by_id_keeps_its_place_after_a_rename() -> None:
     assert (only.topic, only.fetch_offset) == ("t", 5)
 
 
+def test_clients_do_not_keep_followers_from_having_sessions() -> None:
+    sessions = cache(slots=2)
+    follower = sessions.open([asked(0)], by_id=False, now_ms=0, is_of_follower=True)
+    client = sessions.open([asked(0)], by_id=False, now_ms=1)
+    assert follower is not None
+    assert client is not None
+    assert sessions.open([asked(0)], by_id=False, now_ms=2) is None, "clients are equal"
+    other = sessions.open([asked(0)], by_id=False, now_ms=2, is_of_follower=True)
+    assert other is not None
+    with pytest.raises(FetchSessionIdNotFoundError):
+        sessions.resume(client.id, 1, by_id=False, now_ms=2)
+    assert sessions.resume(follower.id, 1, by_id=False, now_ms=2) is follower
+    assert sessions.open([asked(0)], by_id=False, now_ms=3, is_of_follower=True) is None, "so are followers"
+
+
 def test_without_a_free_slot_only_an_idle_session_is_evicted() -> None:
     sessions = cache(slots=2)
     first = sessions.open([asked(0)], by_id=False, now_ms=0)
