@@ -363,4 +363,12 @@ MUTATIONS = (
         ("tests/broker/apis/test_at_controllers.py::test_each_version_needs_the_right",),
         seeds=TEST_ONLY,
     ),
+    Mutation(
+        "a broker compares the cluster of a new voter before it authorizes the client",
+        "broker/apis/raft_voters.py",
+        "    check_access(request, context.access)\n    services = context.services\n",
+        "    services = context.services\n",
+        ("tests/broker/apis/test_authorization.py",),
+        seeds=TEST_ONLY,
+    ),
 )

@@ -196,7 +196,7 @@ MUTATIONS = (
         (_SETTINGS,),
     ),
     Mutation(
-        "a producer whose last transaction timed out meets an assertion",
+        "a producer whose last transaction another one aborted meets an assertion",
         "broker/coordinator/transactions/init_producer.py",
         "    return current.producer_epoch == EPOCH_MAX and expected.epoch == current.last_producer_epoch\n",
         "    return False\n",

@@ -92,8 +92,8 @@ def _may_continue(current: Transaction, expected: ProducerIdentity) -> bool:
 def _rotates(current: Transaction, expected: ProducerIdentity | None) -> bool:
     """Whether the producer needs a new producer id, since its id has no epoch left.
 
-    It also needs one if the current epoch is `EPOCH_MAX`, with which a timeout may have fenced the producer, and the
-    producer has the epoch before: `EPOCH_MAX` is given to no producer. Kafka answers UNKNOWN_SERVER_ERROR then.
+    It also needs one if the current epoch is `EPOCH_MAX`, with which an InitProducerId may have fenced the producer,
+    and the producer has the epoch before: `EPOCH_MAX` is given to no producer. Kafka answers UNKNOWN_SERVER_ERROR then.
     """
     if expected is None or expected.epoch == current.producer_epoch:
         return is_exhausted(current.producer_epoch)

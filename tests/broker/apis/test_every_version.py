@@ -39,8 +39,6 @@ OTHER_ERRORS: dict[str, tuple[int, ...]] = {
 """The versions whose protocol differs, by row."""
 WITHOUT_ROWS = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
 """APIs that need no right."""
-AT_CONTROLLERS = {"AddRaftVoter", "RemoveRaftVoter"}
-"""Their tests are those of `minikafka.broker.apis.at_controllers`."""
 Codes = dict[int, dict[str, frozenset[int | str]]]
 """The error codes of the answers to a row, by version and column."""
 
@@ -131,7 +129,7 @@ def assert_all_are_asked(asked: dict[str, Codes], served: dict[str, Route[Any]])
     lacking = {
         (api, version)
         for api, route in served.items()
-        if api not in WITHOUT_ROWS | AT_CONTROLLERS
+        if api not in WITHOUT_ROWS
         for version in range(route.min_version, route.max_version + 1)
         if version not in rows.get(api, ())
     }

@@ -106,6 +106,8 @@ class Coordinator:
 @example(EPOCH_MAX - 1, 2, ["add", "time out", "complete", "continue", "continue"])
 @example(EPOCH_MAX - 1, 2, ["add", "time out", "complete", "abort", "add", "commit"])
 @example(EPOCH_MAX - 1, 2, ["add", "new", "complete", "abort", "add", "commit"])
+@example(EPOCH_MAX - 1, 2, ["add", "new", "complete", "continue"])
+@example(EPOCH_MAX - 1, 2, ["add", "continue", "complete", "continue"])
 def test_a_producer_always_gets_a_valid_epoch_or_an_error(epoch: int, version: int, steps: list[str]) -> None:
     coordinator = Coordinator(epoch, version)
     for name in steps:
@@ -136,3 +138,12 @@ def test_a_producer_whose_last_transaction_timed_out_goes_on_with_a_new_id() -> 
     assert coordinator.init(before) == ErrorCode.NONE, "its answer was lost, and the request is repeated"
     assert coordinator.producer == first
     assert coordinator.init(ProducerIdentity(7, EPOCH_MAX - 2)) == ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_whose_last_transaction_another_one_aborted_goes_on_with_a_new_id() -> None:
+    coordinator = Coordinator(EPOCH_MAX - 1, 2)
+    for name in ("add", "new", "complete"):
+        coordinator.step(name)
+    assert coordinator.shard.transactions[ID].producer_epoch == EPOCH_MAX, "it fences"
+    assert coordinator.init(coordinator.producer) == ErrorCode.NONE
+    assert (coordinator.producer.producer_id, coordinator.producer.epoch) == (100, 0)
