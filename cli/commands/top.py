@@ -93,16 +93,25 @@ async def sample(admin: Admin, *, internal: bool) -> Sample:
     found = list((await described(admin, None)).values())
     groups = await sampled_groups(admin)
     ends = await admin.list_offsets(dict.fromkeys(led(found), LATEST))
-    quorum = await admin.describe_quorum()
     return Sample(
         time.monotonic(),
         cluster,
-        quorum.leader_id,
+        await controller(admin),
         [one for one in found if internal or not one.is_internal],
         {tp: one.offset for tp, one in ends.items() if internal or tp.topic in listed(found)},
         await sizes(admin),
         groups,
     )
+
+
+async def controller(admin: Admin) -> int | None:
+    """The node id of the active controller, -1 if there is none; None if the user may not know it."""
+    from minikafka.protocol.errors import ClusterAuthorizationFailedError
+
+    try:
+        return (await admin.describe_quorum()).leader_id
+    except ClusterAuthorizationFailedError:
+        return None
 
 
 def led(topics: list[Topic]) -> list[TopicPartition]:
@@ -135,9 +144,15 @@ async def sampled_groups(admin: Admin) -> list[GroupSample]:
 
 
 async def sizes(admin: Admin) -> dict[str, int]:
-    """The size of each topic in bytes, with all its replicas."""
+    """The size of each topic in bytes, with all its replicas; of none if the user may not know them."""
+    from minikafka.protocol.errors import ClusterAuthorizationFailedError
+
     found: dict[str, int] = {}
-    for directories in (await admin.describe_log_dirs()).values():
+    try:
+        described = await admin.describe_log_dirs()
+    except ClusterAuthorizationFailedError:
+        return found
+    for directories in described.values():
         for directory in directories:
             for tp, replica in directory.replicas.items():
                 found[tp.topic] = found.get(tp.topic, 0) + replica.size_bytes

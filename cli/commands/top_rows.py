@@ -32,13 +32,14 @@ class Sample:
 
     Attributes:
         at_s: the time in seconds of a monotonic clock.
+        controller: the node id of the active controller, None if it is not known.
         ends: the end offset of each partition that has a leader.
         sizes: the size of each topic in bytes, with all its replicas.
     """
 
     at_s: float
     cluster: ClusterDescription
-    controller: int
+    controller: int | None
     topics: Sequence[Topic]
     ends: Mapping[TopicPartition, int]
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -133,8 +134,9 @@ def lag(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, i
 
 def lines(frame: Row, rows_max: int) -> list[str]:
     """A frame as text, with at most `rows_max` rows of each table."""
+    controller = "-" if frame["controller"] is None else frame["controller"]
     summary = [
-        f"cluster {frame['cluster_id']}, controller {frame['controller']}, {counted(len(frame['brokers']), 'broker')}",
+        f"cluster {frame['cluster_id']}, controller {controller}, {counted(len(frame['brokers']), 'broker')}",
         f"{counted(frame['partitions'], 'partition')}, "
         f"{frame['under_replicated']:,} under-replicated, {frame['offline']:,} without leader",
     ]

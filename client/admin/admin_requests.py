@@ -11,6 +11,9 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, error_for
 
+_TO_DO = {ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: ": all nodes need the setting delegation.token.secret.key"}
+"""What to do about an error whose own words do not say it."""
+
 
 async def ask_about(
     cluster: Cluster, request: Any, what: str, node_id: int | None = None, *, final: Collection[ErrorCode] = ()
@@ -25,7 +28,8 @@ async def ask_about(
         response = await cluster.request(request, node_id)
         if response.error_code:
             message = getattr(response, "error_message", None)
-            error = error_for(response.error_code, f"{what}: {message or error_for(response.error_code)}")
+            error = error_for(response.error_code)
+            error = error_for(response.error_code, f"{what}: {message or error}{_TO_DO.get(error.code, '')}")
             if error.code in final:
                 return error
             raise error

@@ -64,7 +64,8 @@ def test_each_example_ends_with_a_sentence(as_alice: As) -> None:
     lines = examples()
     assert len(lines) > 70
     for line in lines:
-        ran = as_alice(*shlex.split(line), stdin=b"x\n")
+        once = ["--count", "1"] if line.startswith("top --interval") else []
+        ran = as_alice(*shlex.split(line), *once, stdin=b"x\n")
         assert ran.code in (0, 1, 2), (line, ran)
         assert ran.code == 0 or ran.err.startswith(("Error: ", '{"errors": ')) or line.startswith("health"), (line, ran)
         assert ".." not in ran.err.replace("...", ""), (line, ran)
@@ -93,6 +94,18 @@ def test_a_topic_is_described_without_the_settings_that_one_may_not_see(as_alice
     (found,) = json.loads(as_alice("topics", "describe", "flights", "--json").out)
     assert (found["name"], len(found["partitions"]), found["configs"]) == ("flights", 1, None)
     assert as_alice("topics", "describe", "--under-replicated").code == 0
+
+
+def test_top_shows_what_one_may_know(as_alice: As) -> None:
+    ran = as_alice("top", "--count", "1")
+    assert (ran.code, ", controller -, 1 broker" in ran.lines[0]) == (0, True), ran
+    assert [line.split()[:4] for line in ran.lines if line.startswith("flights")] == [["flights", "1", "0", "-"]]
+    assert json.loads(as_alice("top", "--count", "1", "--json").out)["controller"] is None
+
+
+def test_without_their_key_it_is_said_what_tokens_need(as_alice: As) -> None:
+    refused = as_alice("tokens", "create").err
+    assert refused.endswith("delegation token auth disabled: all nodes need the setting delegation.token.secret.key\n")
 
 
 def test_only_what_one_may_not_know_is_a_problem_of_health() -> None:

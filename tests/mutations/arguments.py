@@ -15,6 +15,13 @@ MUTATIONS = (
         ("tests/cli/test_refused.py::test_health_names_what_it_may_not_know",),
     ),
     Mutation(
+        "top ends for those who may not know the controller",
+        "cli/commands/top.py",
+        "    except ClusterAuthorizationFailedError:\n        return None\n",
+        "    except ZeroDivisionError:\n        return None\n",
+        ("tests/cli/test_refused.py::test_top_shows_what_one_may_know",),
+    ),
+    Mutation(
         "a topic is not described to those who may not see its settings",
         "cli/commands/topics.py",
         "        except TopicAuthorizationFailedError as error:\n            settings",
