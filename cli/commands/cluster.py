@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minikafka.cli.arguments.contexts import DEFAULT_PORT
+from minikafka.cli.arguments.contexts import DEFAULT_BOOTSTRAP_SERVER, DEFAULT_PORT
 from minikafka.cli.arguments.numbers import Whole
 from minikafka.cli.arguments.options import NameValue
 from minikafka.cli.commands.cluster_control import DEFAULT_DIRECTORY, restart, shown, status, stop
@@ -20,6 +20,8 @@ from minikafka.cli.terminal.output import echo
 from minikafka.cli.terminal.standard_streams import must_be_read
 
 if TYPE_CHECKING:
+    import datetime
+
     from minikafka.cli.clusters.secure_files import SecureFiles
     from minikafka.cli.commands.cluster_view import View
     from minikafka.cli.local_cluster import LocalCluster
@@ -230,14 +232,19 @@ def run(nodes: LocalCluster, stopping: Stopping, new_files: SecureFiles | None =
             urls = list(filter(None, map(nodes.metrics_url, nodes.node_ids)))
             echo(f"metrics {' '.join(urls)}" if urls else "no metrics: metrics.listener is empty")
             if secure.exist():
-                end = secure.valid_until.date()
-                echo(f"secured: clients need --command-config {secure.client}; certificates are valid until {end}")
+                echo(secured_line(nodes.bootstrap, secure.client, secure.valid_until.date()))
             with view(nodes) as table:
                 watch(nodes, stopping, table)
         nodes.stop()
     finally:
         nodes.kill()
     return stopping.signal
+
+
+def secured_line(bootstrap: str, client: Path, valid_until: datetime.date) -> str:
+    """The options that commands need to use a secured cluster: its address too, if it is not the default one."""
+    at = "" if DEFAULT_BOOTSTRAP_SERVER in bootstrap.split(",") else f"-b {bootstrap} "
+    return f"secured: clients need {at}--command-config {client}; certificates are valid until {valid_until}"
 
 
 def add_client(nodes: LocalCluster, files: SecureFiles) -> None:

@@ -14,6 +14,7 @@ from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.clusters import secure_files
 from minikafka.cli.clusters.cluster_layout import ClusterError
 from minikafka.cli.clusters.secure_files import SecureFiles
+from minikafka.cli.commands.cluster import secured_line
 from minikafka.cli.local_cluster import LocalCluster
 
 
@@ -136,3 +137,15 @@ def test_certificates_that_end_soon_are_replaced_with_their_authority(
     assert x509.load_pem_x509_certificate(files.authority.read_bytes()) == authority
     assert not files.renew(), "only once"
     assert [path.name for path in files.folder.iterdir() if path.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "options"),
+    [
+        ("127.0.0.1:9092,127.0.0.1:9093", "--command-config c"),
+        ("127.0.0.1:9192,127.0.0.1:9193", "-b 127.0.0.1:9192,127.0.0.1:9193 --command-config c"),
+    ],
+)
+def test_all_that_clients_need_is_printed(bootstrap: str, options: str) -> None:
+    said = secured_line(bootstrap, Path("c"), datetime.date(2036, 1, 2))
+    assert said == f"secured: clients need {options}; certificates are valid until 2036-01-02"
