@@ -99,7 +99,7 @@ MUTATIONS = (
         "broker/connections/dispatcher.py",
         "    without_frames(error)\n    return refusal_of(",
         "    return refusal_of(",
-        (f"{_FREED}::test_a_request_is_freed_however_its_handler_ends",),
+        (f"{_FREED}::test_a_reason_that_is_repeated_keeps_no_frames_of_small_requests_either",),
     ),
     Mutation(
         "the fields of pushed metrics are not counted",

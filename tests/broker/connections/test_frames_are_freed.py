@@ -23,7 +23,7 @@ from minikafka.broker.connections.connection import Connection
 from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.large_messages import LargeMessages
 from minikafka.broker.connections.ready_sockets import ReadySockets
-from minikafka.broker.connections.request_context import Disconnect
+from minikafka.broker.connections.request_context import ConnectionInfo, Disconnect
 from minikafka.broker.connections.request_times import RequestTimes
 from minikafka.broker.connections.routes import routes_of
 from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport, StreamTransport
@@ -214,6 +214,20 @@ def test_a_request_is_freed_however_its_handler_ends(
         pytest.skip("it does not end")
     with nothing_kept():
         trio.run(partial_serve(handler, join_group(size_bytes), client, by_epoll))
+
+
+@pytest.mark.parametrize("size_bytes", [10, ONE_READ])
+def test_a_reason_that_is_repeated_keeps_no_frames_of_small_requests_either(size_bytes: int) -> None:
+    """Each time that an exception is raised adds frames to its traceback."""
+    api = SimpleNamespace(REQUEST=JoinGroupRequest, VERSIONS="0", handle=Handlers().repeats_a_reason)
+    dispatcher = Dispatcher(None, routes_of([api]), clock=lambda: 0.0, large_messages=LargeMessages(RealDisk().run))
+
+    async def main() -> None:
+        parts, _ = await dispatcher.answer(bytearray(join_group(size_bytes)[4:]), ConnectionInfo("L", "10.0.0.1"))
+        assert parts
+
+    trio.run(main)
+    assert LONG_AGO.__traceback__ is None
 
 
 @pytest.mark.slow
