@@ -81,12 +81,12 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
         response.topics = [await _by_name(name, request, context, pause) for name in names]
         return response
     ids, names = await _requested(request.topics, pause)
-    visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
     if ids:
+        visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
         response.topics = [await _by_id(topic_id, visible, request, context, pause) for topic_id in ids]
         return response
     if context.authorizer is not None:
-        response.topics, names = await _hide(names, visible, pause)
+        response.topics, names = await _hide(names, context, pause)
     if request.allow_auto_topic_creation or context.version < 4:
         names = await _create_missing(names, context, response, pause)
     response.topics += [await _by_name(name, request, context, pause) for name in names]
@@ -94,9 +94,10 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
 
 
 async def _hide(
-    names: list[str], visible: AllowedTopics, pause: Pauses
+    names: list[str], context: Context, pause: Pauses
 ) -> tuple[list[MetadataResponseTopic], list[str]]:
     """Return the entries of the topics that the client may not describe, whether they exist or not, and other names."""
+    visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
     hidden, shown = list[MetadataResponseTopic](), list[str]()
     for name in names:
         await pause()
