@@ -69,7 +69,7 @@ USED = set(re.findall(r"`([a-z.]+)`", next(line for line in PAGE.splitlines() if
 
 @pytest.mark.slow
 def test_each_setting_of_kafkas_clients_is_an_option_and_none_that_lacks_a_letter() -> None:
-    assert len(USED) == 8
+    assert len(USED) == 9
     assert USED <= NAMES
     for name in sorted(NAMES):
         if f"kafka.{name}" in GOOD or name.endswith(("serializer", "auto.offset.reset", "enable.auto.commit")):
