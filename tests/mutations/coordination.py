@@ -72,13 +72,6 @@ MUTATIONS = (
         ("tests/controller/raft/test_raft.py",),
     ),
     Mutation(
-        "each request begins an attempt of its own to reach a node",
-        "controller/quorum/peers.py",
-        "attempt = self._connecting.get(peer) or self._begin_to_connect(peer)",
-        "attempt = self._begin_to_connect(peer)",
-        ("tests/controller/quorum/test_peers.py",),
-    ),
-    Mutation(
         "a node that does not answer is taken for dead",
         "controller/quorum/peers.py",
         "self._on_connection_lost(connection.peer, not connection.closed_here)",
