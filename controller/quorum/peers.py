@@ -8,7 +8,7 @@ operating system refuses, is reported at once, so that a killed process is notic
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import structlog
@@ -83,19 +83,6 @@ class _Opened(NamedTuple):
     session_ms: int
 
 
-@dataclass(slots=True, eq=False)
-class _Attempt:
-    """An attempt to open a connection.
-
-    Attributes:
-        ended: set once the connection is open, or cannot be opened.
-        failure: why it cannot be opened.
-    """
-
-    ended: trio.Event = field(default_factory=trio.Event)
-    failure: str | None = None
-
-
 class Unreachable(Exception):
     """There is no connection: the request has not been sent."""
 
@@ -152,7 +139,7 @@ class Peers:
         self._on_refused = on_refused
         self._opened: dict[int, PeerConnection] = {}
         self._accepted: dict[int, PeerConnection] = {}
-        self._connecting: dict[int, _Attempt] = {}
+        self._connecting: dict[int, trio.Event] = {}
         self._not_before: dict[int, float] = {}
         self._backoff_s: dict[int, float] = {}
         self._handshakes = HandshakeLog()
@@ -188,41 +175,35 @@ class Peers:
 
     async def _connection_to(self, peer: int) -> PeerConnection:
         while (connection := self._opened.get(peer)) is None:
-            attempt = self._connecting.get(peer) or self._begin_to_connect(peer)
-            await attempt.ended.wait()
-            if attempt.failure is not None:
-                raise Unreachable(attempt.failure)
+            if peer in self._connecting:
+                await self._connecting[peer].wait()
+                if peer not in self._opened:
+                    raise Unreachable(f"node {peer} cannot be reached")
+            else:
+                await self._connect(peer)
         return connection
 
-    def _begin_to_connect(self, peer: int) -> "_Attempt":
-        """Open a connection, unless an attempt has just failed; raises Unreachable.
-
-        It goes on when those who wait for it give up: behind many strangers it takes longer than a request may.
-        """
+    async def _connect(self, peer: int) -> None:
+        """Open a connection, unless an attempt has just failed; raises Unreachable."""
         address = self.addresses.of(peer, self.voters.get(peer))
         if address is None:
             self.addresses.missing.set()
         if address is None or trio.current_time() < self._not_before.get(peer, 0.0):
             raise Unreachable(f"node {peer} cannot be reached")
-        assert self._nursery is not None, "run has begun"
-        attempt = self._connecting[peer] = _Attempt()
-        self._nursery.start_soon(self._connect, peer, address, attempt)
-        return attempt
-
-    async def _connect(self, peer: int, address: Address, attempt: "_Attempt") -> None:
+        connecting = self._connecting[peer] = trio.Event()
         try:
             with self._in_time(2 * self._backoff_s.get(peer, 0.0) / BACKOFF_S_MIN):
                 opened = await self._open(address, self._hello(peer))
         except _CONNECT_ERRORS as error:
-            attempt.failure = f"node {peer} cannot be reached: {error}"
             self._connect_failed(peer, address, error)
+            raise Unreachable(f"node {peer} cannot be reached: {error}") from error
         except trio.TooSlowError:
-            attempt.failure = f"node {peer} cannot be reached: connection timed out"
             self._back_off(peer)
             self.addresses.failed(peer, address)
+            raise Unreachable(f"node {peer} cannot be reached: connection timed out") from None
         except HandshakeRefused as error:
-            attempt.failure = str(error)
             self._refused(peer, address, error)
+            raise Unreachable(str(error)) from error
         else:
             self._backoff_s.pop(peer, None)
             assert self._nursery is not None, "run has begun"
@@ -231,7 +212,7 @@ class Peers:
             self._nursery.start_soon(self._serve_opened, connection, address, opened.session_ms)
         finally:
             del self._connecting[peer]
-            attempt.ended.set()
+            connecting.set()
 
     async def probe(self, address: Address) -> Hello:
         """The handshake of the node at an address; no connection remains. Raises Unreachable."""

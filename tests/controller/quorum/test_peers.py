@@ -3,7 +3,6 @@
 import tracemalloc
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -142,30 +141,6 @@ def test_a_lost_connection_is_reported_and_fails_pending_requests() -> None:
     with_nodes(scenario, None, None)
 
 
-def test_an_attempt_to_connect_goes_on_when_those_who_wait_for_it_give_up() -> None:
-    """A request may take 3 s; a node behind a thousand strangers gets in after longer."""
-
-    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
-        one.peers.security = replace(one.peers.security, has_tls=True)
-        attempts: list[float] = []
-        connect = one.peers._network.connect
-
-        async def slow(*address: Any) -> trio.abc.Stream:
-            attempts.append(trio.current_time())
-            await trio.sleep(7)
-            return await connect(*address)
-
-        one.peers._network.connect = slow  # type: ignore[method-assign]
-        await nursery.start(two.run)
-        for _ in range(2):
-            with trio.move_on_after(3):
-                await one.peers.request(2, "double", {"number": 1})
-        assert await one.peers.request(2, "double", {"number": 2}) == {"number": 4}
-        assert len(attempts) == 1
-
-    with_nodes(scenario, None, None)
-
-
 def test_a_node_that_only_does_not_answer_is_not_taken_for_dead() -> None:
     """The connection is closed here, so that a new one may reach the node again."""
 
@@ -221,10 +196,8 @@ def test_a_node_that_loses_its_right_is_disconnected_at_its_next_request() -> No
         await nursery.start(two.run)
         assert await two.peers.request(1, "double", {"number": 1}) == {"number": 2}
         rights.clear()
-        with capture_logs() as lines:
-            with pytest.raises(ConnectionLost):
-                await two.peers.request(1, "double", {"number": 2})
-            await trio.sleep(0.01)  # The other node closes the connection before it says why.
+        with capture_logs() as lines, pytest.raises(ConnectionLost):
+            await two.peers.request(1, "double", {"number": 2})
         assert "not allowed CLUSTER_ACTION" in next(line["error"] for line in lines if "error" in line)
         assert len(asked) == 1, "what a certificate says is read once for a connection"
         await trio.sleep(1)
