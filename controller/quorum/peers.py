@@ -57,7 +57,8 @@ LOGIN_TIMEOUT_S = 10.0
 """For TLS, a login and the handshake: a node may be behind strangers, whose handshakes of TLS take time, and a refusal
 is delayed by `connection.failed.authentication.delay.ms`."""
 PATIENCE_MAX = 4
-"""So many times as long a node waits that has not got in before: it may be behind many strangers (`strangers.py`)."""
+"""So many times as long a node waits that has not got in before: it may be behind many strangers (`strangers.py`). The
+request that needs the connection often gives up earlier, which ends the attempt."""
 LOGIN_BACKOFF_S = 1.0
 """The pause after a refused login: each one is logged at the other node."""
 FIRST_BYTES_TIMEOUT_S = 10.0

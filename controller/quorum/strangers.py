@@ -8,10 +8,10 @@ Once all places are taken, each further connection takes the place of another on
   each message of a login and its answer. They are few, so that nobody stays by sending slowly. Such places are taken at
   a bounded rate: each connection has a while for its next step, and handshakes of strangers leave time for other work.
 
-Connections beyond the places wait in the backlog of the listener, where they use no descriptors; a node that waits
-there too long waits longer the next time (`peers.py`). Data that has arrived is read before a connection has to make
-room: a controller that was stalled finds many connections of nodes waiting, with requests that nodes depend on. Trio: a
-listener, cancel scopes.
+Connections beyond the places wait in the backlog of the listener, where they use no descriptors. A node that waits
+longer there than its request may take (3 s by default) begins anew. Data that has arrived is read before a connection
+has to make room: a controller that was stalled finds many connections of nodes waiting, with requests that nodes depend
+on. Trio: a listener, cancel scopes.
 """
 
 from collections import Counter

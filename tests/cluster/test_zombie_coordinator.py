@@ -42,7 +42,7 @@ def coordinator(cluster: LocalCluster, asked: int, group: str) -> int:
 
 
 def commit(cluster: LocalCluster, node_id: int, group: str, topic: str, offset: int) -> ErrorCode:
-    """Commits an offset of partition 0, and asks for it, so that the node has what a read would find."""
+    """Commits an offset of partition 0; returns the error."""
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": topic, "partitions": [partition]}]
     body = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
