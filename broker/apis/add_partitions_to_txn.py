@@ -121,7 +121,7 @@ async def _add(
     """Add or verify the topics of a transaction. If they exist, and are not only verified, the response names
     `answered`. A partition deleted from then on counts as deleted after the decision."""
     names = _partitions(transaction)
-    writable = AllowedTopics(context.access, AclOperation.WRITE)
+    writable = AllowedTopics(context, AclOperation.WRITE)
     if context.version < VERSION_OF_BROKERS:
         await writable.ask(topic.name for topic in transaction.topics if topic.name not in INTERNAL_TOPICS)
     refused = {name: error for name in names if (error := _refused(name, context, writable)) is not None}

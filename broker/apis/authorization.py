@@ -79,21 +79,26 @@ class AllowedTopics:
 
     Each topic is asked about once, as in Kafka, however often the request names it.
 
+    It makes no `Access`, which would be dear for a small Fetch.
+
     Args:
+        context: The request.
         log_denied: Whether a denial is logged as one; False if the answer only filters what the client sees.
     """
 
-    __slots__ = ("_access", "_answers", "_log_denied", "_operation")
+    __slots__ = ("_answers", "_context", "_log_denied", "_operation")
 
-    def __init__(self, access: Access, operation: AclOperation, *, log_denied: bool = True) -> None:
-        self._access = access
+    def __init__(
+        self, context: RequestContext[Any], operation: AclOperation, *, log_denied: bool = True
+    ) -> None:
+        self._context = context
         self._operation = operation
         self._log_denied = log_denied
         self._answers: dict[str, bool] = {}
 
     async def ask(self, names: Iterable[str]) -> None:
         """Ask about many topics, and let other tasks run in between: thousands of decisions take long."""
-        if self._access.is_open:
+        if self._context.authorizer is None:
             return
         pause = Pauses()
         for name in names:
@@ -101,12 +106,13 @@ class AllowedTopics:
             self.__contains__(name)
 
     def __contains__(self, name: str) -> bool:
-        access = self._access
-        if access.authorizer is None:
-            return True
         answer = self._answers.get(name)
-        if answer is None:
-            answer = self._answers[name] = access.authorizer.allows(
-                access.principal, access.host, self._operation, TOPIC, name, log_denied=self._log_denied
-            )
+        if answer is not None:
+            return answer
+        authorizer, client = self._context.authorizer, self._context.connection
+        if authorizer is None:
+            return True
+        answer = self._answers[name] = authorizer.allows(
+            client.principal, client.client_host, self._operation, TOPIC, name, log_denied=self._log_denied
+        )
         return answer

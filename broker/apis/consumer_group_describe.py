@@ -34,7 +34,7 @@ async def handle(
     response = ConsumerGroupDescribeResponse()
     repeats = Repeats(lambda group: ConsumerGroupDescribeResponse(groups=[group]), context.version)
     enabled, access = is_enabled(context), context.access
-    visible, pause = AllowedTopics(access, AclOperation.DESCRIBE), Pauses()
+    visible, pause = AllowedTopics(context, AclOperation.DESCRIBE), Pauses()
     for group_id in request.group_ids:
         await pause(group_id)
         if not enabled:

@@ -44,7 +44,7 @@ async def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> Co
     if not is_enabled(context):
         return await _refuse(request, context)
     check_group(context, AclOperation.READ, request.group_id)
-    visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
+    visible = AllowedTopics(context, AclOperation.DESCRIBE)
     await visible.ask(request.subscribed_topic_names or ())
     if any(name not in visible for name in request.subscribed_topic_names or ()):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)

@@ -42,7 +42,7 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext[Partitio
         offsets = wanted.setdefault(topic.name, {})
         offsets.update((asked.partition_index, asked.offset) for asked in topic.partitions)
     pending: Pending = []
-    pause, deletable = Pauses(), AllowedTopics(context.access, AclOperation.DELETE)
+    pause, deletable = Pauses(), AllowedTopics(context, AclOperation.DELETE)
     for name, offsets in wanted.items():
         result = DeleteRecordsTopicResult(name=name)
         response.topics.append(result)

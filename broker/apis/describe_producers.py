@@ -27,7 +27,7 @@ async def handle(
     """Describe producers. Each partition has its own error, duplicates included; see `Repeats`."""
     response, pause = DescribeProducersResponse(), Pauses()
     repeats = Repeats(_alone, context.version)
-    readable = AllowedTopics(context.access, AclOperation.READ)
+    readable = AllowedTopics(context, AclOperation.READ)
     for topic in request.topics:
         answered = TopicResponse(name=topic.name)
         for index in topic.partition_indexes:

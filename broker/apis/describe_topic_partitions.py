@@ -52,7 +52,7 @@ async def handle(
     limit_max = context.services.setup.config.number("max.request.partition.size.limit")
     limit = min(max(request.response_partition_limit, 1), limit_max)
     response = DescribeTopicPartitionsResponse()
-    visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
+    visible = AllowedTopics(context, AclOperation.DESCRIBE)
     await visible.ask(names)
     hidden = [_hidden(name) for name in names if name not in visible] if request.topics else []
     pause = Pauses(every=TOPICS_AT_ONCE)

@@ -25,7 +25,7 @@ async def handle(
     Topics that the client may not describe are left out.
     """
     coordinator, access = context.services.transactions.coordinator, context.access
-    visible = AllowedTopics(access, AclOperation.DESCRIBE)
+    visible = AllowedTopics(context, AclOperation.DESCRIBE)
     repeats = Repeats(lambda state: DescribeTransactionsResponse(transaction_states=[state]), context.version)
     response = DescribeTransactionsResponse()
     pause = Pauses()

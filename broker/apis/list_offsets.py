@@ -50,7 +50,7 @@ async def handle(request: ListOffsetsRequest, context: RequestContext[PartitionS
     """
     asked: dict[str, list[ListOffsetsPartition]] = {}
     hidden: list[ListOffsetsTopicResponse] = []
-    visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
+    visible = AllowedTopics(context, AclOperation.DESCRIBE)
     pause = Pauses()
     for topic in request.topics:
         await pause()

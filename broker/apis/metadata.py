@@ -20,7 +20,6 @@ from minikafka.broker.apis.services import (
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Topic
-from minikafka.controller.security.access import UNRESTRICTED
 from minikafka.protocol.acl_codes import CLUSTER_NAME, AclOperation, AclResourceType
 from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError
 from minikafka.protocol.messages.create_topics import (
@@ -74,7 +73,7 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(context.access)
     if request.topics is None or (context.version == 0 and not request.topics):
-        visible = AllowedTopics(context.access, AclOperation.DESCRIBE, log_denied=False)
+        visible = AllowedTopics(context, AclOperation.DESCRIBE, log_denied=False)
         names = list(services.image.topics)
         await visible.ask(names)
         names = [name for name in names if name in visible]
@@ -82,7 +81,7 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
         return response
     ids, names = await _requested(request.topics, pause)
     if ids:
-        visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
+        visible = AllowedTopics(context, AclOperation.DESCRIBE)
         response.topics = [await _by_id(topic_id, visible, request, context, pause) for topic_id in ids]
         return response
     if context.authorizer is not None:
@@ -97,7 +96,7 @@ async def _hide(
     names: list[str], context: Context, pause: Pauses
 ) -> tuple[list[MetadataResponseTopic], list[str]]:
     """Return the entries of the topics that the client may not describe, whether they exist or not, and other names."""
-    visible = AllowedTopics(context.access, AclOperation.DESCRIBE)
+    visible = AllowedTopics(context, AclOperation.DESCRIBE)
     hidden, shown = list[MetadataResponseTopic](), list[str]()
     for name in names:
         await pause()
@@ -198,7 +197,7 @@ async def _create_missing(
     creatable = _creatable_topics(context)
     for name in names:
         await pause()
-        if name not in services.image.topics and name not in creatable:
+        if creatable is not None and name not in services.image.topics and name not in creatable:
             error, internal = ErrorCode.TOPIC_AUTHORIZATION_FAILED, name in INTERNAL_TOPICS
             response.topics.append(MetadataResponseTopic(error_code=error, name=name, is_internal=internal))
             continue
@@ -228,12 +227,11 @@ async def _create_missing(
     return shown
 
 
-def _creatable_topics(context: Context) -> AllowedTopics:
-    """Return the topics that the client may create: all, if it may create topics in the cluster."""
-    access = context.access
-    if access.allows(AclOperation.CREATE, AclResourceType.CLUSTER, CLUSTER_NAME, log_denied=False):
-        access = UNRESTRICTED
-    return AllowedTopics(access, AclOperation.CREATE)
+def _creatable_topics(context: Context) -> AllowedTopics | None:
+    """Return the topics that the client may create; None for all, if it may create topics in the cluster."""
+    if context.access.allows(AclOperation.CREATE, AclResourceType.CLUSTER, CLUSTER_NAME, log_denied=False):
+        return None
+    return AllowedTopics(context, AclOperation.CREATE)
 
 
 def _is_missing(name: str, context: Context) -> bool:

@@ -44,7 +44,7 @@ async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommit
         GroupAuthorizationFailedError: The client may not read the group.
     """
     check_group(context, AclOperation.READ, request.group_id)
-    readable = AllowedTopics(context.access, AclOperation.READ)
+    readable = AllowedTopics(context, AclOperation.READ)
     pause, refused = Pauses(), Refused()
     known: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:

@@ -37,7 +37,7 @@ async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDelete
         GroupAuthorizationFailedError: The client may not delete the group.
     """
     check_group(context, AclOperation.DELETE, request.group_id)
-    readable = AllowedTopics(context.access, AclOperation.READ)
+    readable = AllowedTopics(context, AclOperation.READ)
     await readable.ask(topic.name for topic in request.topics)
     missing: dict[str, OffsetDeleteResponseTopic] = {}
     known: list[OffsetDeleteRequestTopic] = []

@@ -70,7 +70,7 @@ async def _fetch(
     access = context.access
     if not access.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    visible = AllowedTopics(access, AclOperation.DESCRIBE)
+    visible = AllowedTopics(context, AclOperation.DESCRIBE)
     refused = await _complete(group, context, visible)
     response = await context.services.groups.fetch(group, require_stable=request.require_stable)
     if context.version >= VERSION_BY_ID and group.topics is None:

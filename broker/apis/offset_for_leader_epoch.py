@@ -32,7 +32,7 @@ async def handle(
     all_topics = access.acts_as_node
     if request.replica_id >= 0:
         context.connection.follows = all_topics
-    visible = AllowedTopics(access, AclOperation.DESCRIBE)
+    visible = AllowedTopics(context, AclOperation.DESCRIBE)
     for topic in request.topics:
         hidden = not all_topics and topic.topic not in visible
         response.topics.append(answer := OffsetForLeaderTopicResult(topic=topic.topic))

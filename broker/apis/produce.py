@@ -105,7 +105,7 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
     topics = _merged(request.topic_data)
     transactional = await _any_is_transactional(topics, pause)
     refused: KafkaError | None = None
-    appends = Appends(request, context, AllowedTopics(context.access, AclOperation.WRITE), NOT_VERIFIED, [], [])
+    appends = Appends(request, context, AllowedTopics(context, AclOperation.WRITE), NOT_VERIFIED, [], [])
     if transactional:
         try:
             appends = appends._replace(verified=await _verified(topics, appends, pause))

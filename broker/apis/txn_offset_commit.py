@@ -53,7 +53,7 @@ async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffset
     """
     check_transactional_id(context, AclOperation.WRITE, request.transactional_id)
     check_group(context, AclOperation.READ, request.group_id)
-    readable = AllowedTopics(context.access, AclOperation.READ)
+    readable = AllowedTopics(context, AclOperation.READ)
     await readable.ask(topic.name for topic in request.topics)
     refused: Refused = {}
     known: list[TxnOffsetCommitRequestTopic] = []

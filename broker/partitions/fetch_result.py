@@ -1,7 +1,7 @@
 """`FetchResult`: the result of reading one partition for a fetch; `divergence`: where two logs diverge (KIP-595)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from minikafka.protocol.errors import OffsetOutOfRangeError
 from minikafka.storage.disks.disk import FileSlice
@@ -13,6 +13,12 @@ NO_REPLICA = -1
 NO_RECORDS = b""
 
 
+class Names(Protocol):
+    """A set of names: `name in names`."""
+
+    def __contains__(self, name: str, /) -> bool: ...
+
+
 @dataclass(slots=True)
 class Fetcher:
     """The client of a fetch.
@@ -22,7 +28,7 @@ class Fetcher:
         broker_epoch: The broker epoch of a follower; -1 if not given.
         rack: The rack of a consumer; "" if not given, or if no replica selector is configured.
         leader_only: Whether only the leader may serve the fetch.
-        readable: Returns whether the client may read a topic; None if it may read all.
+        readable: The topics that the client may read; None if it may read all.
         first_read: Whether the partitions are read for the first time.
     """
 
@@ -30,7 +36,7 @@ class Fetcher:
     broker_epoch: int
     rack: str
     leader_only: bool
-    readable: Callable[[str], bool] | None = None
+    readable: Names | None = None
     first_read: bool = True
 
 

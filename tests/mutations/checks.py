@@ -8,8 +8,8 @@ MUTATIONS = (
     Mutation(
         "whoever may read a topic may write to it",
         "broker/apis/produce.py",
-        "AllowedTopics(context.access, AclOperation.WRITE)",
-        "AllowedTopics(context.access, AclOperation.READ)",
+        "AllowedTopics(context, AclOperation.WRITE)",
+        "AllowedTopics(context, AclOperation.READ)",
         _TESTS,
         seeds=TEST_ONLY,
     ),
@@ -72,7 +72,7 @@ MUTATIONS = (
     Mutation(
         "a topic is created for a client that may only describe it",
         "broker/apis/metadata.py",
-        "if name not in services.image.topics and name not in creatable:",
+        "if creatable is not None and name not in services.image.topics and name not in creatable:",
         "if False:",
         _TESTS,
         seeds=TEST_ONLY,

@@ -9,11 +9,11 @@ import pytest
 import trio
 
 from minikafka.broker.apis.produce import handle
+from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.traffic import Traffic
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionRecord, TopicRecord
-from minikafka.controller.security.access import UNRESTRICTED
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.names import TopicPartition
@@ -52,7 +52,7 @@ def test_records_of_a_topic_made_anew_are_not_appended_to_its_predecessor(
     partitions, replica = Partitions(image), Replica(held)
     partitions.add(cast(Any, replica))
     services = SimpleNamespace(partitions=partitions, image=image, now_ms=lambda: 0)
-    context = SimpleNamespace(services=services, version=VERSION_BY_ID, client_id="a client", access=UNRESTRICTED)
+    context = RequestContext(services, VERSION_BY_ID, "a client", ConnectionInfo("", ""))
     data = PartitionProduceData(index=0, records=memoryview(encode_batch([Record(0, 0, None, b"one")])))
     request = ProduceRequest(
         acks=1, timeout_ms=1000, topic_data=[TopicProduceData(topic_id=NEW, partition_data=[data])]
