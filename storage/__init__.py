@@ -69,6 +69,8 @@ the place of the old segments, which readers may still hold. Offsets, sequence n
   killed before, the deleted records are back, as in Kafka.
 - A `.txnindex` that disappears from a segment below the recovery point is not detected (nor in Kafka): no other file
   records its existence. It is rebuilt when the segment is scanned.
+- A segment that disappears from the middle of a log below the recovery point is noticed when a read passes it, not at
+  the start, which opens only the active segment: consumers skip its records, and the broker logs it.
 - A checksum does not cover a batch's base offset and leader epoch (by design of the format): their corruption is
   detected only if offsets do not increase.
 - The last entry of a time index below the recovery point is trusted: if it was truncated, a lookup by timestamp may

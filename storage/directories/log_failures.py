@@ -38,6 +38,7 @@ class LogFailures:
         self._now_ms = now_ms
         self._on_offline = on_offline
         self._damaged: set[TopicPartition] = set()
+        self._gaps: set[tuple[str, int]] = set()
         self._logger = structlog.get_logger("minikafka.storage")
 
     def loaded(self, directories: Iterable[DataDirectory]) -> None:
@@ -74,6 +75,13 @@ class LogFailures:
         if key not in self._damaged:
             self._damaged.add(key)
             self._logger.critical("corrupt batch in log", partition=str(key), error=str(error))
+
+    def found_gap(self, key: TopicPartition, path: str, end: int, base: int) -> None:
+        """Logs the first read that passes the gap from `end` to `base` between two segments."""
+        if (path, end) not in self._gaps:
+            self._gaps.add((path, end))
+            missing = f"{end}-{base - 1}"
+            self._logger.error("records missing between segments", partition=str(key), after=path, offsets=missing)
 
     def offline(self, directory: DataDirectory, error: Exception) -> None:
         """Takes a failed directory and all its logs offline, unless the error is passing."""

@@ -212,6 +212,7 @@ class LogManager:
         owner = LogOwner(
             on_failure=partial(self.failures.offline, directory),
             on_damage=partial(self.failures.found_damage, key),
+            on_gap=partial(self.failures.found_gap, key),
             on_truncation=directory.checkpoints.truncated,
         )
         config = config or self.config_of(key.topic)

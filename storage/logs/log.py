@@ -278,7 +278,7 @@ class Log:
         limit = end if limit_offset is None or limit_offset > end else limit_offset
         if offset >= limit:
             return None
-        return self.guard.read(find_slice, state.segments, offset, max_bytes, limit, end, min_one_batch)
+        return self.guard.read(find_slice, state, offset, max_bytes, limit, min_one_batch)
 
     def offset_for_timestamp(self, timestamp: int) -> Steps[Found]:
         """Finds the first record at or after `timestamp` (ms). Raises KafkaError."""

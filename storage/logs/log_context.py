@@ -39,12 +39,15 @@ class LogOwner:
     Attributes:
         on_failure: called when the log goes offline, and with each passing error.
         on_damage: called for each read of corrupt batches.
+        on_gap: called by each read that passes a gap between two segments of a log that is not compacted, with the path
+            of the first of the two, the offset at which it ends, and the base offset of the other one.
         on_truncation: called before flushed data is truncated, with the lowered recovery point, which must be written
             to the checkpoint first.
     """
 
     on_failure: OnError = lambda error: None
     on_damage: OnError = lambda error: None
+    on_gap: Callable[[str, int, int], None] = lambda path, end, base: None
     on_truncation: Callable[[TopicPartition, int], None] = lambda key, recovery_point: None
 
 

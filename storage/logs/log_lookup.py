@@ -2,6 +2,7 @@
 
 from minikafka.protocol.records.batch import CONTROL
 from minikafka.storage.disks.disk import FileSlice
+from minikafka.storage.logs.log_state import LogState
 from minikafka.storage.logs.producer_state import BATCHES_KEPT, BatchMetadata, Histories
 from minikafka.storage.segments.batch_scan import Header, headers
 from minikafka.storage.segments.segment import Segment
@@ -15,10 +16,9 @@ _HISTORY_SIZE = 16 << 20
 _BLOCK_SIZE = 32 << 10
 
 
-def find_slice(
-    segments: Segments, offset: int, max_bytes: int, limit: int, end_offset: int, min_one_batch: bool
-) -> FileSlice | None:
-    """Finds the batches that `Log.read` returns, or None. Requires `offset` < `limit` <= `end_offset`."""
+def find_slice(state: LogState, offset: int, max_bytes: int, limit: int, min_one_batch: bool) -> FileSlice | None:
+    """Finds the batches that `Log.read` returns, or None. Requires `offset` < `limit` <= the log end offset."""
+    segments, end_offset = state.segments, state.end_offset
     segment = segments[-1]
     index = len(segments.bases) - 1
     if offset < segment.base_offset:
@@ -26,6 +26,7 @@ def find_slice(
         segment = segments[index]
     place = segment.find(offset)
     while place is None:  # Compaction removed the rest of this segment.
+        _report_gap(state, index)
         index += 1
         if index >= len(segments) or segments.bases[index] >= limit:
             return None
@@ -42,6 +43,18 @@ def find_slice(
         size = place.size_bytes
     size = min(size, stop - place.position)
     return FileSlice(segment.log, place.position, size) if size > 0 else None
+
+
+def _report_gap(state: LogState, index: int) -> None:
+    """Reports records that lack at the end of the segment at `index`, unless the cleaner may have removed them."""
+    segment = state.segments[index]
+    if segment.next_base < 0 or state.config.compacts:
+        return
+    end = segment.base_offset
+    for header in headers(segment.log, segment.offsets.last.position, segment.size_bytes):
+        end = header.last_offset + 1
+    if end < segment.next_base:
+        state.owner.on_gap(segment.path, end, segment.next_base)
 
 
 def find_upper_bound(segments: Segments, offset: int, size_bytes: int, end_offset: int) -> int:

@@ -23,6 +23,7 @@ class LogState:
         start_offset, end_offset: the first offset that can be read, and the offset of the next append.
         epochs, producers: the leader epoch cache and the producer state, which the log keeps up to date.
         deleted_files: (the time in ms at which to remove it, path) of each deleted file.
+        owner: the callbacks of the log.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class LogState:
         self.end_offset = 0
         self.unflushed = Unflushed(checkpointed.recovery_point, context.now_ms())
         self.deleted_files: list[tuple[int, str]] = []
-        self._owner = owner
+        self.owner = owner
 
     @property
     def disk(self) -> Disk:
@@ -94,7 +95,7 @@ class LogState:
         self.unflushed.truncations += 1
         if offset < self.unflushed.recovery_point:
             self.unflushed.recovery_point = offset
-            self._owner.on_truncation(self.topic_partition, offset)
+            self.owner.on_truncation(self.topic_partition, offset)
 
     def update_config(self, config: LogConfig) -> None:
         """Applies changed configs."""

@@ -70,6 +70,14 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a read passes a missing segment without a word",
+        "storage/logs/log_lookup.py",
+        "        _report_gap(state, index)\n",
+        "",
+        ("tests/storage/test_corruption.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a log that is found corrupt while the node serves counts as one that is not",
         _LOG_MANAGER,
         "            self.failures.found_corrupt(directory, key, error)\n            raise\n",

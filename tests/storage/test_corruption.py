@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -323,6 +324,37 @@ def test_a_corrupt_batch_in_an_inactive_segment_fails_only_its_reads(
     append(log, b"next")
     assert read_all(log, log.end_offset - 1) == [(log.end_offset - 1, b"next")]
     assert manager.directories[0].failure is None
+
+
+@pytest.mark.parametrize("emptied", [False, True])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_first_read_past_a_missing_segment_is_logged(
+    node: Node, emptied: bool, clean: bool, compacted: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its consumer goes on behind the gap, as in Kafka. In a compacted log the cleaner may have left the gap."""
+    rows = node.fill()
+    node.stop(clean=True)
+    if not clean:
+        (node.path / CLEAN_SHUTDOWN).unlink()
+    before, missing, behind = (int(one.stem) for one in node.segments[:3])
+    node.segments[1].unlink()
+    if emptied:
+        (node.log_path / f"{missing:020}.log").touch()
+    manager = node.start()
+    log = manager.logs[PARTITION]
+    if compacted:
+        log.update_config(replace(log.config, cleanup_policy=("compact",)))
+    whole = [row for row in rows if row[0] >= behind]
+    assert log.read(missing - 1, max_bytes=1 << 20) is not None
+    assert read_all(log, behind) == whole
+    assert "records missing" not in capfd.readouterr().out
+    assert read_all(log, missing) == read_all(log, missing) == whole
+    logged = capfd.readouterr().out
+    assert logged.count("records missing between segments") == (not compacted)
+    if not compacted:
+        assert f"offsets={missing}-{behind - 1}" in logged
+        assert f"{missing if emptied else before:020}.log" in logged
 
 
 def test_a_missing_segment_is_reported_after_a_crash(node: Node) -> None:
