@@ -115,7 +115,7 @@ class ControllerListener:
     def _guards(self, requests: Requests) -> dict[str, ListenerAuthentication]:
         """The logins of tools: those of nodes, which have read the keys of tokens, and count the logins of both.
 
-        A node has no second controller listener if one has logins (`settings/rules.py`).
+        A node has no second controller listener if one has logins (`settings/access_rules.py`).
         """
         guests = self._controller.security.guest
         guards = guests.guards(requests) if isinstance(guests, NodeGuests) else {}

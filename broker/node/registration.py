@@ -135,11 +135,17 @@ class Registration:
                 return
             code = ErrorCode.NOT_CONTROLLER if response is None else ErrorCode(response.error_code)
             if code not in _RETRIABLE or trio.current_time() > deadline:
-                raise error_for(code, f"registration of broker {self._node_id} was refused: {code.text}")
+                raise error_for(code, f"registration of broker {self._node_id} {self._why(response, code)}")
             if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and not warned:
                 warned = True
                 log.warning("node.id is registered by another process", broker=self._node_id)
             await trio.sleep(RETRY_S)
+
+    def _why(self, response: BrokerRegistrationResponse | None, code: ErrorCode) -> str:
+        if response is not None:
+            return f"was refused: {code.text}"
+        waited = "initial.broker.registration.timeout.ms"
+        return f"failed: no active controller has answered for {self._timeout_s:g} s ({waited}); the log above says why"
 
     async def _request_epoch(self) -> BrokerRegistrationResponse | None:
         """Send a registration request. Returns the response; None if no active controller responded."""

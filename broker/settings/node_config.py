@@ -12,6 +12,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from minikafka.broker.settings.access_rules import ACCESS_RULES
 from minikafka.broker.settings.container import container_defaults
 from minikafka.broker.settings.environment import from_environment, variables
 from minikafka.broker.settings.listeners import Listener, is_setting_of_listeners, listener_prefix
@@ -243,7 +244,7 @@ def _checked(given: Mapping[str, str], origins: Mapping[str, str]) -> NodeConfig
         listeners = read_listeners(values)
     except ListenerProblem as error:
         raise ConfigError((error.problem,)) from None
-    problems = [problem for rule in RULES for problem in rule(values, listeners)]
+    problems = [problem for rule in (*RULES, *ACCESS_RULES) for problem in rule(values, listeners)]
     metrics = login = None
     try:
         metrics, login = metrics_listener(static.given, listeners.names), metrics_login(static.given)

@@ -1,5 +1,7 @@
 """Checks the rules between several settings of a node, beyond the bounds of each single setting.
 
+`access_rules.py` has those about security.
+
 Each rule yields all problems that it finds, so that all problems are reported together.
 Source: `KafkaConfig.validateValues`, `GroupCoordinatorConfig`, `ShareGroupConfig`.
 """
@@ -12,27 +14,24 @@ from minikafka.broker.settings.listeners import (
     Listener,
     ListenerError,
     check_ports,
-    is_setting_of_listeners,
-    listener_prefix,
     parse_listeners,
     protocol_map,
 )
-from minikafka.broker.settings.own_settings import METRICS
-from minikafka.broker.settings.sasl_settings import (
-    OF_MECHANISMS_ONLY,
-    SASL_PROTOCOLS,
-    InvalidSaslSetting,
-    is_sasl_setting_of_listeners,
-    login_at_controllers,
-    login_between_brokers,
-    sasl_settings,
-)
 from minikafka.controller.decisions.broker_config_rules import DEDUPE_BYTES_PER_THREAD_MIN
-from minikafka.controller.security.standard_authorizer import CLASS_NAME, super_users
 from minikafka.protocol.records.compression import Codec
-from minikafka.protocol.settings.registry import NODE_SETTINGS, SECURITY_NAMES, SettingValue, listener_base_name
+from minikafka.protocol.settings.registry import SettingValue
 
-__all__ = ["RULES", "ListenerProblem", "Listeners", "Problem", "Values", "read_listeners"]
+__all__ = [
+    "RULES",
+    "ListenerProblem",
+    "Listeners",
+    "Problem",
+    "Values",
+    "is_alone",
+    "read_listeners",
+    "roles_of",
+    "voter_ids",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +203,14 @@ def _node_ids_agree(values: Values, _: Listeners) -> Iterator[Problem]:
         yield values.problem("broker.id", "must equal node.id if both are set")
 
 
-def _roles(values: Values) -> set[str]:
+def roles_of(values: Values) -> set[str]:
+    """The roles of the node (`process.roles`)."""
     return set(values.items("process.roles"))
 
 
 def _quorum_is_configured(values: Values, listeners: Listeners) -> Iterator[Problem]:
     """A node with both roles and no voters is the whole cluster; every other node must find its controllers."""
-    roles, voters = _roles(values), _voter_ids(values)
+    roles, voters = roles_of(values), voter_ids(values)
     node_id = values.number("node.id")
     if not roles:
         yield values.problem("process.roles", "must not be empty (allowed: broker, controller, or both)")
@@ -237,7 +237,8 @@ def _quorum_is_configured(values: Values, listeners: Listeners) -> Iterator[Prob
         yield values.problem("controller.quorum.voters", "voters must have distinct ids")
 
 
-def _voter_ids(values: Values) -> list[int]:
+def voter_ids(values: Values) -> list[int]:
+    """The ids of the voters that `controller.quorum.voters` names."""
     return [int(voter.partition("@")[0]) for voter in values.items("controller.quorum.voters")]
 
 
@@ -250,7 +251,7 @@ def _ports_are_distinct(values: Values, listeners: Listeners) -> Iterator[Proble
 
 def _controller_listeners_exist(values: Values, listeners: Listeners) -> Iterator[Problem]:
     """Source: `KafkaConfig.validateValues`."""
-    name, roles = "controller.listener.names", _roles(values)
+    name, roles = "controller.listener.names", roles_of(values)
     known = [listener.name for listener in listeners.all]
     if roles == {"broker"}:
         if not listeners.controller_names:
@@ -261,7 +262,7 @@ def _controller_listeners_exist(values: Values, listeners: Listeners) -> Iterato
         yield values.problem(
             name, f"must only contain names that appear in 'listeners' (allowed: {', '.join(known)})"
         )
-    elif not listeners.controller_names and (roles == {"controller"} or len(_voter_ids(values)) > 1):
+    elif not listeners.controller_names and (roles == {"controller"} or len(voter_ids(values)) > 1):
         yield values.problem(name, f"must name the listener for other nodes (allowed: {', '.join(known)})")
     if known and "broker" in roles and not listeners.for_clients:
         yield values.problem("listeners", "must contain a listener for clients besides controller.listener.names")
@@ -270,89 +271,6 @@ def _controller_listeners_exist(values: Values, listeners: Listeners) -> Iterato
             "listeners",
             "must only contain listeners of controller.listener.names if process.roles is controller",
         )
-
-
-def _clients_can_authenticate(values: Values, listeners: Listeners) -> Iterator[Problem]:
-    """Source: `JaasContext.loadServerContext`."""
-    for name in OF_MECHANISMS_ONLY:
-        if name in values.given:
-            where = f"listener.name.<listener>.<mechanism>.{name}"
-            yield Problem(name, None, f"belongs to a mechanism of a listener: {where}")
-    for listener in listeners.all:
-        if listener.protocol in SASL_PROTOCOLS:
-            try:
-                sasl_settings(values.given, listener.name)
-            except InvalidSaslSetting as error:
-                yield Problem(error.name, None, error.message)
-
-
-def _brokers_can_log_in(values: Values, listeners: Listeners) -> Iterator[Problem]:
-    """Source: `KafkaConfig.validateValues`, `JaasContext.loadServerContext`."""
-    if is_alone(values.parsed, listeners):
-        return  # There are no other brokers.
-    for listener in listeners.for_clients:
-        if listener.name == listeners.inter_broker and listener.protocol in SASL_PROTOCOLS:
-            try:
-                login_between_brokers(values.given, listener.name)
-            except InvalidSaslSetting as error:
-                yield Problem(error.name, None, error.message)
-
-
-def _nodes_can_log_in_at_controllers(values: Values, listeners: Listeners) -> Iterator[Problem]:
-    """Source: `NodeToControllerChannelManagerImpl`, `KafkaRaftManager.buildNetworkClient`."""
-    listener, is_controller = listeners.of_controllers, "controller" in _roles(values)
-    if is_alone(values.parsed, listeners) or listener is None or listener.protocol not in SASL_PROTOCOLS:
-        return
-    try:
-        login = login_at_controllers(values.given, listener.name, is_controller=is_controller)
-    except InvalidSaslSetting as error:
-        yield Problem(error.name, None, error.message)
-        return
-    several = len(_voter_ids(values)) > 1 or len(values.items("controller.quorum.bootstrap.servers")) > 1
-    if is_controller and several and login.mechanism.startswith("SCRAM-"):
-        yield values.problem(
-            "sasl.mechanism.controller.protocol",
-            "several controllers cannot log in at each other by SCRAM: they read its users from the metadata, "
-            "which needs an active controller first (allowed: PLAIN, OAUTHBEARER; brokers may use SCRAM)",
-        )
-
-
-def _one_controller_listener_is_secured(values: Values, listeners: Listeners) -> Iterator[Problem]:
-    """All controller listeners of a node are served as the first one is: a second one would be open."""
-    others = [f"{one.name} is {one.protocol}" for one in listeners.for_controllers if one.protocol != "PLAINTEXT"]
-    if others and len(listeners.for_controllers) > 1:
-        why = f"one controller listener only, as {others[0]} (allowed: several if all of them are PLAINTEXT)"
-        yield values.problem("controller.listener.names", f"must name {why}")
-
-
-def _security_is_supported(values: Values, listeners: Listeners) -> Iterator[Problem]:
-    """A node that is told to be secure in a way that minikafka lacks must not start as an open one."""
-    prefixes = tuple(map(listener_prefix, (METRICS, *(listener.name for listener in listeners.all))))
-    for name, text in values.given.items():
-        base = listener_base_name(name) or name
-        setting = NODE_SETTINGS.get(base if base in SECURITY_NAMES else base.partition(".")[2])
-        if setting is None or setting.name not in SECURITY_NAMES:
-            continue
-        if name.lower().startswith(prefixes) and not name.startswith(prefixes):
-            yield Problem(name, None, "has no effect: the name of the listener must be in lower case")
-        if setting.supported and (
-            base == name or is_setting_of_listeners(base) or is_sasl_setting_of_listeners(name)
-        ):
-            continue
-        if setting.parse(text) != setting.default:
-            shown = "[hidden]" if setting.sensitive else text
-            yield Problem(name, shown, "is not supported, and the node would be less secure without it: remove it")
-
-
-def _authorizer_is_known(values: Values, listeners: Listeners) -> Iterator[Problem]:
-    """Source: `StandardAuthorizer.getConfiguredSuperUsers`."""
-    name = "authorizer.class.name"
-    if values.parsed[name] not in ("", CLASS_NAME):
-        yield values.problem(name, f"minikafka has no such authorizer (allowed: {CLASS_NAME})")
-    try:
-        super_users(str(values.parsed["super.users"] or ""))
-    except ValueError as error:
-        yield values.problem("super.users", str(error))
 
 
 def _early_listeners_exist(values: Values, listeners: Listeners) -> Iterator[Problem]:
@@ -386,7 +304,7 @@ def _inter_broker_listener_exists(values: Values, listeners: Listeners) -> Itera
         yield values.problem(name, "only one of this and security.inter.broker.protocol should be set")
     known = [listener.name for listener in listeners.advertised]
     given = [one for one in (name, "security.inter.broker.protocol") if one in values.given][:1]
-    if given and "broker" in _roles(values) and listeners.inter_broker not in known:
+    if given and "broker" in roles_of(values) and listeners.inter_broker not in known:
         yield values.problem(given[0], f"must be an advertised listener (allowed: {', '.join(known)})")
 
 
@@ -477,12 +395,6 @@ RULES: tuple[Callable[[Values, Listeners], Iterator[Problem]], ...] = (
     _quorum_is_configured,
     _ports_are_distinct,
     _controller_listeners_exist,
-    _security_is_supported,
-    _clients_can_authenticate,
-    _brokers_can_log_in,
-    _nodes_can_log_in_at_controllers,
-    _one_controller_listener_is_secured,
-    _authorizer_is_known,
     _early_listeners_exist,
     _advertised_listeners_exist,
     _inter_broker_listener_exists,
@@ -492,4 +404,4 @@ RULES: tuple[Callable[[Values, Listeners], Iterator[Problem]], ...] = (
     _cleaner_has_memory,
     _codecs_are_known,
 )
-"""All rules, in the order in which problems are reported."""
+"""The rules of this file, in the order in which problems are reported."""

@@ -209,7 +209,7 @@ async def shake_hands(stream: trio.abc.Stream, frames: FrameStream, own: Hello, 
         await stream.send_all(encode_frame(hello_map(own)))
     frame = await frames.next()
     if frame is None:
-        raise ConnectionLost("the connection was closed during the handshake")
+        raise ConnectionLost("the connection was closed during the handshake; the log of the other node may say why")
     if frame["kind"] == "refused":
         raise refusal_of(frame)
     if frame["kind"] == LOGIN and not first:

@@ -378,7 +378,8 @@ class Peers:
             guest = await self._login_at(stream, frames, stranger)
             admitted = self.security.admission(stream, None if guest is None else guest.principal)
             if not admitted():
-                self._handshakes.refused(f"{peer_host(stream)} is not allowed CLUSTER_ACTION, which nodes need")
+                who = peer_host(stream) if guest is None else f"{guest.principal} at {peer_host(stream)}"
+                self._handshakes.refused(f"{who} is not allowed CLUSTER_ACTION, which nodes need (super.users)")
                 return None
             if guest is not None:
                 self._strangers.leave(stranger)

@@ -21,11 +21,11 @@ from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.clusters.cluster_layout import HOST, NodeLayout, with_settings
 from minikafka.cli.local_cluster import LocalCluster, under_replicated
 from minikafka.client.blocking import Admin
-from minikafka.protocol.errors import UnsupportedSaslMechanismError
+from minikafka.protocol.errors import ClusterAuthorizationFailedError, UnsupportedSaslMechanismError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 PAGE = DOCS / "security-migration.md"
-PASSWORDS = {"broker": "among brokers", "alice": "alice-secret"}
+PASSWORDS = {"broker": "among brokers", "alice": "alice-secret", "admin": "admin-secret"}
 GOES_ON = 60
 """The number of further acknowledgements that shows that producers go on."""
 PLACEMENT = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
@@ -43,13 +43,16 @@ class Migration:
         issued.write_authority_pem(folder / "company-ca.pem")
         self.plain = Login.of(cluster.bootstrap)
         secured = ",".join(f"{HOST}:{node.metrics_port}" for node in cluster.nodes.values())
-        self.secured = Login.of(secured, {
-            "security.protocol": "SASL_SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(folder / "company-ca.pem"),
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": jaas("scram.Scram", "alice", PASSWORDS["alice"]),
-        })  # fmt: skip
+        self.secured, self.administrator = (
+            Login.of(secured, {
+                "security.protocol": "SASL_SSL",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(folder / "company-ca.pem"),
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": jaas("scram.Scram", user, PASSWORDS[user]),
+            })
+            for user in ("alice", "admin")
+        )  # fmt: skip
 
     def roll(self, step: int, login: Login, *ledgers: Ledger) -> None:
         """Restart one node after the other with the settings of a step, while producers go on."""
@@ -114,6 +117,10 @@ def test_a_cluster_moves_to_sasl_ssl_under_load(tmp_path: Path) -> None:
         migration.restart_all(3)
         for topic, ledger in moved.items():
             assert wrongs(ledger, read_back(migration.secured, topic)) == []
+        migration.roll(4, migration.administrator)
+        migration.roll(5, migration.administrator)
+        with Admin(**migration.secured.minikafka) as alice, pytest.raises(ClusterAuthorizationFailedError):
+            alice.describe_acls()
         for node in cluster.nodes.values():
             controller = migration.secured.at(f"{HOST}:{node.controller_port}")
             with pytest.raises(UnsupportedSaslMechanismError, match="PLAIN"), Admin(**controller.minikafka):

@@ -22,10 +22,18 @@ MUTATIONS = (
     ),
     Mutation(
         "a second controller listener is open, whatever its protocol",
-        "broker/settings/rules.py",
+        "broker/settings/access_rules.py",
         "    _nodes_can_log_in_at_controllers,\n    _one_controller_listener_is_secured,\n",
         "    _nodes_can_log_in_at_controllers,\n",
         ("tests/broker/settings/test_sasl_settings.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "controllers start which refuse each other",
+        "broker/settings/access_rules.py",
+        "    _controllers_are_super_users,\n",
+        "",
+        ("tests/broker/settings/test_node_config.py",),
         seeds=TEST_ONLY,
     ),
     Mutation(

@@ -144,6 +144,14 @@ def test_a_duplicate_registration_is_retried_until_the_registration_timeout() ->
     assert play(scenario, not_joined(ErrorCode.DUPLICATE_BROKER_REGISTRATION)).broker_epoch == -1
 
 
+def test_a_broker_that_no_controller_answers_says_so_and_for_how_long_it_has_asked() -> None:
+    async def scenario(_: Cluster, registration: Registration) -> None:
+        with pytest.raises(KafkaError, match=rf"no active controller has answered for {PATIENCE_S:g} s"):
+            await registration.register()
+
+    play(scenario, NOBODY)
+
+
 @pytest.mark.parametrize("answer", [InvalidRequestError("no"), not_joined(ErrorCode.INCONSISTENT_CLUSTER_ID)])
 def test_an_error_that_is_not_retriable_is_raised_at_once(answer: Answer) -> None:
     async def scenario(_: Cluster, registration: Registration) -> None:

@@ -353,6 +353,35 @@ def test_what_an_authorizer_cannot_honour_is_refused(settings: dict[str, str], w
         load_config(settings=settings)
 
 
+SEVERAL = {
+    "listeners": "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@127.0.0.1:2,2@127.0.0.1:3",
+    "authorizer.class.name": AUTHORIZER,
+}
+BY_PASSWORD = {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.controller.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule "
+    'required username="node" password="secret" user_node="secret";',
+}
+
+
+@pytest.mark.parametrize("quorum", ["controller.quorum.voters", "controller.quorum.bootstrap.servers"])
+@pytest.mark.parametrize(("login", "user"), [({}, "User:ANONYMOUS"), (BY_PASSWORD, "User:node")])
+def test_controllers_that_would_refuse_each_other_do_not_start(quorum: str, login: dict[str, str], user: str) -> None:
+    settings = {name: value for name, value in SEVERAL.items() if name != "controller.quorum.voters"} | login
+    servers = "127.0.0.1:2,127.0.0.1:3"
+    settings[quorum] = SEVERAL.get(quorum, servers)
+    with pytest.raises(ConfigError, match=f"super.users=User:admin: must contain {user}, .* listener CONTROLLER"):
+        load_config(settings={**settings, "super.users": "User:admin"})
+    load_config(settings={**settings, "super.users": f"User:admin;{user}"})
+    load_config(settings={**settings, "authorizer.class.name": ""})
+    settings[quorum] = settings[quorum].partition(",")[0]
+    load_config(settings=settings)  # the only controller
+
+
 def test_the_settings_of_an_authorizer_are_supported() -> None:
     settings = {
         "authorizer.class.name": AUTHORIZER,

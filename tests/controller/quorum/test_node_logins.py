@@ -124,6 +124,18 @@ def test_a_node_logs_in_and_is_known_by_its_principal() -> None:
     with_nodes(scenario, SECURED, PeerSecurity(logins=logins()))
 
 
+def test_who_has_logged_in_and_may_not_act_as_a_node_is_named_by_its_principal() -> None:
+    async def scenario(one: Node, two: Node) -> None:
+        one.peers.security = replace(one.peers.security, admission=lambda stream, principal: lambda: False)
+        with capture_logs() as lines, pytest.raises(Unreachable):
+            await two.peers.request(1, "raft", {})
+        (refused,) = [line["reason"] for line in lines if line["event"] == "peer handshake refused"]
+        assert refused.startswith("User:node at ")
+        assert "CLUSTER_ACTION" in refused
+
+    with_nodes(scenario, SECURED, PeerSecurity(logins=logins()))
+
+
 def test_sessions_are_renewed_before_they_end_on_the_open_connection() -> None:
     async def scenario(one: Node, two: Node) -> None:
         for _ in range(10):
