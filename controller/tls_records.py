@@ -1,12 +1,14 @@
 """`ReceivedRecords`: cuts the bytes that a peer sends by TLS into records, and refuses what only costs time.
 
 OpenSSL reads on as long as records without data follow each other, and a message that its peer has cut into records of
-a byte. Who gives it one record at a time knows how much a step costs: a new key (KeyUpdate, 27 bytes) takes 13 µs, as
+a byte. Who gives it few records at a time knows how much a step costs: a new key (KeyUpdate, 27 bytes) takes 13 µs, as
 much as a record of 16 KiB with data. Source: RFC 8446, section 5. The limits are those of a peer that means well, and
 more; Go's `crypto/tls` allows 16 records without data, Java 32 KiB for a message of a handshake.
 """
 
 from __future__ import annotations
+
+import struct
 
 __all__ = ["RECORD_SIZE_BYTES_MAX", "ReceivedRecords", "RefusedRecord"]
 
@@ -19,9 +21,11 @@ DATA_RECORDS_FOR_ANOTHER = 16
 HELLO_SIZE_BYTES_MAX = RECORD_SIZE_BYTES_MAX + 512
 """Bytes of a handshake before the first answer. OpenSSL compares each key share with each group: 64 KiB take 70 ms."""
 
-_HEADER_SIZE_BYTES = 5
+_HEADER = struct.Struct(">BBxH")
+"""The type, the version and the size of the rest."""
+_HEADER_SIZE_BYTES = _HEADER.size
 _TYPES = range(20, 24)
-_HANDSHAKE = 22
+_HANDSHAKE, _WITH_DATA = 22, 23
 _MAJOR_VERSION = 3
 
 
@@ -71,6 +75,29 @@ class ReceivedRecords:
             self._position = end
         return memoryview(received)[start:end]
 
+    def take_data(self, room_bytes: int, most: int) -> tuple[memoryview, int]:
+        """Return the next records that may have data, and their number; none before the handshake is done.
+
+        Args:
+            room_bytes: what their data fit into together: a record that does not is left to `take`.
+            most: records at most. There are fewer if those without data are nearly used up.
+        """
+        received, start, count = self._bytes, self._position, 0
+        end, limit = start, min(len(received), start + room_bytes)
+        most = min(most, int(self._without_data_left)) if self.is_established and self._is_answered else 0
+        while count < most and end + _HEADER_SIZE_BYTES <= limit:
+            kind, major, size_bytes = _HEADER.unpack_from(received, end)
+            next_end = end + _HEADER_SIZE_BYTES + size_bytes
+            is_usual = kind == _WITH_DATA and major == _MAJOR_VERSION and size_bytes <= _ENCRYPTED_SIZE_BYTES_MAX
+            if not is_usual or next_end > limit:
+                break
+            end, count = next_end, count + 1
+        self._without_data_left -= count
+        self._position = end
+        if count and not self.has_whole:  # What is kept until more arrives is small.
+            self._bytes, self._position = received[end:], 0
+        return memoryview(received)[start:end], count
+
     @property
     def _next_size(self) -> int:
         """The size of the next record with its header, or of the header if it is none; 0 before the header is there."""
@@ -97,9 +124,9 @@ class ReceivedRecords:
         """This end has sent something: the first message of the peer was whole, or the peer has to answer."""
         self._is_answered = True
 
-    def brought_data(self) -> None:
-        """The record that was taken last had data."""
-        left = self._without_data_left + 1 + 1 / DATA_RECORDS_FOR_ANOTHER
+    def brought_data(self, count: int = 1) -> None:
+        """So many of the records that were taken last had data."""
+        left = self._without_data_left + count * (1 + 1 / DATA_RECORDS_FOR_ANOTHER)
         self._without_data_left = min(WITHOUT_DATA_MAX, left)
 
 

@@ -1,6 +1,6 @@
 """`TlsSocket`: a socket with TLS that never waits, and whose calls take little time whatever the peer sends.
 
-OpenSSL gets one record at a time, in memory (`ReceivedRecords`): from the socket itself it would read as long as
+OpenSSL gets few records at a time, in memory (`ReceivedRecords`): from the socket itself it would read as long as
 records without data arrive. What is encrypted is sent before more is encrypted, so little is kept.
 """
 
@@ -14,8 +14,11 @@ from minikafka.controller.tls_records import RECORD_SIZE_BYTES_MAX, ReceivedReco
 __all__ = ["RECORDS_AT_ONCE", "TlsSocket", "in_words"]
 
 RECEIVED_SIZE_BYTES = 2 * RECORD_SIZE_BYTES_MAX
-"""Bytes for one call of the kernel: a whole record, whatever part of one has arrived before. A connection keeps at most
-so much, and a record, that is not decrypted."""
+"""Bytes for one call of the kernel: a whole record, whatever part of one has arrived before. A connection that waits
+keeps at most so much, and a record, that is not decrypted."""
+
+RECEIVED_SIZE_BYTES_MAX = 8 * RECORD_SIZE_BYTES_MAX
+"""Bytes for one call of the kernel if the rest of a request is larger."""
 
 ENCRYPTED_SIZE_BYTES = 4 * RECORD_SIZE_BYTES_MAX
 """Bytes for one call of OpenSSL. A MiB takes a tenth longer with one record in each. OpenSSL's memory for a connection
@@ -84,9 +87,13 @@ class TlsSocket:
         self._records.is_established = True
         self.flush()
 
-    def receive(self) -> bool:
-        """Receive encrypted bytes; returns False at the end of the stream. Raises BlockingIOError."""
-        data = self.raw.recv(RECEIVED_SIZE_BYTES)
+    def receive(self, size_bytes: int = 0) -> bool:
+        """Receive encrypted bytes; returns False at the end of the stream. Raises BlockingIOError.
+
+        Args:
+            size_bytes: the data that is awaited; of much of it, more is received at once.
+        """
+        data = self.raw.recv(min(max(size_bytes, RECEIVED_SIZE_BYTES), RECEIVED_SIZE_BYTES_MAX))
         self._records.add(data)
         return bool(data)
 
@@ -109,25 +116,36 @@ class TlsSocket:
         size, until = 0, self.records + RECORDS_AT_ONCE
         try:
             if self._tls.pending():
-                size = self._decrypt(target)
+                size = self._read(target)
             while size < len(target) and not self._has_ended and (not size or self.records < until):
-                if (record := self._records.take()) is None:
-                    break
-                self.records += 1
-                self._incoming.write(record)
-                try:
-                    size += self._decrypt(target[size:])
-                except ssl.SSLWantReadError:
-                    self._answer()
-                else:
-                    self._records.brought_data()
+                some, count = self._records.take_data(len(target) - size, max(until - self.records, 1))
+                if not count:
+                    if (record := self._records.take()) is None:
+                        break
+                    some, count = record, 1
+                size += self._decrypt(some, count, target[size:])
         except (ssl.SSLError, RefusedRecord) as error:
             raise ConnectionResetError(in_words(error)) from None
         if not size and not self._has_ended:
             raise BlockingIOError
         return size
 
-    def _decrypt(self, target: memoryview) -> int:
+    def _decrypt(self, records: memoryview, count: int, target: memoryview) -> int:
+        """Decrypt records, of the last one as much as there is room for; returns the size of their data."""
+        self._incoming.write(records)
+        self.records += count
+        size, with_data = 0, 0
+        try:
+            while with_data < count and (read := self._read(target[size:])):
+                size += read
+                with_data += 1
+        except ssl.SSLWantReadError:
+            self._answer()
+        self._records.brought_data(with_data)
+        return size
+
+    def _read(self, target: memoryview) -> int:
+        """Read the data of one record."""
         count: object = self._tls.read(len(target), target)
         assert isinstance(count, int), "there is a buffer"
         self._has_ended = not count

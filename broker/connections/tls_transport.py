@@ -202,7 +202,7 @@ class TlsTransport:
 
     def _received(self, target: memoryview) -> int:
         tls = self._socket
-        if not tls.has_received and not tls.receive():
+        if not tls.has_received and not tls.receive(len(target)):
             return 0
         return tls.read_into(target)
 

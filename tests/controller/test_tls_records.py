@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from minikafka.controller.tls_records import (
@@ -98,3 +100,75 @@ def test_no_record_of_another_handshake_is_taken() -> None:
     records.add(record(4, 22))
     with pytest.raises(RefusedRecord, match="another handshake"):
         records.take()
+
+
+def established() -> ReceivedRecords:
+    records = ReceivedRecords()
+    records.answered()
+    records.is_established = True
+    return records
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+@pytest.mark.parametrize("room_bytes", [0, 4, 5, 6, 310, 1 << 20])
+@pytest.mark.parametrize("size", [1, 7, 300, 100_000])
+def test_records_with_data_are_taken_together_and_no_others(size: int, room_bytes: int, most: int) -> None:
+    sent = [record(0), record(1), record(5, 21), record(300), record(2), record(16_384 + 256), record(1)] * 3
+    data, records, taken = b"".join(sent), established(), b""
+    for at in range(0, len(data), size):
+        records.add(data[at : at + size])
+        while True:
+            some, count = records.take_data(room_bytes, most)
+            assert count <= most
+            assert len(some) <= room_bytes
+            assert sum(some[place] == 23 for place in starts(some)) == count
+            if not count:
+                single = records.take()
+                if single is None:
+                    break
+                some, count = single, 1
+            taken += some
+            records.brought_data(count)
+    assert taken == data
+
+
+def starts(records: memoryview) -> list[int]:
+    """Where the records begin."""
+    places, at = [], 0
+    while at < len(records):
+        places.append(at)
+        at += 5 + int.from_bytes(records[at + 3 : at + 5], "big")
+    assert at == len(records)
+    return places
+
+
+def test_before_the_handshake_is_done_records_are_taken_singly() -> None:
+    records = ReceivedRecords()
+    records.add(record(1) + record(1))
+    assert records.take_data(1000, 10)[1] == 0
+    records.is_established = True
+    assert records.take_data(1000, 10)[1] == 0
+    records.answered()
+    assert records.take_data(1000, 10)[1] == 2
+
+
+@pytest.mark.parametrize("most", [1, 5, 16])
+def test_records_without_data_are_counted_together_as_singly(most: int) -> None:
+    """So many in a row are taken, and no more."""
+    records, taken = established(), 0
+    records.add(record(9) * 3 * WITHOUT_DATA_MAX)
+    for _ in range(WITHOUT_DATA_MAX):
+        taken += records.take_data(1 << 20, most)[1]
+    assert taken == WITHOUT_DATA_MAX
+    with pytest.raises(RefusedRecord, match="without data"):
+        records.take()
+
+
+def test_of_much_that_was_received_only_the_rest_of_a_record_is_kept() -> None:
+    """The rest of a record may be all that a connection has for hours."""
+    records = established()
+    records.add(record(1000) * 100 + record(1000)[:-1])
+    for _ in range(25):
+        records.brought_data(records.take_data(1 << 20, 4)[1])
+    assert records.take_data(1 << 20, 4)[1] == 0
+    assert sys.getsizeof(records._bytes) < 2000

@@ -48,6 +48,11 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
             counted.records[-1] += record is not None
             return record
 
+        def take_data(self, room_bytes: int, most: int) -> tuple[memoryview, int]:
+            records, count = super().take_data(room_bytes, most)
+            counted.records[-1] += count
+            return records, count
+
     monkeypatch.setattr(tls_socket, "ReceivedRecords", Counting)
     return counted
 
