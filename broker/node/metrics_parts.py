@@ -166,7 +166,8 @@ def node_collectors(
 
 
 def _process(system: System) -> list[Collector]:
-    return [process_metrics(), failure_metrics(), *([loop_metrics(system.loop)] if system.loop is not None else [])]
+    of_loop = [] if system.loop is None else [loop_metrics(system.loop.measured)]
+    return [process_metrics(), failure_metrics(), *of_loop]
 
 
 def _state(why_not_ready: Callable[[], str]) -> Collector:

@@ -9,6 +9,7 @@ id. The registration does not decide what a broker may do: leader epochs decide 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import structlog
@@ -76,6 +77,34 @@ class ClusterController(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """The intervals and time-outs of a registration, in seconds.
+
+    Attributes:
+        interval_s: The interval between heartbeats.
+        response_timeout_s: How long the response to a heartbeat is awaited.
+        leaderless_s: The time in which the quorum can have elected another controller.
+        registration_timeout_s: How long the broker tries to register.
+    """
+
+    interval_s: float
+    response_timeout_s: float
+    leaderless_s: float
+    registration_timeout_s: float
+
+    @classmethod
+    def of(cls, config: NodeConfig) -> "_Times":
+        interval_s = max(1, config.number("broker.heartbeat.interval.ms")) / 1000
+        elections_ms = 2 * config.number("controller.quorum.election.timeout.ms")
+        return cls(
+            ALONE_S if config.is_alone else interval_s,
+            max(1, config.number("broker.session.timeout.ms")) / 1000,
+            (config.number("controller.quorum.fetch.timeout.ms") + elections_ms) / 1000,
+            config.number("initial.broker.registration.timeout.ms") / 1000,
+        )
+
+
 class Registration:
     """Registers a broker with the controller, and keeps the registration alive with heartbeats.
 
@@ -112,12 +141,7 @@ class Registration:
         self._previous_broker_epoch = previous_broker_epoch
         self._log_dirs = log_dirs
         self._cordoned = cordoned
-        interval_s = max(1, config.number("broker.heartbeat.interval.ms")) / 1000
-        self._interval_s = ALONE_S if config.is_alone else interval_s
-        self._response_timeout_s = max(1, config.number("broker.session.timeout.ms")) / 1000
-        elections_ms = 2 * config.number("controller.quorum.election.timeout.ms")
-        self._leaderless_s = (config.number("controller.quorum.fetch.timeout.ms") + elections_ms) / 1000
-        self._timeout_s = config.number("initial.broker.registration.timeout.ms") / 1000
+        self._times = _Times.of(config)
         self._ready = trio.Event()
         self._heartbeats = trio.CancelScope()
 
@@ -127,7 +151,7 @@ class Registration:
         Raises:
             KafkaError: The registration was refused, or not accepted before `initial.broker.registration.timeout.ms`.
         """
-        warned, deadline = False, trio.current_time() + self._timeout_s
+        warned, deadline = False, trio.current_time() + self._times.registration_timeout_s
         while True:
             response = await self._request_epoch()
             if response is not None and not response.error_code:
@@ -145,7 +169,8 @@ class Registration:
         if response is not None:
             return f"was refused: {code.text}"
         waited = "initial.broker.registration.timeout.ms"
-        return f"failed: no active controller has answered for {self._timeout_s:g} s ({waited}); the log above says why"
+        timeout_s = self._times.registration_timeout_s
+        return f"failed: no active controller has answered for {timeout_s:g} s ({waited}); the log above says why"
 
     async def _request_epoch(self) -> BrokerRegistrationResponse | None:
         """Send a registration request. Returns the response; None if no active controller responded."""
@@ -195,7 +220,7 @@ class Registration:
             was_fenced = not unfenced
             if unfenced:
                 self.unfenced.set()
-            with trio.move_on_at(began + (self._interval_s if unfenced else min(SOON_S, self._interval_s))):
+            with trio.move_on_at(began + (self._times.interval_s if unfenced else min(SOON_S, self._times.interval_s))):
                 await (self._wait_fenced(was_fenced=was_fenced) if is_ready else self._ready.wait())
 
     async def _wait_fenced(self, *, was_fenced: bool) -> None:
@@ -235,7 +260,7 @@ class Registration:
             want_shut_down=want_shut_down,
             cordoned_log_dirs=self._cordoned(),
         )
-        with trio.move_on_after(self._response_timeout_s):
+        with trio.move_on_after(self._times.response_timeout_s):
             try:
                 return await self._controller.handle(request, HEARTBEAT_VERSION)
             except KafkaError as error:
@@ -274,8 +299,8 @@ class Registration:
     async def _request_shutdown(self) -> None:
         last_response = trio.current_time()
         with trio.move_on_after(SHUTDOWN_TIMEOUT_S):
-            while trio.current_time() - last_response < self._leaderless_s:
-                with trio.move_on_after(self._leaderless_s):
+            while trio.current_time() - last_response < self._times.leaderless_s:
+                with trio.move_on_after(self._times.leaderless_s):
                     response = await self._heartbeat(want_fence=False, want_shut_down=True)
                     if response is not None:
                         last_response = trio.current_time()

@@ -47,6 +47,34 @@ class LongStep:
     stack: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class Measured:
+    """What was measured of the event loop since the start.
+
+    Attributes:
+        longest: The longest step, in CPU seconds; 0 while no step was above the budget.
+        steps: The number of steps above the budget.
+        rounds: The number of rounds of the loop that have begun.
+        idle_s: The total time for which the loop has waited, in seconds.
+        collections_s: The total duration of garbage collections, in seconds.
+    """
+
+    longest: float = 0.0
+    steps: int = 0
+    rounds: int = 0
+    idle_s: float = 0.0
+    collections_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Round:
+    """What was measured when the round of the loop began, or when its last long step ended."""
+
+    began: float = 0.0
+    cpu_s: float = 0.0
+    collections_s: float = 0.0
+
+
 class StepWatch(trio.abc.Instrument):
     """Finds steps above a budget; an instrument of one `trio.run`.
 
@@ -57,11 +85,7 @@ class StepWatch(trio.abc.Instrument):
         budget_s: The longest step that is not reported, in seconds.
 
     Attributes:
-        longest: The longest step so far, in CPU seconds; 0 while no step was above the budget.
-        steps: The number of steps above the budget.
-        collections_s: The total duration of garbage collections, in seconds.
-        idle_s: The total time for which the loop has waited, in seconds.
-        rounds: The number of rounds of the loop that have begun.
+        measured: What was measured since the start.
         began: The time when the step in progress began, on `clock`; infinity while the loop waits. Read by a
             `StackSampler`.
         sampled: The latest sample: the time when its step began, and the stack. Written by a `StackSampler`.
@@ -75,9 +99,7 @@ class StepWatch(trio.abc.Instrument):
         cpu_clock: Callable[[], float],
         budget_s: float = BUDGET_S,
     ) -> None:
-        self.longest = 0.0
-        self.steps = self.rounds = 0
-        self.collections_s = self.idle_s = 0.0
+        self.measured = Measured()
         self._waits_since: float | None = None
         self.budget_s = budget_s
         self.began = float("inf")
@@ -86,16 +108,16 @@ class StepWatch(trio.abc.Instrument):
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._task: trio.lowlevel.Task | None = None
-        self._round_began = self._round_cpu = 0.0
-        self._collection_began = self._collected_s = 0.0
+        self._round = _Round()
+        self._collection_began = 0.0
 
     def after_io_wait(self, timeout: float) -> None:
         """Called by trio when a round of the loop begins."""
-        self.rounds += 1
+        self.measured.rounds += 1
         self._task = None
         now = self._clock()
         if self._waits_since is not None:
-            self.idle_s += now - self._waits_since
+            self.measured.idle_s += now - self._waits_since
         self._begin_round(now)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
@@ -123,24 +145,23 @@ class StepWatch(trio.abc.Instrument):
         if phase == "start":
             self._collection_began = self._clock()
         else:
-            lasted_s = self._clock() - self._collection_began
-            self._collected_s += lasted_s
-            self.collections_s += lasted_s
+            self.measured.collections_s += self._clock() - self._collection_began
 
     def _begin_round(self, now: float) -> None:
-        self.began = self._round_began = now
-        self._round_cpu = self._cpu_clock()
-        self._collected_s = 0.0
+        this = self._round
+        self.began = this.began = now
+        this.cpu_s, this.collections_s = self._cpu_clock(), self.measured.collections_s
 
     def _examine(self, now: float) -> None:
-        used_s = self._cpu_clock() - self._round_cpu - (self.began - self._round_began)
-        cpu_s = min(used_s, now - self.began) - self._collected_s
+        measured, collected_s = self.measured, self.measured.collections_s - self._round.collections_s
+        used_s = self._cpu_clock() - self._round.cpu_s - (self.began - self._round.began)
+        cpu_s = min(used_s, now - self.began) - collected_s
         if cpu_s > self.budget_s:
-            self.longest = max(self.longest, cpu_s)
-            self.steps += 1
+            measured.longest = max(measured.longest, cpu_s)
+            measured.steps += 1
             stack = self.sampled[1] if self.sampled[0] == self.began else ()
             name = TRIO_ITSELF if self._task is None else self._task.name
-            self._found(LongStep(name, cpu_s, self._collected_s, _waits_in(self._task), stack))
+            self._found(LongStep(name, cpu_s, collected_s, _waits_in(self._task), stack))
         self._begin_round(now)
 
 

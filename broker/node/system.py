@@ -52,7 +52,7 @@ class System:
 
     def loop_rounds(self) -> int:
         """The number of rounds of the event loop that have begun; always 0 if `loop` is None."""
-        return 0 if self.loop is None else self.loop.rounds
+        return 0 if self.loop is None else self.loop.measured.rounds
 
     def nobody_waited(self) -> None:
         """Begin the measurement of the current step anew: the step was long, but no client or peer could connect."""

@@ -216,6 +216,51 @@ def payloads(size: int, arguments: Mapping[str, Any]) -> list[bytes]:
     return [letters[start : start + size] for start in range(distinct)]
 
 
+class Slices:
+    """The values that are sent, in slices.
+
+    Attributes:
+        size_bytes: The size of each value.
+    """
+
+    def __init__(self, values: list[bytes], rate: int | None) -> None:
+        self.size_bytes = len(values[0])
+        self._distinct = len(values)
+        self._values = values * (SLICE_RECORDS // len(values) + 2)
+        self._records = SLICE_RECORDS if rate is None else max(1, min(SLICE_RECORDS, rate // SLICES_PER_S))
+
+    def next(self, sent: int, left: int) -> list[bytes]:
+        """The values that follow the first `sent` ones, at most `left`."""
+        first = sent % self._distinct
+        return self._values[first : first + min(self._records, left)]
+
+
+class Deliveries:
+    """Counts the deliveries of sent records.
+
+    Attributes:
+        delivered: How many were delivered, from the oldest to the first whose end is not known.
+        failure: The first error.
+        waiting: Those whose end is not known.
+    """
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self.failure: KafkaError | None = None
+        self.waiting: deque[Delivery] = deque()
+
+    def settle(self) -> None:
+        """Count the deliveries that have ended."""
+        from minikafka.protocol.errors import KafkaError
+
+        while self.waiting and self.waiting[0].done:
+            try:
+                self.waiting.popleft().result()
+                self.delivered += 1
+            except KafkaError as error:
+                self.failure = self.failure or error
+
+
 class Load:
     """Sends records, and measures the rate of deliveries and their latency."""
 
@@ -223,48 +268,46 @@ class Load:
         self._as_json = as_json
         self._producer = producer
         self._topic = topic
-        self._size = len(values[0])
-        self._values = values * (SLICE_RECORDS // len(values) + 2)
-        self._distinct = len(values)
         self._rate = rate
-        self._slice = SLICE_RECORDS if rate is None else max(1, min(SLICE_RECORDS, rate // SLICES_PER_S))
+        self._slices = Slices(values, rate)
+        self._deliveries = Deliveries()
         self._all, self._window = Latencies(), Latencies()
-        self._sent = self._delivered = 0
-        self._waiting: deque[Delivery] = deque()
-        self._failure: KafkaError | None = None
+        self._sent = 0
         self._started = time.monotonic()
         self._is_reported = False
 
     async def run(self, records: int, stop: Stop) -> None:
         """Send records until one fails, and print statistics. Raises click.ClickException if some are not delivered."""
-        stop.doing = lambda: f"delivering {counted(len(self._waiting), 'record')}"
+        deliveries = self._deliveries
+        stop.doing = lambda: f"delivering {counted(len(deliveries.waiting), 'record')}"
         stop.last_words = self._report
         try:
             await self._send_all(records, stop)
             await self._producer.flush()
         finally:
             self._report()
-        if self._failure is not None:
-            of_all = f"{self._sent - self._delivered:,} of {counted(self._sent, 'record')} not delivered"
-            raise Failed([failure(self._failure, f"{of_all}: {self._failure}")])
+        if deliveries.failure is not None:
+            of_all = f"{self._sent - deliveries.delivered:,} of {counted(self._sent, 'record')} not delivered"
+            raise Failed([failure(deliveries.failure, f"{of_all}: {deliveries.failure}")])
 
     async def _send_all(self, records: int, stop: Stop) -> None:
-        window_started, before = self._started, 0
-        while self._sent < records and not stop.signal and self._failure is None:
-            await self._send(min(self._slice, records - self._sent))
-            self._settle()
+        window_started, before, deliveries = self._started, 0, self._deliveries
+        while self._sent < records and not stop.signal and deliveries.failure is None:
+            await self._send(self._slices.next(self._sent, records - self._sent))
+            deliveries.settle()
             now = time.monotonic()
             if now - window_started >= WINDOW_S:
-                count = self._delivered - before
+                count = deliveries.delivered - before
+                size_bytes = count * self._slices.size_bytes
                 if not self._as_json:
-                    echo(window_line(count, count * self._size, now - window_started, self._window))
-                window_started, before, self._window = now, self._delivered, Latencies()
+                    echo(window_line(count, size_bytes, now - window_started, self._window))
+                window_started, before, self._window = now, deliveries.delivered, Latencies()
             await self._throttle(stop)
 
-    async def _send(self, count: int) -> None:
-        first = self._sent % self._distinct
-        self._waiting += await self._producer.send_many(self._topic, self._values[first : first + count - 1])
-        self._sent += count - 1
+    async def _send(self, values: list[bytes]) -> None:
+        waiting, last = self._deliveries.waiting, values.pop()
+        waiting += await self._producer.send_many(self._topic, values)
+        self._sent += len(values)
         sent_at = time.monotonic()
 
         def done(_metadata: RecordMetadata | None, error: KafkaError | None) -> None:
@@ -273,29 +316,18 @@ class Load:
                 self._all.add(latency_ms)
                 self._window.add(latency_ms)
 
-        self._waiting.append(await self._producer.send(self._topic, self._values[first], on_delivery=done))
+        waiting.append(await self._producer.send(self._topic, last, on_delivery=done))
         self._sent += 1
-
-    def _settle(self) -> None:
-        """Count completed deliveries, from the oldest to the first that is not complete."""
-        from minikafka.protocol.errors import KafkaError
-
-        waiting = self._waiting
-        while waiting and waiting[0].done:
-            try:
-                waiting.popleft().result()
-                self._delivered += 1
-            except KafkaError as error:
-                self._failure = self._failure or error
 
     def _report(self) -> None:
         """Print the statistics, once."""
         if self._is_reported or not self._sent:
             return
         self._is_reported = True
-        self._settle()
-        shown = self._delivered, self._delivered * self._size, time.monotonic() - self._started, self._all
-        missing = self._sent - self._delivered
+        self._deliveries.settle()
+        delivered = self._deliveries.delivered
+        shown = delivered, delivered * self._slices.size_bytes, time.monotonic() - self._started, self._all
+        missing = self._sent - delivered
         lines = [total_line(*shown), *([f"{counted(missing, 'record')} not delivered."] if missing else [])]
         output({**total(*shown), "not_delivered": missing}, lines, as_json=self._as_json)
 

@@ -145,8 +145,8 @@ MUTATIONS = (
     Mutation(
         "perf counts what is queued",
         "cli/commands/perf.py",
-        "        shown = self._delivered, self._delivered * self._size,",
-        "        shown = self._sent, self._sent * self._size,",
+        "        delivered = self._deliveries.delivered\n",
+        "        delivered = self._sent\n",
         ("tests/cli/commands/test_perf.py::test_what_was_not_delivered_is_not_counted",),
     ),
     Mutation(

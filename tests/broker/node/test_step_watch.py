@@ -119,7 +119,7 @@ def test_deadlines_are_a_step_of_the_loop_itself(clocks: Clocks) -> None:
     watch.before_io_wait(0)
     assert [step.task for step in found] == [TRIO_ITSELF]
     watch.after_io_wait(0)
-    assert watch.rounds == 2
+    assert watch.measured.rounds == 2
 
 
 def test_a_sampler_shows_where_a_step_was_when_it_first_exceeded_the_budget(clocks: Clocks) -> None:
