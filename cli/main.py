@@ -38,6 +38,7 @@ COMMANDS = {
     "features": "Describe and change features and their levels.",
     "api-versions": "List the APIs of a broker, and their versions.",
     "quorum": "Describe the controller quorum, add and remove voters.",
+    "unregister-broker": "Remove a broker that has left the cluster for good.",
     "elect-leaders": "Elect preferred replicas as leaders.",
     "reassign": "Reassign partitions to other brokers.",
     "transactions": "List and describe transactions, find and abort hanging ones.",

@@ -26,6 +26,7 @@
     storage.py              `storage`: formats data directories
     quorum.py               `quorum`: describes the controller quorum, adds and removes voters
     controller_identity.py  node id, directory id and addresses of a controller, from its own files
+    unregister_broker.py    `unregister-broker`: removes a broker that has left
     elect_leaders.py        `elect-leaders`: preferred and unclean elections
     reassign.py             `reassign`: partition reassignments from JSON plans
     dump_log.py             `dump-log`: segments, indexes, snapshots, checkpoints

@@ -14,11 +14,13 @@ from minikafka.cli.terminal.output import json_option, output
 from minikafka.protocol.counted import counted
 
 if TYPE_CHECKING:
-    from minikafka.client import Admin, ClusterDescription, ConfigEntry, KafkaError, LogDirectory
+    from minikafka.client import Admin, ClusterDescription, ConfigEntry, KafkaError, LogDirectory, QuorumDescription
     from minikafka.client.connections.cluster_metadata import Partition, Topic
 
 CHECKS = ("brokers", "controller", "disks", "offline", "under-min-isr", "under-replicated")
 LISTED_MAX = 5
+VOTER_PATIENCE_MS = 10_000
+"""For how long a voter may be silent: a restart takes less."""
 _MIN_ISR = "min.insync.replicas"
 
 
@@ -169,7 +171,7 @@ def disks_check(answers: Answers) -> Check:
 
 
 async def controller_check(admin: Admin) -> Check:
-    """Check that the controller quorum has a leader."""
+    """Check that the controller quorum has a leader, which all voters follow."""
     from minikafka.protocol.errors import ClusterAuthorizationFailedError, KafkaError
 
     try:
@@ -180,7 +182,20 @@ async def controller_check(admin: Admin) -> Check:
         return Check("controller", [f"the controllers do not answer: {error}"])
     if quorum.leader_id < 0:
         return Check("controller", ["the quorum has no leader"])
-    return Check("controller", [], f"node {quorum.leader_id} leads a quorum of {len(quorum.voters)}")
+    well = f"node {quorum.leader_id} leads a quorum of {len(quorum.voters)}"
+    return Check("controller", silent_voters(quorum), well)
+
+
+def silent_voters(quorum: QuorumDescription) -> list[str]:
+    """Each voter that does not follow the leader, in words: with one more of them there may be no majority."""
+    times = {one.node_id: one.last_fetch_time_ms for one in quorum.voters}
+    now = times.get(quorum.leader_id, -1)
+    silent = {node_id: time for node_id, time in times.items() if now - time > VOTER_PATIENCE_MS}
+    return [
+        f"voter {node_id} has not fetched the metadata log "
+        + (f"for {(now - time) / 1000:.0f} s" if time >= 0 else f"since node {quorum.leader_id} leads")
+        for node_id, time in sorted(silent.items())
+    ]
 
 
 Settings = Mapping[str, "Mapping[str, ConfigEntry] | KafkaError"]

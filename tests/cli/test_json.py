@@ -78,6 +78,8 @@ FAILURES = """
 1 FAILED cluster stop --data-dir {directory}/nowhere
 1 FAILED quorum add-controller --config {directory}/node-1/server.properties
 1 FAILED quorum remove-controller 7
+1 FAILED unregister-broker 1
+1 BROKER_ID_NOT_REGISTERED unregister-broker 7
 1 FAILED storage format --config {directory}/formatted.properties --cluster-id 5L6g3nShT-eMCtK--X86sw
 1 TOPIC_ALREADY_EXISTS topics create {topic}
 1 INVALID_CONFIG topics create {topic}-2 --config retention.ms=x

@@ -16,8 +16,8 @@ from support.fake_network import FakeNetwork
 
 from minikafka.cli.commands import elect_leaders, quorum, reassign
 from minikafka.cli.commands.topics import part_of
-from minikafka.client import Admin, QuorumDescription, QuorumReplica, Reassignment, TopicPartition
-from minikafka.client.connections.cluster_metadata import Partition, Topic
+from minikafka.client import Admin, ClusterDescription, QuorumDescription, QuorumReplica, Reassignment, TopicPartition
+from minikafka.client.connections.cluster_metadata import Broker, Partition, Topic
 from minikafka.protocol.errors import (
     BrokerIdNotRegisteredError,
     DuplicateVoterError,
@@ -202,6 +202,38 @@ def test_unregistering_an_unknown_broker() -> None:
 
     with pytest.raises(BrokerIdNotRegisteredError, match="unregistering broker 9: no 9"):
         result_of({unregistering.UnregisterBrokerRequest: answer}, lambda admin: admin.unregister_broker(9))
+
+
+@pytest.mark.parametrize(
+    ("fenced", "replicas", "says"),
+    [
+        (frozenset[int](), (1,), "Error: broker 3 is live: stop it first\n"),
+        (frozenset({3}), (1, 3), "Error: broker 3 has 1 replica: reassign them to other brokers first\n"),
+        (frozenset({3}), (1,), ""),
+    ],
+    ids=["live", "with-replicas", "gone"],
+)
+def test_only_a_broker_that_is_not_in_use_is_unregistered(
+    minikafka: Minikafka, monkeypatch: pytest.MonkeyPatch, fenced: frozenset[int], replicas: tuple[int, ...], says: str
+) -> None:
+    gone: list[int] = []
+
+    async def cluster(admin: Admin, *, include_fenced: bool) -> ClusterDescription:
+        assert include_fenced
+        return ClusterDescription("c", 1, [Broker(1, "a", 1, None), Broker(3, "c", 1, None)], fenced)
+
+    async def topics(admin: Admin, names: None) -> dict[str, Topic]:
+        return {"t": Topic("t", partitions=(Partition(0, 1, 0, replicas, (1,)),))}
+
+    async def unregister(admin: Admin, node_id: int) -> None:
+        gone.append(node_id)
+
+    monkeypatch.setattr("minikafka.client.Admin.describe_cluster", cluster)
+    monkeypatch.setattr("minikafka.client.Admin.describe_topics", topics)
+    monkeypatch.setattr("minikafka.client.Admin.unregister_broker", unregister)
+    ran = minikafka("unregister-broker", "3")
+    assert (ran.code, ran.err, gone) == ((1, says, []) if says else (0, "", [3]))
+    assert ran.out == ("" if says else "Unregistered broker 3.\n")
 
 
 def test_a_voter_is_added_with_its_directory_and_addresses() -> None:

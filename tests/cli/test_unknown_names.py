@@ -72,6 +72,7 @@ LINES: dict[str, dict[str, list[list[str]]]] = {
     "features downgrade": {"levels": [["nothere=0"]]},
     "api-versions": {"broker": [["--broker", BROKER]]},
     "quorum remove-controller": {"node_id": [["77"], ["77", "--dry-run"]]},
+    "unregister-broker": {"node_id": [["77"]]},
     "elect-leaders": {"names": [[TOPIC], [PARTITION], [f"{TOPIC}:0"]]},
     "reassign cancel": {"plan": [[one] for one in ("topic.json", "partition.json")]},
     "reassign execute": {"plan": [[one] for one in PLANS]},

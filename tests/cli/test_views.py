@@ -16,7 +16,7 @@ from support.oracle import needs_oracle, tool
 
 from minikafka.cli.commands.api_versions import details
 from minikafka.cli.commands.brokers import broker_details, broker_lines
-from minikafka.cli.commands.health import Check, disks_check, partition_checks
+from minikafka.cli.commands.health import VOTER_PATIENCE_MS, Check, disks_check, partition_checks, silent_voters
 from minikafka.cli.commands.log_dirs import directory_details, directory_lines, size_text
 from minikafka.client import ApiVersionRange, ClusterDescription, LogDirectory, QuorumDescription, QuorumReplica
 from minikafka.client.connections.cluster_metadata import Broker, Partition, Topic
@@ -59,6 +59,9 @@ def test_brokers_are_listed_though_no_controller_answers(
     assert json.loads(minikafka("brokers", "--json").out)["brokers"][0]["quorum"] is None
 
 
+NOW = 1_700_000_000_000
+
+
 def test_brokers_that_are_fenced_or_behind() -> None:
     cluster = ClusterDescription("c", 1, [Broker(2, "b", 2, "r"), Broker(1, "a", 1, None)], frozenset({2}))
     topics = [Topic("t", partitions=(Partition(0, 1, 0, (1, 2), (1,)),))]
@@ -83,6 +86,22 @@ def test_a_cluster_that_is_well(minikafka: Minikafka, topic: str) -> None:
         "under-min-isr",
         "under-replicated",
     ]
+
+
+@pytest.mark.parametrize(
+    ("fetched", "says"),
+    [
+        (NOW, []),
+        (NOW - VOTER_PATIENCE_MS, []),
+        (NOW - VOTER_PATIENCE_MS - 1, ["voter 2 has not fetched the metadata log for 10 s"]),
+        (-1, ["voter 2 has not fetched the metadata log since node 1 leads"]),
+    ],
+)
+def test_a_voter_that_does_not_follow_is_a_problem_and_an_observer_is_none(fetched: int, says: list[str]) -> None:
+    voters = [QuorumReplica(1, 9, NOW, NOW), QuorumReplica(2, 9, fetched, fetched)]
+    assert silent_voters(QuorumDescription(1, 1, 9, voters, [QuorumReplica(3, 1)])) == says
+    untold = [QuorumReplica(1, 9), QuorumReplica(2, 9)]
+    assert silent_voters(QuorumDescription(1, 1, 9, untold, [])) == [], "a broker that tells no times"
 
 
 def test_partitions_that_are_not_well() -> None:

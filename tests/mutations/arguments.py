@@ -8,6 +8,20 @@ _ARGUMENTS = "tests/client/test_arguments.py"
 
 MUTATIONS = (
     Mutation(
+        "health does not miss a voter that was there before the election",
+        "cli/commands/health.py",
+        "if now - time > VOTER_PATIENCE_MS}",
+        "if now - time > VOTER_PATIENCE_MS and time >= 0}",
+        ("tests/cli/test_views.py",),
+    ),
+    Mutation(
+        "a broker that is live can be unregistered",
+        "cli/commands/unregister_broker.py",
+        "    if node_id in {one.node_id for one in cluster.brokers} - set(cluster.fenced):\n",
+        "    if node_id in cluster.fenced and not cluster.fenced:\n",
+        ("tests/cli/test_replicas.py",),
+    ),
+    Mutation(
         "health does not check topics whose settings the user may not see, and does not say so",
         "cli/commands/health.py",
         "[*under_min.problems, *unknown_min_isrs(settings)]",
