@@ -11,13 +11,14 @@ The life of a CreateTopics::
     decisions/forwarding_rules.py       the part that the node decides itself (its own log levels)
     active/forwarded_requests.py        the request in Kafka's encoding, over a connection of quorum/peers.py
     active/active_controller.py         on the leader: queued in request_queue.py
-    decisions/create_topics.py          decide(image, request, context) -> Decision([TopicRecord, ...], response)
-    active/leadership_term.py           appended to Raft, one batch per decision
+    decisions/create_topics.py          deciding(image, request, context) -> Decision([TopicRecord, ...], response)
+    active/request_queue.py             the records of a decision encoded as one batch
+    active/leadership_term.py           the batch appended to Raft
     raft/ quorum/raft_driver.py         synced by a majority: committed
     quorum/metadata_applier.py          on every node: applied to the image, then told to the subscribers of the node
     broker/partitions/partition_lifecycle.py → replica_logs.py → storage/directories/log_manager.py
                                         on a broker, one of the subscribers: creates the logs of its new replicas
-    active/active_controller.py         waits until the live brokers have applied it, which their heartbeats tell
+    active/active_controller.py         waits until the live brokers have applied it, which they report at once
     quorum_controller.py                the response, once this node's image has the topic
 
 A lone node is a quorum of one: it elects itself at its start, and a record is committed once its own disk has it.

@@ -1,4 +1,4 @@
-"""The handlers of requests: one module for each API, with the name of its message and of its test.
+"""The handlers of requests: one module for each API, with the name of its message.
 
 A module declares the request (`REQUEST`), the supported versions (`VERSIONS`, which ApiVersions advertises) and `async
 def handle(request, context) -> response`. It names the parts of the node that it uses by the type of its context,
@@ -8,7 +8,10 @@ partition is a value in the response.
 To add an API: its messages, and their pair in `PAIRS` of `protocol/messages/__init__.py`; its module here, and a line
 in `handler_table.py`; for a new part of the node, a Protocol in `services.py`, made in `node/broker_parts.py`. What the
 client may do is checked by `authorization.check_cluster` and others; an error that a handler raises is answered by
-`connections/refusals.py`.
+`connections/refusals.py`. An API that the controller carries out has a line in `forwarded.py` instead of a module, and
+its decision in `controller/decisions/` (`request_table.py`, `access_checks.py`). Tests ask for a row for each API:
+`authorization_requests.txt` with the answers of Apache Kafka, and `CASES` of `test_repeats.py` if it describes what it
+names.
 
     handler_table.py           all handlers
     authorization.py           checks of what a client may do that several handlers share

@@ -1,6 +1,7 @@
-"""Handles the APIs that the active controller carries out: forwards the request, and returns the response.
+"""The APIs that the active controller carries out (`FORWARDED`): forwards the request, and returns the response.
 
-Each API has its module in `minikafka.controller.decisions`; this file declares the supported versions.
+Each API has its module in `minikafka.controller.decisions`; such an API is added to this table, with the
+supported versions.
 """
 
 from typing import Any

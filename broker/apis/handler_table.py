@@ -1,4 +1,4 @@
-"""The table of the handlers of all APIs of a broker; a new API is added to this table."""
+"""The table of the handlers of all APIs of a broker; an API that a broker carries out is added to this table."""
 
 from collections.abc import Sequence
 

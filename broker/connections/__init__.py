@@ -6,7 +6,8 @@ time, to the `Dispatcher`, and says what is to be done next. A request passes th
 
     decode → handle → throttle → encode → measure
 
-A handler asks `RequestContext.access` what the client may do: Kafka's checks differ for each API.
+A handler asks what the client may do, by `RequestContext.access`, or for topics by `AllowedTopics`
+(`apis/authorization.py`), which asks the authorizer once for each topic: Kafka's checks differ for each API.
 
 To answer a small request costs less than to switch to the task of its connection. So one task watches all sockets
 (`ReadySockets`) and calls the *turn* of each connection that can be read: the turn reads the bytes that have arrived,
@@ -40,8 +41,8 @@ of the requests waits, the responses to the requests before it are sent first.
     stopwatch.py            measures the requests of one connection
     request_log.py          the debug log of completed requests
     request_context.py      a handler's context: connection, access, services; `Answer`, `Disconnect`
-    request_memory.py       the bytes of requests in memory, of all connections together
-    large_messages.py       decoding and encoding of large messages in a thread
+    request_memory.py       one count of bytes in memory, with a limit
+    large_messages.py       decoding and encoding of large messages in a thread, and the pools of memory for them
     routes.py               the routing table, which is what ApiVersions advertises
     listener_addresses.py   advertised addresses: those that a node registers, and those that clients receive
 

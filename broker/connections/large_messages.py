@@ -1,4 +1,7 @@
-"""Decodes and encodes large messages in a worker thread, one at a time, so that no step of a task is long.
+"""`LargeMessages`: decodes and encodes large messages in a thread, and divides the memory for them into pools: of
+followers, readers, producers and others.
+
+Messages are decoded and encoded one at a time, so that no step of a task is long.
 
 The cost of a message grows with the elements of its arrays: about 1 µs and 200 bytes for each element. A message of up
 to `ELEMENTS_AT_ONCE` elements is decoded and encoded at once; a larger message in a thread, which also frees the

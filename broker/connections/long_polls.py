@@ -1,9 +1,10 @@
 """Long polls: requests that wait until partitions have grown, without a task for each request.
 
 Requests that differ only in their correlation id form a group, such as the Fetches of thousands of consumers at the end
-of a partition. Each partition has one listener for a group. When the partitions have grown, they are read once, and
-the response is encoded once and sent to all members. A request whose response is not the usual one (an error, another
-leader) is answered from its beginning in the task of its connection; so is a request that is in no group.
+of a partition. Each partition has one listener for a group. When the partitions have grown, they are read once, and the
+response is encoded once and sent to all members; if they still have too few bytes, the group waits on. A request whose
+response is not the usual one (an error, another leader) is answered from its beginning in the task of its connection;
+so is a request that is in no group.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class RequestContext(Generic[S]):
 
     @property
     def access(self) -> Access:
-        """What the client may do: each handler checks its request with it."""
+        """What the client may do. Handlers that ask about topics use `AllowedTopics`."""
         connection = self.connection
         return Access(self.authorizer, connection.principal, connection.client_host, self.client_id)
 

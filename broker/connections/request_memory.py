@@ -1,4 +1,6 @@
-"""`RequestMemory`: limits the bytes of requests, or of unsent large responses, that a node holds in memory.
+"""`RequestMemory`: one count of bytes in memory, with a limit, at which connections wait for room.
+
+The pools of large messages are such counts (`large_messages.py`), and so are the bytes of unsent large responses.
 
 One object limits the large requests of all connections together (`queued.max.request.bytes`). The bytes of a request
 count from the time when its first MiB has arrived, before the rest is read, until it is answered; those of JoinGroup

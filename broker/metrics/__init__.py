@@ -1,8 +1,9 @@
 """Metrics of a node over HTTP: `/metrics` for Prometheus, `/healthz` and `/readyz` for tools that start and stop nodes.
 
-`metrics.listener=http://127.0.0.1:9404` turns metrics on. A scrape reads the present state of the node's parts. These
-parts do not know of metrics, and keep counters only of events that leave no trace in their state. The times of requests
-are measured by their connections, and only if metrics are served (`connections/request_times.py`).
+`docs/metrics.md` lists each metric; a test compares. `metrics.listener=http://127.0.0.1:9404` turns metrics on. A
+scrape reads the present state of the node's parts. These parts do not know of metrics, and keep counters only of events
+that leave no trace in their state. The times of requests are measured by their connections, and only if metrics are
+served (`connections/request_times.py`).
 
     GET /metrics ─► http_server.py ─► endpoints.py ─► exposition.py ─► a collector for each part of the node
                                                           │                └─ yields families; None lets others run

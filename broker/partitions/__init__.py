@@ -9,8 +9,9 @@ check the batch, asks the log's producer state whether it is a duplicate, and ap
 between. The handler then waits in `Partition.committed` for the high watermark. A Fetch: `apis/fetch.py` resumes its
 session (`fetch_sessions.py`), reads a slice of the file (`fetch_result.py`), and if that is too little waits until its
 partitions grow: without a task in `connections/long_polls.py`, or in the task of its connection in
-`request_waiters.py`. The fetch of a follower also reports its log end offset (`follower_progress.py`), which moves the
-high watermark and may change the ISR.
+`request_waiters.py`. A fetch that resumes a session, except one of a consumer with a rack, waits for the session's
+`ChangedPartitions`, and reads only those that have changed. The fetch of a follower also reports its log end offset
+(`follower_progress.py`), which moves the high watermark and may change the ISR.
 
 While `flush.messages` requires a flush, the high watermark does not pass the log's recovery point. So a record is
 neither acknowledged nor read before the leader has it on its device, and does not count as replicated before the

@@ -1,9 +1,10 @@
 """`LeaderState`: a leader's view of its followers: their progress, the high watermark, and the ISR. Pure.
 
 A follower reports its log end offset with the offset that it fetches. The high watermark is the lowest log end offset
-of the in-sync replicas. The controller decides about the ISR (AlterPartition). While a proposal is pending, the
-*maximal ISR* counts: the replicas in sync and those that may enter. Whatever the controller answers, committed records
-are then on every replica that may become leader (KIP-497).
+of the in-sync replicas; followers that have caught up and may enter the ISR count too. While the ISR is smaller than
+`min.insync.replicas` the high watermark stays. The controller decides about the ISR (AlterPartition). While a proposal
+is pending, the *maximal ISR* counts: the replicas in sync and those that may enter. Whatever the controller answers,
+committed records are then on every replica that may become leader (KIP-497).
 
 Source: Kafka's `Replica`, `ReplicaState`, `Partition.maybeIncrementLeaderHW`, `isReplicaIsrEligible` (KIP-841, KIP-903,
 KIP-966).

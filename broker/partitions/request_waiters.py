@@ -1,7 +1,8 @@
 """Lets requests wait: a Fetch until partitions grow (`min_bytes`), a Produce until its offset is flushed or committed.
 
 A fetch that finds too little registers one `Waiter` with each of its partitions and sleeps. Growth of a partition
-counts down the waiter's missing bytes; the end of leadership or of the topic wakes it at once.
+counts down the waiter's missing bytes; the end of leadership or of the topic wakes it at once. At a partition with
+followers, any advance of the high watermark wakes the fetch (`UNKNOWN_BYTES`), which reads again.
 """
 
 from __future__ import annotations

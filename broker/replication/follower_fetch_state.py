@@ -1,4 +1,5 @@
-"""`FollowerFetchState`: a follower's fetch session with one leader: makes requests and applies responses. Pure.
+"""`FollowerFetchState`: a follower's fetch session with one leader: requests, appends and truncations, and the
+log and delay of partitions that fail. Pure.
 
     ready ──request──► response: append, truncate, or error ──► ready again, at once or after a backoff
 

@@ -1,5 +1,5 @@
-"""The follower side of replication: a task and a connection per leader. Handles errors of partitions, and leaders whose
-log begins after the follower's log ends.
+"""The follower side of replication: a task and a connection per leader; handles unreachable leaders, and those whose
+log begins or ends elsewhere.
 
     metadata ──follow / unfollow──► ReplicaFetcherManager ──► ReplicaFetcher of the leader ──Fetch──► leader
                                                                    └─ `follower_fetch_state.py`: requests and responses

@@ -88,6 +88,8 @@ def mechanism_of(settings: MechanismSettings, credentials: Credentials) -> Calla
     if settings.tokens is not None:
         validate = credentials.validator(settings.tokens)
         return lambda: OAuthBearerDialogue(validate)
+    if settings.name != "PLAIN":
+        raise ValueError(f"no dialogue for {settings.name}")
     digests = {user: _digest(password) for user, password in settings.login.passwords.items()}
     return lambda: PlainDialogue(digests)
 

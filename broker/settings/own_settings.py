@@ -1,7 +1,8 @@
-"""Declares the settings of a node that Kafka does not have, and that DescribeConfigs does not show.
+"""Declares the settings of a node that Kafka does not have, that are read only at its start, and that DescribeConfigs
+does not show.
 
-One that it is to show goes into `INTERNAL_SETTINGS` of `protocol/settings/node_settings.py`. The settings here are only
-read at the start of a node.
+One that it is to show, or that can be changed while the node runs, goes into `INTERNAL_SETTINGS` of
+`protocol/settings/node_settings.py`.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Computes rates and latencies, in the format of Kafka's producer-perf-test. Pure: times are seconds of any clock."""
+"""Computes rates, latencies and their percentiles, in the format of Kafka's producer-perf-test.
+
+Pure: times are seconds of any clock.
+"""
 
 from __future__ import annotations
 

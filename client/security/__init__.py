@@ -14,7 +14,7 @@ a context of TLS, a login by SASL, both or nothing.
     named_files.py          reads the files that settings name
     token_source.py         calls the application's function that returns tokens
     daemon_calls.py         calls a function that may never return, in a thread
-    sasl_exchange.py        the requests of a login, and what the answers mean; no I/O
+    sasl_exchange.py        the client's side of each SASL mechanism; no I/O
     tls_settings.py         the values of `ssl.*` under Kafka's names, and the error for those that do not work
     key_stores.py           the private key and certificates of PEM, PKCS12 and JKS stores
     pem.py                  splits PEM texts as Kafka does

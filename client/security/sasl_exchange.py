@@ -1,4 +1,4 @@
-"""The exchange by which a client logs in to a broker: which requests, and what the answers mean. No I/O.
+"""The client's side of each SASL mechanism: which requests log a client in to a broker, and what the answers mean.
 
     SaslHandshake v1       the mechanism; the broker answers with those of its listener
     SaslAuthenticate       the mechanism's messages, one or several
@@ -95,7 +95,9 @@ def _messages(login: SaslLogin, nonce: str, token: str) -> Messages:
         return _scram(scram, login, nonce)
     if login.mechanism == "OAUTHBEARER":
         return _oauthbearer(token, login.extensions)
-    return _plain(login)
+    if login.mechanism == "PLAIN":
+        return _plain(login)
+    raise ValueError(f"no exchange for {login.mechanism}")
 
 
 def _plain(login: SaslLogin) -> Messages:

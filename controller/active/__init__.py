@@ -8,8 +8,8 @@ The path of a request::
 
     forwarded_requests.py   decodes a request that another node forwarded, and encodes the response
     active_controller.py    handle: a heartbeat counts as contact at once; all requests are queued
-    request_queue.py        takes many queued requests at a time and calls decisions/ for each
-    leadership_term.py      appends the records as one batch per decision, keeps the pending decisions
+    request_queue.py        takes many queued requests at a time, calls decisions/ for each, encodes its batch
+    leadership_term.py      appends the batches, keeps the pending decisions
     (raft, applier)         committed by a majority, applied to this node's image: `LeadershipTerm.applied`
     active_controller.py    updates the broker sessions; after CreateTopics waits for the live brokers
 

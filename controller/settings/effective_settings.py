@@ -1,4 +1,6 @@
-"""Resolves the effective value of each setting, by precedence: dynamic, static, default.
+"""Resolves the effective value of each setting at each use, by precedence: dynamic, static, default.
+
+Code that reads `NodeConfig` instead has the value of the start of the node, whatever AlterConfigs has accepted since.
 
 The precedence of a broker config: dynamic config of the broker, cluster-wide dynamic config, static broker config,
 default config (KIP-226). A config of a topic or group takes precedence over the broker config that is its default.

@@ -1,4 +1,5 @@
-"""The request and response of every API, one module per API, with the same name as in `broker/apis/`.
+"""The request and response of every API, one module per API, with the same name as in `broker/apis/`; `PAIRS`,
+in `__init__.py`, lists them all.
 
 Classes, fields and versions are those of Apache Kafka 4.3, with names in snake_case; the docstring of a module lists
 what each version added. Three modules contain messages that are not requests: `consumer_protocol` (metadata and

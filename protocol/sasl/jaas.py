@@ -1,4 +1,5 @@
-"""Reads `sasl.jaas.config`: a login module with its options, in the grammar of a JAAS login configuration.
+"""Reads `sasl.jaas.config`: the login module of a mechanism (`LoginModule`, one of three) with its options, in the
+grammar of a JAAS login configuration.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required
         username="alice"

@@ -1,4 +1,5 @@
-"""`FutureLogs`: copies of logs in another data directory of this node, which are to replace the logs (KIP-113).
+"""`FutureLogs`: the logs that moves of replicas fill in another data directory of this node, and that are to replace
+the logs (KIP-113).
 
     data-1/flights-0/                               the current log
     data-2/flights-0.<hex>-future/                  its copy: the future log

@@ -1,4 +1,5 @@
-"""`LogUpkeep`: periodic work on all logs of a node, checkpoints, and the shutdown.
+"""`LogUpkeep`: the work on all logs of a node that `log_housekeeping.py` of the broker starts periodically: flushes,
+checkpoints, expiry; and the shutdown.
 
 A node may have tens of thousands of logs. Work on all logs pauses regularly, so that other tasks run.
 """
