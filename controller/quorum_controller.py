@@ -22,7 +22,7 @@ from minikafka.controller.active.forwarded_requests import (
     response_from,
 )
 from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome, ReceiverLost, TermEnded
-from minikafka.controller.active.quorum_changes import carry_out
+from minikafka.controller.active.request_routing import carry_out
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import splitting
 from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock

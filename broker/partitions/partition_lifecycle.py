@@ -165,7 +165,7 @@ class MetadataFollower:
         for topic in list(self._image.topics.values()):
             self._topics[topic.id] = topic
             for index in range(len(topic.partitions)):
-                self._follow(topic, index, is_new=False)
+                self._take_role(topic, index, is_new=False)
                 if self._pause_due():
                     yield
         yield from set_stray_logs_aside(self._logs.logs, self._partitions, self._is_assigned)
@@ -194,7 +194,7 @@ class MetadataFollower:
         for topic_id, index in list(self._logs.missing):
             topic = self._image.topics_by_id.get(topic_id)
             if topic is not None and self._partitions.get(topic.name, index) is None:
-                self._follow(topic, index, is_new=True)
+                self._take_role(topic, index, is_new=True)
             if topic is None or self._partitions.get(topic.name, index) is not None:
                 self._logs.missing.pop((topic_id, index), None)
             if self._pause_due():
@@ -224,7 +224,7 @@ class MetadataFollower:
                 topic = self._image.topics_by_id.get(record.topic_id)
                 if topic is not None:
                     self._topics[topic.id] = topic
-                    self._follow(topic, record.partition, is_new=True)
+                    self._take_role(topic, record.partition, is_new=True)
             case RemoveTopic():
                 yield from self._remove_topic(record.topic_id)
             case ConfigRecord():
@@ -256,7 +256,7 @@ class MetadataFollower:
             if leader_state is not None and node_id in leader_state.followers and node_id not in leader_state.isr:
                 self._events.isr_change_wanted(partition)
 
-    def _follow(self, topic: Topic, index: int, *, is_new: bool) -> None:
+    def _take_role(self, topic: Topic, index: int, *, is_new: bool) -> None:
         """Create this node's replica, change its role or remove it, according to the image.
 
         Args:

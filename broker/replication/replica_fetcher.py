@@ -240,7 +240,7 @@ class ReplicaFetcher:
             return True
         self._added = False
         request = self.state.request(now_ms, self._broker_epoch())
-        response = await self._answer(connection, request)
+        response = await self._response(connection, request)
         if response is None:
             return False
         outcome = await in_steps(self.state.handle_response(response, steady_ms()))
@@ -264,7 +264,7 @@ class ReplicaFetcher:
                     self.state.delay(state, steady_ms(), error)
         return now_ms
 
-    async def _answer(self, connection: Connection, request: FetchRequest) -> FetchResponse | None:
+    async def _response(self, connection: Connection, request: FetchRequest) -> FetchResponse | None:
         """Send a request and return the response; None if waiting would delay added partitions. Raises NetworkError."""
         replies: list[FetchResponse | KafkaError] = []
 

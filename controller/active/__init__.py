@@ -18,7 +18,7 @@ The files:
 - `active_controller.py`: handles requests; timers that fence brokers and balance leaders.
 - `leadership_term.py`: one term: queue, image ahead of the committed one, pending decisions, the end of the term.
 - `request_queue.py`: the queue of decisions.
-- `quorum_changes.py`: passes changes of the voters and of kraft.version to the quorum, and all else to the queue.
+- `request_routing.py`: passes changes of the voters and of kraft.version to the quorum, and all else to the queue.
 - `forwarded_requests.py`: answers forwarded requests; their encoding and that of responses; which may be retried.
 
 Caveats:

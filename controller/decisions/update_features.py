@@ -1,6 +1,6 @@
 """UpdateFeatures: changes finalized feature levels; a request as a whole succeeds or fails (KIP-584, 778, 1022).
 
-The level of kraft.version is not decided here (`active/quorum_changes.py`). Source: `FeatureControlManager`. As in
+The level of kraft.version is not decided here (`active/request_routing.py`). Source: `FeatureControlManager`. As in
 Kafka, the field `allow_downgrade` of version 0 has no effect.
 """
 

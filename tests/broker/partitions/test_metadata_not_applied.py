@@ -38,7 +38,7 @@ from minikafka.storage.steps import at_once
 NODE, FIRST, SECOND = 1, b"f" * 16, b"s" * 16
 BROKER = BrokerRecord(node_id=NODE, epoch=1, incarnation_id=b"i" * 16, endpoints=(), rack=None, fenced=False)
 PARTS = {
-    "_follow": PartitionChange(FIRST, 0, leader=NODE),
+    "_take_role": PartitionChange(FIRST, 0, leader=NODE),
     "_remove_topic": RemoveTopic(FIRST),
     "_configure": ConfigRecord(2, "first", "max.message.bytes", "2000"),
     "_check_isr": BrokerChange(NODE, 1),
