@@ -156,12 +156,15 @@ class StreamPosition:
     def ranges(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Range]:
         """Returns the ranges between two offsets of the stream. Raises DataLoss for records known to be gone."""
         (begun, old_ids), (ended, ids) = from_json(start), from_json(end)
-        if not self._partitions:
+        if not self._partitions or self._absent(begun, ended):
             self._find(ended)
         gone = begun.keys() - ended.keys()
         if gone:
             self._lose(f"Partitions {names(gone)} have been deleted.")
             self._deleted |= {tp: (self._topic_ids.get(tp.topic, NIL_UUID), begun[tp]) for tp in gone}
+        if absent := self._absent(begun, ended):
+            self._lose(f"Partitions {names(absent)} have been deleted.")
+            ended = {tp: offset for tp, offset in ended.items() if tp not in absent}
         low = self._starts(begun, ended)
         replaced = {topic: ids[topic] != old_id for topic, old_id in old_ids.items() if topic in ids}
         first: list[TopicPartition] = []
@@ -180,6 +183,10 @@ class StreamPosition:
             low |= {tp: min(offset, ended[tp]) for tp, offset in starts(self._brokers, first).items()}
         topic_id = self._brokers.metadata.topic_id
         return [Range(tp.topic, tp.partition, low[tp], ended[tp], topic_id(tp.topic)) for tp in ended if tp in low]
+
+    def _absent(self, begun: Offsets, ended: Offsets) -> list[TopicPartition]:
+        """The added partitions of a batch that are gone: a failed run of the query has planned them."""
+        return [tp for tp in ended if tp not in begun and self._brokers.metadata.missing(*tp)]
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Commits the progress of the query to the group of `commitOffsets`, if set."""

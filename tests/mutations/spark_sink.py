@@ -31,6 +31,13 @@ MUTATIONS = (
         ("tests/spark/test_position.py::test_a_query_goes_on_without_a_topic_that_was_deleted[old]",),
     ),
     Mutation(
+        "a query waits for added partitions of its unfinished micro-batch that are gone",
+        "spark_connector/source/micro_batches.py",
+        "        if absent := self._absent(begun, ended):\n",
+        "        if absent := []:\n",
+        ("tests/spark/test_odd_metadata.py::test_added_partitions_of_a_failed_batch_that_are_gone_are_data_loss",),
+    ),
+    Mutation(
         "the sink does not look for tasks that no longer exist",
         _DRIVER,
         "        check_other_tasks(brokers, write, tasks, timeout_ms)\n",

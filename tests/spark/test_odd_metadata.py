@@ -228,3 +228,30 @@ def test_a_topic_that_was_made_anew_is_noticed_after_odd_metadata(
     stream.position._metadata_refreshed_s = float("-inf")
     with pytest.raises(DataLoss, match=f"Topic {name} was deleted and created again"):
         stream.go_on()
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_added_partitions_of_a_failed_batch_that_are_gone_are_data_loss(node: NodeProcess, available_now: bool) -> None:
+    """The query is restarted from its unfinished batch after its topic was re-created with fewer partitions."""
+    name = f"fewer-{available_now}"
+    create(node.bootstrap, {name: 4})
+    begun, end = {name: {"0": 0, "1": 0}}, {name: {"0": 0, "1": 0, "2": 0, "3": 7}}
+    delete(node.bootstrap, name)
+    create(node.bootstrap, {name: 2})
+    given = {
+        "kafka.bootstrap.servers": node.bootstrap,
+        "subscribe": name,
+        "fetchOffset.retryIntervalMs": "10",
+        "kafka.default.api.timeout.ms": "1000",
+    }
+
+    def restarted(**more: str) -> StreamPosition:
+        position = StreamPosition(parse(given | more))
+        if available_now:
+            position.pin()
+        return position
+
+    with pytest.raises(DataLoss, match=f"{name}-2, {name}-3 have been deleted"):
+        restarted().ranges(begun, end)
+    ranges = restarted(failOnDataLoss="false").ranges(begun, end)
+    assert [(one.partition, one.size) for one in ranges] == [(0, 0), (1, 0)]
