@@ -155,13 +155,14 @@ def run(work: Callable[[Stop], Awaitable[None]]) -> None:
     """
     import anyio
 
+    from minikafka.cli.arguments.options import where_to_correct
     from minikafka.client.options import InvalidOption
 
     show_warnings()
     try:
         number = anyio.run(Stop().run, work, backend="trio")
     except InvalidOption as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(f"{error}{where_to_correct(error.option)}") from error
     if number:
         raise click.exceptions.Exit(128 + number)
 

@@ -58,7 +58,15 @@ Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 
 
 class InvalidOption(ValueError):
-    """Raised for an unknown argument of Producer, Consumer or Admin, or for an impossible value."""
+    """Raised for an unknown argument of Producer, Consumer or Admin, or for an impossible value.
+
+    Attributes:
+        option: The argument with the impossible value; "" for others.
+    """
+
+    def __init__(self, text: str, option: str = "") -> None:
+        super().__init__(text)
+        self.option = option
 
 
 def make(kind: type[O], arguments: Mapping[str, Any], owner: str) -> O:
@@ -74,7 +82,7 @@ def make(kind: type[O], arguments: Mapping[str, Any], owner: str) -> O:
             raise InvalidOption(unknown_argument(owner, name, list(known), _ELSEWHERE))
         allowed = item.metadata["check"](value := plain(value))
         if allowed is not None:
-            raise InvalidOption(f"{owner}({_said(item, value)}): must be {allowed}")
+            raise InvalidOption(f"{owner}({_said(item, value)}): must be {allowed}", name)
         given[name] = value
     options = kind(**given)
     options.check(owner, frozenset(given))
@@ -82,7 +90,8 @@ def make(kind: type[O], arguments: Mapping[str, Any], owner: str) -> O:
         options.check_security(frozenset(given))
     except InvalidSecurity as error:
         item = known[error.option]
-        raise InvalidOption(f"{owner}({_said(item, getattr(options, item.name))}): {error.reason}") from None
+        said = _said(item, getattr(options, item.name))
+        raise InvalidOption(f"{owner}({said}): {error.reason}", item.name) from None
     return options
 
 

@@ -281,6 +281,15 @@ def client_arguments(
     return {"client_id": "minikafka-cli", **ours, **of_file, **given, **option_arguments(kind, pairs)}
 
 
+def where_to_correct(option: str) -> str:
+    """Where an option that a client refused is set, to end an error: in the file of `--command-config`; else ""."""
+    context = click.get_current_context(silent=True)
+    file = ClientProperties() if context is None else context.meta.get(_COMMAND_CONFIG, ClientProperties())
+    setting = option.replace("_", ".")
+    is_there = setting in file.settings or setting.startswith(("sasl.", "ssl.", "security."))
+    return f"; see {setting} in {file.path}" if file.path and is_there else ""
+
+
 SAY = {
     "bootstrap_controller": "bootstrap_controllers",
     "bootstrap_server": "bootstrap_servers",

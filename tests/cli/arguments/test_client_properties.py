@@ -107,6 +107,33 @@ def test_what_does_not_work_is_one_line_without_secrets(
     assert SECRET not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism"),
+        ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN", "sasl.username"),
+        ("security.protocol=SASLSSL", "security.protocol"),
+        ("request.timeout.ms=x", "request.timeout.ms"),
+        ("security.protocol=SSL\nssl.truststore.location=/nowhere", "ssl.truststore.location"),
+    ],
+)
+def test_what_is_wrong_or_missing_in_a_file_is_named_by_kafkas_name_with_the_file(
+    minikafka: Minikafka, file: Path, text: str, setting: str
+) -> None:
+    file.write_text(text)
+    ran = minikafka("topics", "list", "--command-config", file)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1), ran
+    assert f"; see {setting} in {file} (" in ran.err
+
+
+def test_what_is_wrong_on_the_command_line_is_not_said_to_be_in_the_file(minikafka: Minikafka, file: Path) -> None:
+    file.write_text("client.id=me")
+    ran = minikafka("produce", "t", "--option", "linger.ms=x", "--command-config", file)
+    assert ran.code == 2
+    assert "linger_ms='x'" in ran.err
+    assert str(file) not in ran.err
+
+
 def test_a_file_that_cannot_be_read_is_named(minikafka: Minikafka, file: Path) -> None:
     ran = minikafka("topics", "list", "--command-config", file)
     assert (ran.code, ran.err) == (1, f"Error: {file} cannot be read: No such file or directory\n")
