@@ -98,7 +98,7 @@ class PartitionFetchState:
 
 @dataclass(slots=True)
 class FetchSettings:
-    """The settings `replica.fetch.*`, in bytes and milliseconds."""
+    """The settings `replica.fetch.*` and `replica.socket.timeout.ms`, in bytes and milliseconds."""
 
     node_id: int
     max_bytes: int = setting_field(NODE_SETTINGS["replica.fetch.max.bytes"])
@@ -106,6 +106,7 @@ class FetchSettings:
     min_bytes: int = setting_field(NODE_SETTINGS["replica.fetch.min.bytes"])
     wait_max_ms: int = setting_field(NODE_SETTINGS["replica.fetch.wait.max.ms"])
     backoff_ms: int = setting_field(NODE_SETTINGS["replica.fetch.backoff.ms"])
+    timeout_ms: int = setting_field(NODE_SETTINGS["replica.socket.timeout.ms"])
 
 
 @dataclass(slots=True)

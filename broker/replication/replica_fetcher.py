@@ -64,9 +64,7 @@ class ReplicaFetcherManager:
         seams: Seams,
         throttle: Throttle = UNLIMITED,
     ) -> None:
-        number = config.number
         self._settings = from_values(FetchSettings, config.values, node_id=config.node_id)
-        self._timeout_ms = number("replica.socket.timeout.ms")
         self._listener = config.listeners.inter_broker
         self._image = image
         self._broker_epoch = broker_epoch
@@ -98,7 +96,7 @@ class ReplicaFetcherManager:
         if fetcher is None:
             state = FollowerFetchState(self._settings, self._throttle)
             fetcher = ReplicaFetcher(
-                leader_id, state, self._settings, self._endpoint, self._broker_epoch, self._seams, self._timeout_ms
+                leader_id, state, self._settings, self._endpoint, self._broker_epoch, self._seams
             )
             self._fetchers[leader_id] = fetcher
             if self._nursery is not None:
@@ -164,7 +162,6 @@ class ReplicaFetcher:
         endpoint: Callable[[int], tuple[str, int]],
         broker_epoch: Callable[[], int],
         seams: Seams,
-        timeout_ms: int,
     ) -> None:
         self.leader_id = leader_id
         self.state = state
@@ -173,7 +170,6 @@ class ReplicaFetcher:
         self._endpoint = endpoint
         self._broker_epoch = broker_epoch
         self._seams = seams
-        self._timeout_ms = timeout_ms
         self._backoff = LeaderBackoff(settings.backoff_ms, seams.random)
         self.lost_at = NEVER
         self._wakeup = trio.Event()
@@ -221,7 +217,7 @@ class ReplicaFetcher:
             client_id=f"broker-{self._settings.node_id}-fetcher",
             seams=self._seams,
             task_group=nursery,
-            timeout_ms=min(CONNECTION_TIMEOUT_MS, self._timeout_ms),
+            timeout_ms=min(CONNECTION_TIMEOUT_MS, self._settings.timeout_ms),
             security=self._seams.security,
         )
         try:
@@ -272,7 +268,7 @@ class ReplicaFetcher:
             replies.append(reply)
             self._wakeup.set()
 
-        deadline = trio.current_time() + (request.max_wait_ms + self._timeout_ms) / 1000
+        deadline = trio.current_time() + (request.max_wait_ms + self._settings.timeout_ms) / 1000
         connection.post(request, on_reply, deadline=deadline)
         while not replies:
             await self._wait_wakeup(deadline)
@@ -331,7 +327,7 @@ class ReplicaFetcher:
         request = ListOffsetsRequest(
             replica_id=self._settings.node_id, topics=[ListOffsetsTopic(name=topic, partitions=[requested])]
         )
-        response = await connection.request(request, timeout_ms=self._timeout_ms)
+        response = await connection.request(request, timeout_ms=self._settings.timeout_ms)
         answer = response.topics[0].partitions[0]
         if answer.error_code:
             raise error_for(answer.error_code, "ListOffsets request to the leader failed")

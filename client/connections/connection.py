@@ -15,6 +15,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -72,6 +73,15 @@ class _Pending:
         self.on_reply = on_reply
 
 
+@dataclass(slots=True)
+class Counts:
+    """What a connection has sent and received; bytes include the lengths of frames."""
+
+    responses: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
 class Connection:
     """An open connection, created by `open_connection`. Attributes are read-only.
 
@@ -80,7 +90,7 @@ class Connection:
         offer: the broker's API versions and features.
         session: of the login by SASL; None: there was none.
         closed: the reason why the connection is closed, or "" while it is open.
-        responses, sent_bytes, received_bytes: counts since the connection was opened; bytes include frame lengths.
+        counts: what was sent and received since the connection was opened.
         on_post: called before each request is sent; set by the owner of the connection.
     """
 
@@ -90,7 +100,7 @@ class Connection:
         self.frames = FrameReader(RESPONSE_SIZE_BYTES_MAX)
         self.closed = ""
         self.on_post: Callable[[], Any] | None = None
-        self.responses = self.sent_bytes = self.received_bytes = 0
+        self.counts = Counts()
         self._client_id = client_id
         self._pending: deque[_Pending] = deque()
         self._correlation_id = 0
@@ -105,6 +115,11 @@ class Connection:
     def requests(self) -> int:
         """The number of requests sent."""
         return self._correlation_id
+
+    @property
+    def responses(self) -> int:
+        """The number of responses."""
+        return self.counts.responses
 
     @property
     def in_flight(self) -> int:
@@ -175,7 +190,7 @@ class Connection:
         """Send a request that `post` has encoded."""
         assert self._stream is not None
         self._pending.append(pending)
-        self.sent_bytes += len(frame)
+        self.counts.sent_bytes += len(frame)
         self._stream.write(frame)
         if pending.response is None and not self._stream.is_full:
             self.on_sent()
@@ -224,8 +239,8 @@ class Connection:
 
     def on_frame(self, frame: bytearray) -> None:
         """Handle a response. Raises MalformedMessage if it is malformed or not the expected one."""
-        self.responses += 1
-        self.received_bytes += _LENGTH_BYTES + len(frame)
+        self.counts.responses += 1
+        self.counts.received_bytes += _LENGTH_BYTES + len(frame)
         if not self._pending or self._pending[0].response is None:
             raise MalformedMessage("unexpected response: no request is in flight")
         pending = self._pending.popleft()

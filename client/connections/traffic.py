@@ -49,7 +49,8 @@ class Traffic:
 
 
 def _counts(connection: Connection) -> tuple[int, int, int, int]:
-    return connection.requests, connection.responses, connection.sent_bytes, connection.received_bytes
+    counts = connection.counts
+    return connection.requests, connection.responses, counts.sent_bytes, counts.received_bytes
 
 
 @checks_arguments()

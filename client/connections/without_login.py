@@ -23,11 +23,13 @@ class Watched(Protocol):
     """The part of a connection that `WithoutLogin` uses."""
 
     address: str
-    responses: int
     closed: str
 
     @property
     def frames(self) -> Frames: ...
+
+    @property
+    def responses(self) -> int: ...
 
     @property
     def in_flight(self) -> int: ...

@@ -274,9 +274,9 @@ def fetch_traffic(consumer: Consumer) -> tuple[int, int, int]:
     """Responses, and the bytes sent and received on connections for fetching."""
     open_now = [one for purpose, one in consumer.cluster._open() if purpose == "fetch"]
     return (
-        sum(one.responses for one in open_now),
-        sum(one.sent_bytes for one in open_now),
-        sum(one.received_bytes for one in open_now),
+        sum(one.counts.responses for one in open_now),
+        sum(one.counts.sent_bytes for one in open_now),
+        sum(one.counts.received_bytes for one in open_now),
     )
 
 
