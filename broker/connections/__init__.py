@@ -32,7 +32,7 @@ of the requests waits, the responses to the requests before it are sent first.
     long_polls.py           groups of equal requests that wait until partitions have grown
     socket_moves.py         calls of a socket in steps, for the transports over sockets
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream
-    tls_socket.py           a socket with TLS that never waits, and gives OpenSSL one record at a time
+    tls_socket.py           a socket with TLS that never waits, and gives OpenSSL few records at a time
     tls_transport.py        TLS over a socket: the handshake, then bytes in the same turns
     dispatcher.py           the steps of a request
     refusals.py             responses to requests that fail as a whole: one error for every item of the request
