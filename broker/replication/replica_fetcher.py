@@ -25,7 +25,14 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
-from minikafka.protocol.errors import KafkaError, NetworkError, OffsetOutOfRangeError, again, error_for
+from minikafka.protocol.errors import (
+    AuthenticationError,
+    KafkaError,
+    NetworkError,
+    OffsetOutOfRangeError,
+    again,
+    error_for,
+)
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -201,10 +208,20 @@ class ReplicaFetcher:
                     self._backoff.failed()
                     if self._backoff.failures == 1:
                         self.lost_at = trio.current_time()
-                        log.info("leader unreachable", leader=self.leader_id, error=str(group.exceptions[0]))
+                    self._report(group.exceptions[0])
                 self.state.disconnected()
                 if self._backoff.failures:
                     await self._wait_wakeup(trio.current_time() + self._backoff.delay_ms() / 1000)
+
+    def _report(self, error: Exception) -> None:
+        """Log the first failure in a row. A leader is often away for a moment; a refused login, which lasts until
+        somebody mends it, is a warning, repeated ever more rarely."""
+        failures = self._backoff.failures
+        if isinstance(error, AuthenticationError):
+            if failures.bit_count() == 1:
+                log.warning("leader refuses this node", leader=self.leader_id, error=str(error), failures=failures)
+        elif failures == 1:
+            log.info("leader unreachable", leader=self.leader_id, error=str(error))
 
     async def _fetch_over_one_connection(self, nursery: trio.Nursery) -> None:
         """Fetch until a partition is added that would have to wait for a fetch. Raises NetworkError."""

@@ -16,6 +16,13 @@ _LEADER_STATE = "broker/partitions/follower_progress.py"
 
 MUTATIONS = (
     Mutation(
+        "a follower that may not log in after its leader was away says nothing more",
+        "broker/replication/replica_fetcher.py",
+        "            if failures.bit_count() == 1:\n",
+        "            if failures == 1:\n",
+        ("tests/broker/replication/test_replica_fetcher.py",),
+    ),
+    Mutation(
         "an acknowledgement before the in-sync replicas have it",
         _PARTITION,
         "if self.high_watermark < offset:",

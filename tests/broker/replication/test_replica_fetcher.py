@@ -6,6 +6,7 @@ from typing import Any
 
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 from support.images import broker, cluster
 
 from minikafka.broker.partitions.partition import Partition
@@ -15,6 +16,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.stream import Receiver
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import SaslAuthenticationFailedError
 from minikafka.protocol.headers import parse_request_header, response_parts
 from minikafka.protocol.message import decode
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -34,6 +36,7 @@ class Broker:
         connections: When each was made, on trio's clock.
         fetches: (connection number, request) of each.
         answers: What to say to the next fetches; a fetch without one waits for ever.
+        refuses, distrusts: Whether nobody listens there, or whether logins fail.
     """
 
     def __init__(self) -> None:
@@ -41,8 +44,11 @@ class Broker:
         self.fetches: list[tuple[int, FetchRequest]] = []
         self.answers: list[FetchResponse] = []
         self.refuses = False
+        self.distrusts = False
 
     async def open_stream(self, host: str, port: int, receiver: Receiver, task_group: Any) -> "Wire":
+        if self.distrusts:
+            raise SaslAuthenticationFailedError("leader refused SCRAM-SHA-512 for user 'broker'")
         if self.refuses:
             raise ConnectionRefusedError("nobody listens")
         self.connections.append(trio.current_time())
@@ -170,6 +176,26 @@ def test_an_unreachable_leader_is_retried_and_recently_lost_for_a_while() -> Non
         began = trio.current_time()
         await trio.testing.wait_all_tasks_blocked()
         assert leader.connections == [began], "at once"
+
+    play(story)
+
+
+def test_a_refused_login_is_a_warning_that_is_repeated_ever_more_rarely() -> None:
+    """Also if the leader was only away at first."""
+
+    async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
+        with capture_logs() as lines:
+            leader.refuses = True
+            replication.follow(partition())
+            await trio.testing.wait_all_tasks_blocked()
+            leader.distrusts = True
+            await trio.sleep(60)
+        said = [(one["log_level"], one["event"], one.get("failures")) for one in lines if one.get("leader") == LEADER]
+        assert said[0] == ("info", "leader unreachable", None)
+        refused = [failures for *kind, failures in said if kind == ["warning", "leader refuses this node"]]
+        assert refused[:4] == [2, 4, 8, 16]
+        assert len(said) == len(refused) + 1 <= 8
+        assert all("user 'broker'" in one["error"] for one in lines if one.get("failures"))
 
     play(story)
 
