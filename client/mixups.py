@@ -6,7 +6,13 @@ The methods are hidden from type checkers, which find such mistakes by themselve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, SupportsIndex
+import logging
+from contextlib import AbstractAsyncContextManager
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+
+_logger = logging.getLogger("minikafka.client")
+_MILLISECONDS_FEW = 10
 
 
 class _OfOtherLibraries:
@@ -120,3 +126,35 @@ class Awaited:
             raise TypeError(
                 "this Producer is blocking: wait for a delivery with `.result()`, or use minikafka.client.Producer"
             )
+
+
+class AsyncTransaction(AbstractAsyncContextManager[None]):
+    """The block of `Producer.transaction`, and its error in a plain `with`."""
+
+    def __init__(self, block: AbstractAsyncContextManager[None]) -> None:
+        self._block = block
+
+    async def __aenter__(self) -> None:
+        await self._block.__aenter__()
+
+    async def __aexit__(self, *exception: Any) -> bool | None:
+        return await self._block.__aexit__(*exception)
+
+    if not TYPE_CHECKING:
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError("this transaction is async: begin it with `async with producer.transaction():`")
+
+        def __exit__(self, *exception: object) -> None:
+            """Does nothing; Python requires `__exit__` before it calls `__enter__`."""
+
+
+def check_milliseconds(timeout_ms: float) -> None:
+    """Warn, once in a process, of a timeout such as 0.5 or 1.0: other libraries' polls take seconds."""
+    if isinstance(timeout_ms, float) and 0 < timeout_ms < _MILLISECONDS_FEW:
+        _warn_of_milliseconds()
+
+
+@cache
+def _warn_of_milliseconds() -> None:
+    _logger.warning("poll waits for a few milliseconds only: its timeout is not in seconds")

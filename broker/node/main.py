@@ -34,7 +34,7 @@ from minikafka.broker.node.stuck_loop import StuckLoop
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.container import MOUNTED_CONFIG
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
-from minikafka.broker.settings.properties_file import PropertiesError, lines_of, read_properties
+from minikafka.broker.settings.properties_file import PropertiesError, bytes_of, lines_of, read_properties
 from minikafka.broker.settings.rules import Problem
 from minikafka.broker.settings.sasl_settings import InvalidSaslSetting
 from minikafka.client.security.tls_settings import InvalidTlsSetting
@@ -196,7 +196,7 @@ def configure(
 
 def _read_file(path: Path) -> tuple[dict[str, str], dict[str, str]]:
     """The settings in a file, and the place of each setting in words (`PATH, line NUMBER`)."""
-    data = path.read_bytes()
+    data = bytes_of(path)
     try:
         return read_properties(data), {name: f"{path}, line {line}" for name, line in lines_of(data).items()}
     except PropertiesError as error:

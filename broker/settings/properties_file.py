@@ -4,14 +4,27 @@ A trailing backslash continues a line, `#` and `!` begin comments, keys end at `
 escapes such as `\\n` and `\\u20ac`. If a key occurs several times, its last value counts.
 """
 
+import errno
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
-__all__ = ["PropertiesError", "lines_of", "read_properties"]
+__all__ = ["PropertiesError", "bytes_of", "lines_of", "read_properties"]
+
+SIZE_BYTES_MAX = 1 << 20
 
 
 class PropertiesError(ValueError):
     """The file is malformed. The message names the line."""
+
+
+def bytes_of(path: Path) -> bytes:
+    """The content of a `.properties` file. Raises OSError, also for more than `SIZE_BYTES_MAX`: a device has no end."""
+    with path.open("rb") as file:
+        data = file.read(SIZE_BYTES_MAX + 1)
+    if len(data) > SIZE_BYTES_MAX:
+        raise OSError(errno.EFBIG, f"the file of settings has more than {SIZE_BYTES_MAX} bytes", str(path))
+    return data
 
 
 def read_properties(data: bytes | str) -> dict[str, str]:

@@ -16,7 +16,6 @@ from minikafka.protocol.shortened import shortened
 if TYPE_CHECKING:
     from minikafka.client.options import ClientOptions
 
-FILE_SIZE_BYTES_MAX = 1 << 20
 IGNORED_NAMES_MAX = 10
 """The most settings of a file that are named as ignored; a file with more is probably of another kind."""
 
@@ -64,14 +63,11 @@ class ClientProperties:
 
 def read_client_properties(path: str) -> ClientProperties:
     """Read a file. Raises click.ClickException, which never shows the file's content."""
-    from minikafka.broker.settings.properties_file import PropertiesError, read_properties
+    from minikafka.broker.settings.properties_file import PropertiesError, bytes_of, read_properties
 
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(FILE_SIZE_BYTES_MAX + 1)
-        if len(data) > FILE_SIZE_BYTES_MAX:
-            raise click.ClickException(f"{path} has more than {FILE_SIZE_BYTES_MAX} bytes: it is no client.properties")
-        return ClientProperties(path, {name: text.strip() for name, text in read_properties(data).items()})
+        settings = read_properties(bytes_of(Path(path)))
+        return ClientProperties(path, {name: text.strip() for name, text in settings.items()})
     except OSError as error:
         raise click.ClickException(f"{path} cannot be read: {error.strerror}") from None
     except PropertiesError as error:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from minikafka.broker.settings.properties_file import PropertiesError, lines_of, read_properties
+from minikafka.broker.settings.properties_file import PropertiesError, bytes_of, lines_of, read_properties
 from minikafka.cli.clusters.cluster_layout import ClusterError, properties_text, with_settings
 
 
@@ -105,7 +105,7 @@ def settings_in(path: Path) -> dict[str, str] | None:
 def read_settings(path: Path) -> dict[str, str]:
     """The settings in a `.properties` file. Raises ClusterError, which names the file and the line of what is wrong."""
     try:
-        return read_properties(path.read_bytes())
+        return read_properties(bytes_of(path))
     except PropertiesError as error:
         raise ClusterError(f"{path}, {error}") from None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
-from minikafka.broker.settings.properties_file import PropertiesError, read_properties
+from minikafka.broker.settings.properties_file import PropertiesError, bytes_of, read_properties
 from minikafka.storage.disks import checkpoint_files
 from minikafka.storage.disks.disk import RealDisk
 
@@ -43,6 +43,6 @@ def identity_in(config: Path) -> tuple[int, str, dict[str, str]]:
 def config_in(file: Path) -> NodeConfig:
     """The settings in a file. Raises click.ClickException with all problems."""
     try:
-        return load_config(properties=read_properties(file.read_bytes()))
+        return load_config(properties=read_properties(bytes_of(file)))
     except (ConfigError, PropertiesError) as error:
         raise click.ClickException(str(error)) from error

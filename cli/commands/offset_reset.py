@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from minikafka.cli.arguments.json_files import read_input
 from minikafka.cli.arguments.numbers import whole
 from minikafka.cli.arguments.options import no_topic
 from minikafka.cli.commands.group_rows import led_partitions
@@ -206,11 +207,10 @@ async def check_existing(admin: Admin, partitions: Sequence[TopicPartition], boo
 
 def read_csv(path: Path, group_id: str) -> Offsets:
     """Read the offsets of a group from a CSV file. Raises click.ClickException."""
-    with open(0 if str(path) == "-" else path, encoding="utf-8", newline="", closefd=str(path) != "-") as file:
-        try:
-            text = file.read()
-        except UnicodeDecodeError as error:
-            raise click.ClickException(f"{path} is not a CSV file: {error}") from None
+    try:
+        text = read_input(path).decode()
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{path} is not a CSV file: {error}") from None
     return parse_csv(text, group_id, str(path))
 
 

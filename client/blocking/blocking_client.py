@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 import anyio
 
 from minikafka.client.argument_checks import knows_arguments
-from minikafka.client.blocking.loop_thread import LoopThread
+from minikafka.client.blocking.loop_thread import Interpreter, LoopThread
 from minikafka.client.connections.base_client import ClusterClient
 from minikafka.client.escaped_log import escaped
 from minikafka.client.metrics import MetricName
@@ -115,6 +115,7 @@ _open_clients: dict[BlockingClient, None] = {}
 
 def _close_open_clients() -> None:
     """Close all open clients at the end of the interpreter, within `EXIT_TIMEOUT_S`: daemon threads would just stop."""
+    Interpreter.ends = True
     deadline = time.monotonic() + EXIT_TIMEOUT_S
     left = list(_open_clients)
     for client in left:

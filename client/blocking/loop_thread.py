@@ -36,6 +36,12 @@ todo: contextvars.ContextVar[Todo] = contextvars.ContextVar("todo")
 """Within a call in the loop: the queue of functions that the waiting thread runs meanwhile; None ends the wait."""
 
 
+class Interpreter:
+    """Attributes: ends: whether the interpreter ends. Only daemon threads, and the main one, are left then."""
+
+    ends = False
+
+
 class _Call:
     """A call, or another event in the loop, for which a thread waits.
 
@@ -255,6 +261,8 @@ class LoopThread:
     def _result(self, call: _Call) -> Any:
         if call.has_value:
             return call.value
+        if Interpreter.ends and threading.current_thread() is not threading.main_thread():
+            SimpleQueue[None]().get()  # A daemon thread stops where it is: nobody expects its errors any more.
         if call.error is None:
             raise RuntimeError(f"this {self._name} was closed by another thread during the call")
         if isinstance(call.error, NoException):

@@ -43,7 +43,7 @@ from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.subscription import Subscriptions
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.metrics import Distribution, Readings
-from minikafka.client.mixups import IteratedWithoutAsync
+from minikafka.client.mixups import IteratedWithoutAsync, check_milliseconds
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.option_checks import DEFAULT_BOOTSTRAP_SERVERS, BootstrapServers
@@ -324,6 +324,7 @@ class Consumer(IteratedWithoutAsync, ClusterClient):
         callbacks, and RuntimeError while another task reads.
         """
         self._reader.check()
+        check_milliseconds(timeout_ms)
         limit = self._options.max_poll_records if max_records is None else max_records
         self._mark_processed()
         records: list[ConsumerRecord] = []

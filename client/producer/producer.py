@@ -31,6 +31,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.escaped_log import escaped
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.metrics import Readings
+from minikafka.client.mixups import AsyncTransaction
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.option_checks import DEFAULT_BOOTSTRAP_SERVERS, BootstrapServers
 from minikafka.client.options import ProducerOptions, make
@@ -265,7 +266,7 @@ class Producer(ClusterClient):
         which the coordinator may know is finished instead. If neither is possible within a few seconds, the coordinator
         aborts the transaction after `transaction_timeout_ms`. Raises the errors of `begin` and `commit`.
         """
-        return self._transaction()
+        return AsyncTransaction(self._transaction())
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from minikafka import client
-from minikafka.client import blocking
+from minikafka.client import blocking, mixups
 from minikafka.client.blocking.producer import BlockingDelivery
 
 pytestmark = pytest.mark.anyio
@@ -92,3 +92,19 @@ def test_no_access_to_an_attribute_is_slower_than_plain(package: Any, name: str)
     """CPython specializes no access to the attributes of a class with one of these."""
     classes = getattr(package, name).__mro__[:-1]
     assert not [one for one in classes if {"__getattr__", "__getattribute__"} & vars(one).keys()]
+
+
+async def test_a_transaction_in_the_wrong_block_names_the_right_one() -> None:
+    with pytest.raises(TypeError, match=r"async: begin it with `async with producer.transaction\(\):`$"):
+        with_block(made(client, "Producer").transaction())
+
+
+@pytest.mark.parametrize(("timeout_ms", "warned"), [(0.5, True), (1.0, True), (1, False), (0.0, False), (10.0, False)])
+async def test_seconds_as_the_timeout_of_a_poll_are_warned_of_once(
+    timeout_ms: float, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    mixups._warn_of_milliseconds.cache_clear()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="not open"):
+            await made(client, "Consumer").poll(timeout_ms)
+    assert len(caplog.messages) == warned

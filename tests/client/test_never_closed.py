@@ -32,6 +32,39 @@ for record in consumer:
 """
 
 
+IN_A_DAEMON_THREAD = """
+import sys, threading
+from minikafka.client.blocking import Consumer
+
+bootstrap, topic, read = sys.argv[1:]
+begun = threading.Event()
+
+def run():
+    with Consumer(topic, bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
+        if read == "for":
+            for record in consumer:
+                begun.set()
+        while True:
+            if consumer.poll(60_000):
+                begun.set()
+
+threading.Thread(target=run, daemon=True).start()
+begun.wait()
+"""
+
+
+@pytest.mark.parametrize("read", ["for", "poll"])
+def test_a_daemon_thread_that_reads_ends_with_the_interpreter(minikafka_bootstrap: str, topic: str, read: str) -> None:
+    """Without a traceback. Its group is left."""
+    with Producer(minikafka_bootstrap) as producer:
+        producer.send(topic, b"x")
+    command = [sys.executable, "-c", IN_A_DAEMON_THREAD, minikafka_bootstrap, topic, read]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "client never closed: Consumer\n")
+    with Admin(minikafka_bootstrap) as admin:
+        assert admin.describe_group(topic).members == []
+
+
 @pytest.mark.parametrize("what", ["commits", "raises"])
 def test_its_listener_is_called_when_the_interpreter_ends(minikafka_bootstrap: str, topic: str, what: str) -> None:
     with Producer(minikafka_bootstrap) as producer:

@@ -1,10 +1,12 @@
 """Java's `.properties` format: continuations, comments, separators, escapes."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.broker.settings.properties_file import PropertiesError, lines_of, read_properties
+from minikafka.broker.settings.properties_file import PropertiesError, bytes_of, lines_of, read_properties
 
 FILES = {
     "an equals sign": ("a=b", {"a": "b"}),
@@ -62,6 +64,17 @@ def test_a_file_of_another_kind_is_refused() -> None:
         for read in (read_properties, lines_of):
             with pytest.raises(PropertiesError, match=r"^line 1: a NUL character"):
                 read(data)
+
+
+def test_a_file_without_an_end_is_refused(tmp_path: Path) -> None:
+    huge = tmp_path / "server.properties"
+    huge.write_text("a=1")
+    assert bytes_of(huge) == b"a=1"
+    with huge.open("r+b") as file:
+        file.truncate(1 << 40)
+    for path in (huge, Path("/dev/zero")):
+        with pytest.raises(OSError, match=f"more than 1048576 bytes: '{path}'"):
+            bytes_of(path)
 
 
 KEYS = st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=1)

@@ -9,8 +9,8 @@ from typing import Any
 import click
 import pytest
 
-from minikafka.cli.arguments import contexts
-from minikafka.cli.commands import delete_records, reassign
+from minikafka.cli.arguments import contexts, json_files
+from minikafka.cli.commands import delete_records, offset_reset, reassign
 
 DEEP = 100_000
 ENTRY = '{"partitions": [{"topic": "t", "partition": %s, "offset": %s, "replicas": [%s]}]}'
@@ -48,3 +48,10 @@ def test_it_is_refused_with_its_name(
         READERS[reader](path)
     assert refused.value.message.startswith(f"{path} is not ")
     assert len(refused.value.message) < 2_000
+
+
+@pytest.mark.parametrize("read", [reassign.read_plan, lambda path: offset_reset.read_csv(path, "g")])
+def test_a_file_without_an_end_is_refused(read: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_files, "SIZE_BYTES_MAX", 3 << 20)
+    with pytest.raises(click.ClickException, match=r"^/dev/zero has more than 3 MiB$"):
+        read(Path("/dev/zero"))
