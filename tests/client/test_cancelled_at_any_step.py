@@ -16,6 +16,7 @@ pytestmark = pytest.mark.anyio
 VALUES = [b"%d" % number for number in range(20)]
 STEPS_MAX = 100
 LIMIT_S = 30
+POLL_MS = 10_000
 
 
 class Stepped:
@@ -81,7 +82,7 @@ async def in_a_transaction(producer: Producer, topic: str) -> None:
 
 
 async def read(consumer: Consumer, topic: str) -> None:
-    await consumer.poll(5_000)
+    await consumer.poll(POLL_MS)
     await consumer.commit()
     await consumer.committed((topic, 0))
 
@@ -170,15 +171,15 @@ async def test_a_consumer_goes_on_whose_call_was_cancelled_at_any_step(
                         found.append(one.value)  # noqa: B023
                         break
                 elif call == "poll":
-                    found.extend([one.value for one in await consumer.poll(LIMIT_S * 1000)])  # noqa: B023
+                    found.extend([one.value for one in await consumer.poll(POLL_MS)])  # noqa: B023
                 else:
                     await consumer.commit()
 
             if call == "commit":
-                found += [one.value for one in await consumer.poll(LIMIT_S * 1000)]
+                found += [one.value for one in await consumer.poll(POLL_MS)]
             more = await cancelled(step, work)
-            while len(found) < len(VALUES):
-                found += [one.value for one in await consumer.poll(LIMIT_S * 1000)]
+            while len(found) < len(VALUES) and (rest := await consumer.poll(POLL_MS)):
+                found += [one.value for one in rest]
         assert found == VALUES
         if not more:
             break
