@@ -44,22 +44,6 @@ _LATE = (
 
 MUTATIONS = (
     Mutation(
-        "a connection that is given up while it logs in or asks for versions stays open",
-        "client/connections/connection.py",
-        "    except BaseException:\n        connection.close()\n        raise\n",
-        "    except BaseException:\n        raise\n",
-        ("tests/client/test_cancelled_at_any_step.py",),
-        seeds=TEST_ONLY,
-    ),
-    Mutation(
-        "a poll can be cancelled after it has taken records",
-        "client/consumer/consumer.py",
-        "        self._open_loop().wake()\n        return on_consume(",
-        "        await anyio.sleep(0)\n        return on_consume(",
-        ("tests/client/test_cancelled_at_any_step.py",),
-        seeds=TEST_ONLY,
-    ),
-    Mutation(
         "a task that has ended in its loop keeps others from reading",
         "client/consumer/one_reader.py",
         "        has_ended = task is None or getattr(task, \"cr_frame\", task) is None\n",

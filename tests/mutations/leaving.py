@@ -4,6 +4,22 @@ from mutations import TEST_ONLY, Mutation
 
 MUTATIONS = (
     Mutation(
+        "a connection that is given up while it logs in or asks for versions stays open",
+        "client/connections/connection.py",
+        "    except BaseException:\n        connection.close()\n        raise\n",
+        "    except BaseException:\n        raise\n",
+        ("tests/client/test_cancelled_at_any_step.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a poll can be cancelled after it has taken records",
+        "client/consumer/consumer.py",
+        "        self._open_loop().wake()\n        return on_consume(",
+        "        await anyio.sleep(0)\n        return on_consume(",
+        ("tests/client/test_cancelled_at_any_step.py::test_a_consumer_goes_on_whose_call_was_cancelled_at_any_step",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "an assigned topic with an empty name counts as known, and as unknown",
         "client/groups/consumer_session.py",
         "        known = any(metadata.name_of(one) for",
