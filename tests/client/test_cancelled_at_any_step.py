@@ -92,21 +92,23 @@ async def ask(admin: Admin, topic: str) -> None:
     await admin.describe_topics([topic])
 
 
-CLIENTS: dict[str, tuple[Callable[[str, str], Any], Callable[[Any, str], Awaitable[None]]]] = {
-    "send": (lambda address, name: Producer(address), send),
-    "send_and_wait": (lambda address, name: Producer(address, linger_ms=0), send_and_wait),
-    "transaction": (lambda address, name: Producer(address, transactional_id=name), in_a_transaction),
+CLIENTS: dict[str, tuple[Callable[[str, str, str], Any], Callable[[Any, str], Awaitable[None]]]] = {
+    "send": (lambda address, topic, name: Producer(address), send),
+    "send_and_wait": (lambda address, topic, name: Producer(address, linger_ms=0), send_and_wait),
+    "transaction": (lambda address, topic, name: Producer(address, transactional_id=name), in_a_transaction),
     "consumer": (
-        lambda address, name: Consumer(
-            name, bootstrap_servers=address, group_id=name, auto_offset_reset="earliest", group_protocol="consumer"
+        lambda address, topic, name: Consumer(
+            topic, bootstrap_servers=address, group_id=name, auto_offset_reset="earliest", group_protocol="consumer"
         ),
         read,
     ),
     "classic": (
-        lambda address, name: Consumer(name, bootstrap_servers=address, group_id=name, auto_offset_reset="earliest"),
+        lambda address, topic, name: Consumer(
+            topic, bootstrap_servers=address, group_id=name, auto_offset_reset="earliest"
+        ),
         read,
     ),
-    "admin": (lambda address, name: Admin(address), ask),
+    "admin": (lambda address, topic, name: Admin(address), ask),
 }
 
 
@@ -119,7 +121,7 @@ async def test_a_block_that_is_cancelled_at_any_step_leaves_no_socket(
         await producer.send_and_wait(topic, b"first", partition=0)
 
     async def block(number: int) -> None:
-        async with make(minikafka_bootstrap, f"{topic}-{number}" if work is not read else topic) as client:
+        async with make(minikafka_bootstrap, topic, f"{topic}-{number}") as client:
             await work(client, topic)
 
     before = sockets()
