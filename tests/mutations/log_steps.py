@@ -8,6 +8,14 @@ _FOLLOWING = "tests/broker/replication/test_follower_fetch_state.py"
 
 MUTATIONS = (
     Mutation(
+        "a truncation deletes the segments behind it in ascending order, so that a fault leaves a gap",
+        "storage/logs/log_state.py",
+        "        for segment in reversed(segments):\n",
+        "        for segment in segments:\n",
+        ("tests/storage/test_every_operation_of_a_log.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a follower appends all that it has fetched of a partition in one step",
         "broker/replication/follower_fetch_state.py",
         "for part, count in parts(records):",

@@ -15,6 +15,7 @@ from random import Random
 import pytest
 import trio
 from structlog.testing import capture_logs
+from support.faulty_disk import FaultyDisk
 from support.logs import SMALL, Clock, append, check_indexes, read_all
 
 from minikafka.protocol.errors import KafkaError
@@ -29,8 +30,6 @@ GONE = TopicPartition("gone", 0)
 DIRECTORIES = ["/a", "/b"]
 TOPIC_ID = bytes(range(16))
 PASSING = [errno.ENOSPC, errno.EMFILE]
-FOR_ROOM = {"open", "write", "mkdir"}
-FOR_DESCRIPTORS = {"open", "list"}
 
 
 @pytest.fixture(autouse=True)
@@ -38,41 +37,6 @@ def quiet() -> Iterator[None]:
     """Thousands of errors are not printed."""
     with capture_logs():
         yield
-
-
-class FaultyDisk(MemoryDisk):
-    """The calls from a number on fail, as many as are set, of the kinds that can fail so.
-
-    Attributes:
-        failed: what failed: the kind of the call, and its path.
-    """
-
-    def __init__(self, seed: str, *, syncs_fail: bool) -> None:
-        super().__init__(Random(seed))
-        self.failed: list[tuple[str, str]] = []
-        self.syncs_fail = syncs_fail
-        self._number, self._first, self._times, self._code = 0, -1, 0, 0
-        self._under = ""
-
-    def fail_from(self, first: int, times: int, code: int, under: str = "") -> None:
-        self._number, self._first, self._times, self._code, self._under = 0, first, times, code, under
-
-    def call(self, kind: str, path: str) -> None:
-        super().call(kind, path)
-        kinds = {errno.ENOSPC: FOR_ROOM, errno.EMFILE: FOR_DESCRIPTORS}.get(self._code)
-        if not path.startswith(self._under) or (kinds is not None and kind not in kinds):
-            return
-        if kind == "sync" and not self.syncs_fail:
-            return
-        number, self._number = self._number, self._number + 1
-        if self._first <= number < self._first + self._times and self._code:
-            self.failed.append((kind, path))
-            raise OSError(self._code, "injected fault", path)
-
-    def heal(self) -> None:
-        """No call fails from now on."""
-        super().heal()
-        self._code = 0
 
 
 class Life:
