@@ -42,10 +42,13 @@ class Seconds(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the value. Raises click.BadParameter."""
-        seconds = super().convert(value, param, ctx)
-        if not isfinite(seconds):
+        try:
+            is_number = isfinite(float(value))
+        except ValueError:
+            is_number = False
+        if not is_number:
             self.fail(f"{value!r} is not a number of seconds", param, ctx)
-        return seconds
+        return super().convert(value, param, ctx)
 
 
 _CONTEXT, _COMMAND_CONFIG = "minikafka.context", "minikafka.command_config"

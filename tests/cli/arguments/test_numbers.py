@@ -40,3 +40,10 @@ def test_no_option_takes_other_numbers(path: tuple[str, ...]) -> None:
     for one in dict(commands(cli))[path].params:
         kinds = click.types.IntParamType, click.types.FloatParamType
         assert not isinstance(one.type, kinds) or isinstance(one.type, Whole | Seconds), one.name
+
+
+@pytest.mark.parametrize("text", ["x", "", "1,5", "nan", "inf", "1s"])
+def test_what_is_no_number_of_seconds_is_said_to_be_none(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"^'.*' is not a number of seconds$"):
+        Seconds(0.1).convert(text, None, None)
+    assert Seconds(0.1).convert("1.5", None, None) == 1.5
