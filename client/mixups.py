@@ -11,7 +11,9 @@ from contextlib import AbstractAsyncContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
-_logger = logging.getLogger("minikafka.client")
+from minikafka.client.escaped_log import escaped
+
+_logger = escaped(logging.getLogger("minikafka.client"))
 _MILLISECONDS_FEW = 10
 
 

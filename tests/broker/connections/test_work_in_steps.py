@@ -14,6 +14,7 @@ import trio.testing
 from minikafka.broker.apis import delete_records, describe_log_dirs, metadata, produce
 from minikafka.broker.connections.activity import Activity
 from minikafka.broker.connections.idle_connections import CHECK_INTERVAL_S, close_idle_connections
+from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.replication.replica_moves import Move, ReplicaMoves
 from minikafka.controller.security.access import UNRESTRICTED
 from minikafka.protocol.elements import BYTES_PER_ELEMENT
@@ -75,7 +76,8 @@ async def partitions_of_delete_records() -> None:
     wanted = [DeleteRecordsPartition(partition_index=number, offset=0) for number in range(MANY)]
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=wanted)], timeout_ms=0)
     services: Any = SimpleNamespace(partitions=SimpleNamespace(find=find))
-    answer = await delete_records.handle(request, SimpleNamespace(services=services, access=UNRESTRICTED))  # type: ignore[arg-type]
+    context: Any = RequestContext(services, 2, "", ConnectionInfo("", ""))
+    answer = await delete_records.handle(request, context)
     assert len(answer.topics[0].partitions) == MANY
 
 
