@@ -193,6 +193,24 @@ def test_the_block_ends_though_no_broker_comes(
     assert len(waited) <= 2, "the first record, and those behind it with the first"
 
 
+def test_records_behind_one_that_waited_in_vain_do_not_wait_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocking producer passes records on one after the other: those behind have waited as long as the first."""
+    passed_on: list[str] = []
+    send = Producer.send
+
+    async def counted(producer: Producer, topic: str, *arguments: Any, **options: Any) -> Any:
+        passed_on.append(topic)
+        return await send(producer, topic, *arguments, **options)
+
+    monkeypatch.setattr(Producer, "send", counted)
+    with suppress(KafkaError), blocking.Producer("127.0.0.1:1", start="lazy", **SHORT) as producer:
+        deliveries = [producer.send("t", b"value") for _ in range(3)]
+        for delivery in deliveries:
+            with pytest.raises(KafkaError):
+                delivery.result()
+    assert passed_on == ["t"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_waiting_for_the_broker_is_said(
     kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
